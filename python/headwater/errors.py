@@ -1,0 +1,48 @@
+"""Errors a user may see.
+
+Owns the one error type that every handler raises and the lookup of its text. A condition is a documented name
+(``DELTA_TABLE_NOT_FOUND``), a SQLSTATE and a message template with ``<parameter>`` placeholders, all kept in
+``conf/error-conditions.json``. The JVM side turns the same three into a Spark error, so SQL, PySpark and Spark Connect show the
+same condition, state and text. Promise: an error raised here never carries a Python traceback in its message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+_PLACEHOLDER = re.compile(r"<([A-Za-z][A-Za-z0-9]*)>")
+
+
+@cache
+def conf_directory() -> Path:
+    """The ``conf`` directory: inside the installed package, or at the top of a source checkout."""
+    packaged = Path(__file__).resolve().parent / "conf"
+    return packaged if packaged.is_dir() else Path(__file__).resolve().parents[2] / "conf"
+
+
+@cache
+def conditions() -> dict[str, dict[str, object]]:
+    """Every error condition by name: ``{"message": [lines], "sqlState": "XXXXX"}``."""
+    return json.loads((conf_directory() / "error-conditions.json").read_text(encoding="utf-8"))
+
+
+class HeadwaterError(Exception):
+    """An error with a documented condition, to be shown to a user.
+
+    :param condition: a key of ``conf/error-conditions.json``.
+    :param parameters: one value for each placeholder of the condition's message; values are turned to text.
+    """
+
+    def __init__(self, condition: str, parameters: Mapping[str, object] | None = None) -> None:
+        entry = conditions()[condition]
+        self.condition = condition
+        self.sql_state = str(entry["sqlState"])
+        self.parameters = {name: str(value) for name, value in (parameters or {}).items()}
+        lines = entry["message"]
+        template = "\n".join(lines) if isinstance(lines, list) else str(lines)
+        self.text = _PLACEHOLDER.sub(lambda m: self.parameters.get(m.group(1), m.group(0)), template)
+        super().__init__(f"[{condition}] {self.text} SQLSTATE: {self.sql_state}")

@@ -1,0 +1,1 @@
+"""The transaction log: actions, file names, segment listing, replay, snapshots, checkpoints, checksums, stores."""

@@ -1,0 +1,1 @@
+"""Table schemas: types, evolution, column mapping, constraints, generated and identity columns."""
