@@ -1,9 +1,10 @@
 """Compiles ``jvm/`` into ``headwater.jar`` with nothing but a JDK and an installed PySpark.
 
-PySpark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call compiles the
-Scala sources and one ``javac`` call any Java ones. Used by the wheel's build hook, by ``headwater.jar_path()`` in a source
-checkout, and by hand: ``python jvm/build.py``. Promises: standard library only; the same sources give the same bytes; a JAR
-whose recorded hash equals the sources' hash is not built again; a JAR appears whole or not at all.
+PySpark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call
+compiles the Scala sources and one ``javac`` call any Java ones. Used by the wheel's build hook, by
+``headwater.jar_path()`` in a source checkout, and by hand: ``python jvm/build.py``. Promises: standard library only;
+the same sources give the same bytes; a JAR whose recorded hash equals the sources' hash is not built again; a JAR
+appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def build(jar: Path = JAR, *, force: bool = False) -> Path:
     if not force and recorded_hash(jar) == expected:
         return jar
     jdk, spark_jars = _find_jdk(), _find_spark_jars()
+    print(f"Compiling {SOURCES} into {jar.name} ...", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="headwater-jar-") as work:
         classes = Path(work) / "classes"
         classes.mkdir()
@@ -85,7 +87,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _resources() -> Mapping[str, bytes]:
-    """What goes into the JAR beside the classes: ``META-INF/services``, the error conditions, the supported versions."""
+    """What goes into the JAR beside the classes: the resources, the error conditions, the supported versions."""
     folder = SOURCES / "resources"
     entries = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
     entries["headwater/error-conditions.json"] = ERROR_CONDITIONS.read_bytes()
@@ -98,7 +100,9 @@ def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:
     scala = [path for path in _files(SOURCES) if path.suffix == ".scala"]
     java = [path for path in _files(SOURCES) if path.suffix == ".java"]
     if not scala and not java:
-        raise BuildError(f"There are no Scala or Java sources under {SOURCES}. The checkout is incomplete: clone it again.")
+        raise BuildError(
+            f"There are no Scala or Java sources under {SOURCES}. The checkout is incomplete: clone it again."
+        )
     classpath = str(spark_jars / "*")
     if scala:
         compiler = [str(jdk / "java"), "-Xss8m", "-cp", classpath, "scala.tools.nsc.Main", "-usejavacp"]
@@ -143,7 +147,7 @@ def _find_spark_jars() -> Path:
 
 
 def _write_jar(jar: Path, entries: Mapping[str, bytes]) -> None:
-    """Write a reproducible JAR: the manifest first, the rest by name, all of one time and mode; then move it into place."""
+    """Write a JAR that depends on ``entries`` alone: sorted, all of one time and mode; then move it into place."""
     manifest = {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\nAutomatic-Module-Name: headwater\r\n\r\n"}
     jar.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=jar.parent, prefix=".headwater-", suffix=".jar")
