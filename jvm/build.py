@@ -114,8 +114,10 @@ def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:
 
 
 def _run(command: list[str], what: str) -> None:
-    # The compiler's output goes to stderr: `headwater jar` prints a path on stdout that scripts read.
-    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    # To stderr: `headwater jar` prints a path on stdout that scripts read.
+    print(result.stdout, end="", file=sys.stderr)
+    if result.returncode != 0:
         raise BuildError(f"{what} rejected the sources under {SOURCES}; its messages are above.")
 
 

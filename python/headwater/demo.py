@@ -50,9 +50,9 @@ def run_demo(directory: Path | None, cores: int | None) -> None:
     :param directory: where the tables stay, new or empty; None for a temporary directory.
     :raises RuntimeError: the data package is missing, the directory is not empty, or a result is wrong.
     """
-    data = _data_package()
     if directory is not None and directory.exists() and any(directory.iterdir()):
         raise RuntimeError(f"{directory} is not empty. Name a new directory for the demo's tables.")
+    data = _data_package()
     console = Console()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as temporary:

@@ -9,22 +9,26 @@ CREATE TEMPORARY VIEW flights_csv (
     dep_delay INT, arr_time INT, sched_arr_time INT, arr_delay INT,
     carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,
     air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP)
-USING csv OPTIONS (path '${demo.data}/flights.csv', header true, nullValue 'NA');
+USING csv
+OPTIONS (path '${demo.data}/flights.csv', header true, nullValue 'NA');
 
 CREATE TEMPORARY VIEW airlines_csv (carrier STRING, name STRING)
-USING csv OPTIONS (path '${demo.data}/airlines.csv', header true, nullValue 'NA');
+USING csv
+OPTIONS (path '${demo.data}/airlines.csv', header true, nullValue 'NA');
 
 CREATE TEMPORARY VIEW planes_csv (
     tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING,
     engines INT, seats INT, speed INT, engine STRING)
-USING csv OPTIONS (path '${demo.data}/planes.csv', header true, nullValue 'NA');
+USING csv
+OPTIONS (path '${demo.data}/planes.csv', header true, nullValue 'NA');
 
 CREATE TEMPORARY VIEW weather_csv (
     origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE,
     dewp DOUBLE, humid DOUBLE, wind_dir INT, wind_speed DOUBLE,
     wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE,
     time_hour TIMESTAMP)
-USING csv OPTIONS (path '${demo.data}/weather.csv', header true, nullValue 'NA');
+USING csv
+OPTIONS (path '${demo.data}/weather.csv', header true, nullValue 'NA');
 
 -- # Load
 
@@ -70,7 +74,8 @@ GROUP BY ALL ORDER BY minutes_late DESC;
 
 -- Manufacturers by distance flown
 SELECT initcap(manufacturer) AS manufacturer,
-       count(DISTINCT tailnum) AS planes, sum(distance) AS miles, max(seats) AS most_seats
+       count(DISTINCT tailnum) AS planes,
+       sum(distance) AS miles, max(seats) AS most_seats
 FROM flights JOIN planes USING (tailnum)
 GROUP BY ALL ORDER BY miles DESC LIMIT 5;
 
