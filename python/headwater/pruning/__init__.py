@@ -2,7 +2,7 @@
 
 from headwater.pruning.aggregates import aggregate_from_log
 from headwater.pruning.evaluation import prune, prune_all, select
-from headwater.pruning.predicates import is_partition_only, partition_predicate_columns
+from headwater.pruning.parsing import is_partition_only, partition_predicate_columns
 
 __all__ = [
     "aggregate_from_log",

@@ -1,12 +1,15 @@
 """Aggregates answered by the log alone.
 
-Owns ``count(*)``, ``count(column)``, ``min`` and ``max`` over a whole table or by its partitions. Follows the protocol's chapter "Per-file
-Statistics". Promise: the answer is exactly what a scan would give, or there is none (``None``) and the query must run. So:
+Owns ``count(*)``, ``count(column)``, ``min`` and ``max`` over a whole table or by its partitions. Follows the
+protocol's chapter "Per-file Statistics". Promise: the answer is exactly what a scan would give, or there is none
+(``None``) and the query must run. So:
 
 - a predicate must decide every file as a whole, true for all its rows or for none;
-- records that a deletion vector takes away are subtracted from counts, and no minimum, maximum or partial null count is trusted then;
-- minima and maxima are taken of whole numbers and dates only: statistics leave NaN out, cut strings off, round timestamps, and
-  may carry decimals as floating-point numbers. Those of partition columns are exact values; there strings are answered too.
+- records that a deletion vector takes away are subtracted from counts, and no minimum, maximum or partial null count
+  is trusted then;
+- minima and maxima are taken of whole numbers and dates only: statistics leave NaN out, cut strings off, round
+  timestamps, and may carry decimals as floating-point numbers. Those of partition columns are exact values; there
+  strings are answered too.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from headwater.errors import HeadwaterError
 from headwater.pruning.bounds import Files, ResolvedColumn, plain, resolve_column
 from headwater.pruning.evaluation import Outcome, possible
 from headwater.pruning.masks import settle
-from headwater.pruning.predicates import INTEGRAL_RANGES, is_partition_only, parse_column
+from headwater.pruning.parsing import is_partition_only, parse_column
+from headwater.pruning.predicates import INTEGRAL_RANGES
 from headwater.schema.types import PrimitiveType
 
 _EXACT_BOUNDS = {*INTEGRAL_RANGES, "date"}
@@ -39,9 +43,11 @@ def aggregate_from_log(
     """The exact result of an aggregation, or ``None`` where the log does not hold it.
 
     :param group_by: names of partition columns; empty for one row over the whole table.
-    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)`` with the column as SQL text.
+    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)``, the column as SQL
+        text.
     :param predicate_sql: a predicate over partition columns, or ``None``.
-    :returns: the group columns by their names, then one column an aggregate, in order: counts as int64, others in the column's type.
+    :returns: the group columns by their names, then one column an aggregate, in order: counts as int64, others in the
+        column's type.
     """
     try:
         return _aggregate(snapshot, group_by, aggregates, predicate_sql, time_zone)

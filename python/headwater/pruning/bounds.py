@@ -1,14 +1,14 @@
 """What is known of a column's values in each file.
 
-Owns the way from statistics, partition values and literals to bounds: for each file two values that every value of the operand lies
-between, and how many are null. Follows the protocol's chapters "Per-file Statistics" and "Partition Value Serialization". Promise:
-bounds may be wider than the truth, never narrower:
+Owns the way from statistics, partition values and literals to bounds: for each file two values that every value of
+the operand lies between, and how many are null. Follows the protocol's chapters "Per-file Statistics" and "Partition
+Value Serialization". Promise: bounds may be wider than the truth, never narrower:
 
-1. A maximum of eight characters or more may be a cut-off prefix: strings "are cut off at a fixed prefix length", and not every writer
-   pads the maximum up again. Values that start with such a maximum count as inside.
+1. A maximum of eight characters or more may be a cut-off prefix: strings "are cut off at a fixed prefix length", and
+   not every writer pads the maximum up again. Values that start with such a maximum count as inside.
 2. The bounds of floating-point columns may leave NaN out, which Spark orders above every other value.
-3. A timestamp partition value without a zone was written in its writer's zone, and a date becomes a timestamp in the session's: both are
-   widened by the largest offset a zone may have.
+3. A timestamp partition value without a zone was written in its writer's zone, and a date becomes a timestamp in the
+   session's: both are widened by the largest offset a zone may have.
 4. Null counts are used only where they are 0 or all records, the two cases that loose bounds keep exact.
 """
 
@@ -191,7 +191,7 @@ def plain(values: Any) -> Any:
 
 
 def cast_bounds(bounds: Bounds, target: DataType) -> Bounds | None:
-    """The bounds after a cast that never makes a smaller value the larger one, nor a value null; ``None`` for any other."""
+    """The bounds after a cast that keeps the order of values and makes none null; ``None`` for any other cast."""
     source = bounds.type
     if source == target:
         return bounds

@@ -1,14 +1,14 @@
 """Which files may hold a row that a predicate accepts.
 
-Owns data skipping: the evaluation of a predicate over bounds, and the pruning of a snapshot by it. Follows the protocol's chapter
-"Per-file Statistics". Promises:
+Owns data skipping: the evaluation of a predicate over bounds, and the pruning of a snapshot by it. Follows the
+protocol's chapter "Per-file Statistics". Promises:
 
-1. No file is dropped that holds a row for which the predicate is true, as Spark evaluates it: three-valued logic, NaN above everything,
-   strings in the order of their UTF-8 bytes.
+1. No file is dropped that holds a row for which the predicate is true, as Spark evaluates it: three-valued logic, NaN
+   above everything, strings in the order of their UTF-8 bytes.
 2. What is not known, be it a predicate, a type, a statistic or a value, keeps the file.
 
-Each question is "may the predicate come out as true (or false, or null) for some row of the file?". Negation swaps true and false, so a
-bound is never wrong under a NOT, at any depth.
+Each question is "may the predicate come out as true (or false, or null) for some row of the file?". Negation swaps
+true and false, so a bound is never wrong under a NOT, at any depth.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from headwater.errors import HeadwaterError
 from headwater.pruning.bounds import CUT_OFF, Bounds, BoundsReader, Files
 from headwater.pruning.masks import MAYBE, Mask, conjunction, disjunction, inverse, settle
+from headwater.pruning.parsing import parse_predicate
 from headwater.pruning.predicates import (
     INTEGRAL_RANGES,
     STRING,
@@ -41,7 +42,6 @@ from headwater.pruning.predicates import (
     StartsWith,
     Unknown,
     columns,
-    parse_predicate,
 )
 from headwater.schema.types import DataType, DecimalType, PrimitiveType
 
@@ -62,7 +62,7 @@ _NEGATED = {Outcome.TRUE: Outcome.FALSE, Outcome.FALSE: Outcome.TRUE, Outcome.NU
 
 
 def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
-    """Which files may hold a row that the predicate accepts: one boolean a file, in the order of ``snapshot.files``, no nulls.
+    """Which files may hold a row that the predicate accepts: a boolean a file, in the order of ``snapshot.files``, no nulls.
 
     :param predicate_sql: Spark SQL text as Catalyst prints it, with unqualified attributes.
     :param time_zone: the session time zone the text was printed with; its timestamp literals are in that zone.
@@ -223,7 +223,7 @@ def _is_null(x: Bounds, outcome: Outcome) -> Mask:
 
 
 def _reaches(lower: Bounds, upper: Bounds, strict: bool) -> Mask:
-    """Whether some value of ``lower`` may be less than (or equal to, where not ``strict``) some value of ``upper``, NaN aside."""
+    """Whether a value of ``lower`` may be less than (or equal to, unless ``strict``) one of ``upper``, NaN aside."""
     if _family(lower.type) == "floating":
         # The other way round, so that a bound that is itself NaN keeps the file.
         over = pc.greater_equal if strict else pc.greater

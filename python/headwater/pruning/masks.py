@@ -1,8 +1,8 @@
 """Masks over the files of a snapshot: one answer for each file, or one for all of them.
 
-Owns the logic of "may a row of this file do that?". A mask is ``True`` or ``False`` where every file has the same answer, ``MAYBE`` where
-nothing is known of any file, else an Arrow boolean array with nulls where nothing is known of a file. Promise: combining masks never
-turns "not known" into "no".
+Owns the logic of "may a row of this file do that?". A mask is ``True`` or ``False`` where every file has the same
+answer, ``MAYBE`` where nothing is known of any file, else an Arrow boolean array with nulls where nothing is known of
+a file. Promise: combining masks never turns "not known" into "no".
 """
 
 from __future__ import annotations

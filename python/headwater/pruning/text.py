@@ -1,9 +1,10 @@
 """The outer shape of a predicate's SQL text.
 
-Owns two steps that run before the SQL parser sees a predicate. ``lift`` takes the string literals out and decodes them by Spark's own
-escape rules, so no parser's idea of a backslash can change a value. ``split`` takes the text apart at its ANDs, ORs and NOTs, without
-recursion, so that a chain of a thousand ORs is no deeper than one, and a piece nobody can read does not spoil its neighbours.
-Promise: what either cannot read for certain is refused with ``Unreadable``, never guessed.
+Owns two steps that run before the SQL parser sees a predicate. ``lift`` takes the string literals out and decodes
+them by Spark's own escape rules, so no parser's idea of a backslash can change a value. ``split`` takes the text
+apart at its ANDs, ORs and NOTs, without recursion, so that a chain of a thousand ORs is no deeper than one, and a
+piece nobody can read does not spoil its neighbours. Promise: what either cannot read for certain is refused with
+``Unreadable``, never guessed.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Lifted:
-    """One string literal: its decoded text, ``None`` where that is no Unicode text, and the word right before it (``DATE``)."""
+    """A string literal: its decoded text, ``None`` where that is no Unicode text, and the word before it (``DATE``)."""
 
     value: str | None
     keyword: str
 
 
-#: A literal of binary digits, a quoted string, a quoted name, a comment's start, or a double quote (string or name: not certain).
+#: A literal of binary digits, a string, a name, or what leaves it uncertain: a comment, a double quote (string or name).
 _QUOTED = re.compile(
-    r"""(?P<hex>(?<![\w`])[xX]'[0-9A-Fa-f]*')|(?P<string>'(?:[^'\\]|\\.)*')|(?P<name>`(?:[^`]|``)*`)|(?P<bad>--|/\*|"|'|`)""",
+    r"""(?P<hex>(?<![\w`])[xX]'[0-9A-Fa-f]*')|(?P<string>'(?:[^'\\]|\\.)*')|(?P<name>`(?:[^`]|``)*`)"""
+    r"""|(?P<bad>--|/\*|"|'|`)""",
     re.DOTALL,
 )
 _KEYWORD = re.compile(r"([A-Za-z_]+)\s*$")
@@ -155,7 +157,7 @@ def _close(value: tuple[str, list[T]], join: Callable[[str, Sequence[T]], T]) ->
 
 
 def _groups(words: list[str], text: str) -> set[int]:
-    """Where a parenthesis opens a whole operand: nothing but a boolean operator, another such parenthesis or the end around it."""
+    """Where a parenthesis opens a whole operand: around it only operators, other such parentheses or the ends."""
     opened: list[int] = []
     pairs: dict[int, int] = {}
     for i, word in enumerate(words):
@@ -177,7 +179,7 @@ def _groups(words: list[str], text: str) -> set[int]:
 
 
 def _atom_end(words: list[str], start: int, groups: set[int], text: str) -> int:
-    """The token after the piece that starts here: the next AND or OR outside its parentheses, or the one that closes around it."""
+    """The token after the piece that starts here: an AND or OR outside its parentheses, or the one closing around it."""
     depth = 0
     for i in range(start, len(words)):
         if words[i] == "(":
