@@ -1,8 +1,8 @@
 """Checks of a schema before it becomes a table's.
 
-Owns what CREATE, a write that evolves the schema and ALTER TABLE refuse: duplicate or impossible names, types no data file can
-hold, partition columns that cannot partition. Follows the protocol's chapters "Schema Serialization Format", "Void Type" and "Column
-Mapping". Promise: pure functions that raise one error naming every offender, or return None.
+Owns what CREATE, a write that evolves the schema and ALTER TABLE refuse: duplicate or impossible names, types no data
+file can hold, partition columns that cannot partition. Follows the protocol's chapters "Schema Serialization Format",
+"Void Type" and "Column Mapping". Promise: pure functions that raise one error naming every offender, or return None.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def check_characters(schema: StructType, configuration: Mapping[str, str]) -> No
 
 
 def check_types(schema: StructType) -> None:
-    """Every type must be one of the protocol's. A void column is; data is refused where it cannot be left out (:func:`check_writable`).
+    """Every type must be one of the protocol's. A void column is; data is refused where it cannot be left out
+    (:func:`check_writable`).
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_DATA_TYPES``, ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE``.
     """
@@ -98,8 +99,11 @@ def check_nested_not_null(schema: StructType) -> None:
     """
     for path, field in all_fields(schema):
         for kind, _ in _parts(field.type, False):
-            children = (kind.element,) if isinstance(kind, ArrayType) else ()
-            children = (kind.key, kind.value) if isinstance(kind, MapType) else children
+            children: tuple[DataType, ...] = ()
+            if isinstance(kind, ArrayType):
+                children = (kind.element,)
+            elif isinstance(kind, MapType):
+                children = (kind.key, kind.value)
             if any(not inner.nullable for child in children for _, inner in all_fields(child)):
                 raise HeadwaterError(
                     "DELTA_NESTED_NOT_NULL_CONSTRAINT", {"column": format_name(path), "type": field.type.sql()}
@@ -135,7 +139,8 @@ def check_partition_columns(schema: StructType, partition_columns: Sequence[str]
 def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *, writing: bool = False) -> None:
     """With the change data feed on, its own columns cannot be the table's, nor (``writing``) be in data written to it.
 
-    :raises HeadwaterError: ``DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS``; ``RESERVED_CDC_COLUMNS_ON_WRITE`` when writing.
+    :raises HeadwaterError: ``DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS``; ``RESERVED_CDC_COLUMNS_ON_WRITE`` when
+        writing.
     """
     if configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
         return
@@ -146,7 +151,8 @@ def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *
 
 
 def check_writable(schema: StructType) -> None:
-    """Refuse new data files for a table that could not have them: void columns are never in a file, and some shapes need them there.
+    """Refuse new data files for a table that could not have them: void columns are never in a file, and some shapes
+    need them there.
 
     :raises HeadwaterError: ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE`` for a void inside an array or map;
         ``DELTA_CANNOT_WRITE_EMPTY_SCHEMA`` where the table or a struct has no field that is not void.
@@ -165,7 +171,10 @@ def _check_filled(struct: StructType, what: str) -> None:
 
 
 def _parts(kind: DataType, in_collection: bool) -> Iterator[tuple[DataType, bool]]:
-    """The type and the types within its arrays and maps, and whether each is within one. Struct fields are not entered."""
+    """The type and the types within its arrays and maps, and whether each is within one.
+
+    Struct fields are not entered.
+    """
     yield kind, in_collection
     match kind:
         case ArrayType():

@@ -1,8 +1,9 @@
 """Columns by path: iteration over a schema, and which leaves have statistics.
 
-Owns the two ways a column is named, the logical path a user writes and the physical path that data files and statistics carry,
-and the rule which leaves are indexed for data skipping. Follows the protocol's chapters "Column Mapping", "Per-file Statistics" and
-"Schema Serialization Format". Promise: order is always schema order, depth first, which is what the index limit counts in.
+Owns the two ways a column is named, the logical path a user writes and the physical path that data files and
+statistics carry, and the rule which leaves are indexed for data skipping. Follows the protocol's chapters "Column
+Mapping", "Per-file Statistics" and "Schema Serialization Format". Promise: order is always schema order, depth first,
+which is what the index limit counts in.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def leaves(schema: StructType, prefix: Path = (), physical_prefix: Path = ()) ->
 
 
 def all_fields(schema: DataType, prefix: Path = ()) -> Iterator[tuple[Path, StructField]]:
-    """Every struct field at any depth, parents first, with its field path (``element``, ``key``, ``value`` through collections)."""
+    """Every struct field at any depth, parents first, with its field path (``element``, ``key``, ``value``
+    through collections).
+    """
     match schema:
         case StructType():
             for field in schema:
@@ -74,11 +77,11 @@ def all_fields(schema: DataType, prefix: Path = ()) -> Iterator[tuple[Path, Stru
 
 
 def map_fields(schema: StructType, change: Callable[[StructField, Path], StructField], prefix: Path = ()) -> StructType:
-    """The schema with every struct field, at any depth, replaced by ``change(field, path)``; children are changed first."""
+    """The schema with every struct field, at any depth, replaced by ``change(field, path)``; children are changed
+    first.
+    """
     return StructType(
-        tuple(
-            change(replace(f, type=_map_type(f.type, change, (*prefix, f.name))), (*prefix, f.name)) for f in schema
-        )
+        tuple(change(replace(f, type=_map_type(f.type, change, (*prefix, f.name))), (*prefix, f.name)) for f in schema)
     )
 
 
@@ -210,10 +213,10 @@ def indexed_leaves(
 ) -> list[tuple[Path, DataType]]:
     """The leaves that get statistics: physical path and type, in schema order.
 
-    Types without bounds (:func:`has_bounds`) get a null count only. Arrays and maps are left out, though each counts as one leaf
-    for ``delta.dataSkippingNumIndexedCols`` (-1: no limit). ``delta.dataSkippingStatsColumns``, where set, wins over the number; a
-    struct named there stands for all its leaves, and names the schema no longer has are passed over. Partition columns, given by
-    logical name, are no data columns.
+    Types without bounds (:func:`has_bounds`) get a null count only. Arrays and maps are left out, though each counts
+    as one leaf for ``delta.dataSkippingNumIndexedCols`` (-1: no limit). ``delta.dataSkippingStatsColumns``, where set,
+    wins over the number; a struct named there stands for all its leaves, and names the schema no longer has are passed
+    over. Partition columns, given by logical name, are no data columns.
     """
     partitions = {name.lower() for name in partition_columns}
     data_leaves = [leaf for leaf in leaves(schema) if leaf.path[0].lower() not in partitions]
@@ -244,7 +247,8 @@ def check_statistics_columns(
     """Refuse a ``delta.dataSkippingStatsColumns`` that cannot be honoured.
 
     :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS``,
-        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN``, ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE``.
+        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN``,
+        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE``.
     """
     partitions = {name.lower() for name in partition_columns}
     seen: set[Path] = set()

@@ -1,8 +1,8 @@
 """What every row written must satisfy, and what a column is when a row does not say.
 
-Owns CHECK constraints, invariants, NOT NULL and column defaults, read from configuration and schema. Follows the protocol's chapters
-"CHECK Constraints", "Column Invariants" and "Default Columns". Promise: :func:`checks` is complete; a writer that enforces each and
-refuses rows where one is false or null honours all three.
+Owns CHECK constraints, invariants, NOT NULL and column defaults, read from configuration and schema. Follows the
+protocol's chapters "CHECK Constraints", "Column Invariants" and "Default Columns". Promise: :func:`checks` is
+complete; a writer that enforces each and refuses rows where one is false or null honours all three.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Check(NamedTuple):
 
 
 def checks(schema: StructType, configuration: Mapping[str, str]) -> list[Check]:
-    """Every NOT NULL, invariant and CHECK constraint of a table, in that order. Generated columns: see ``headwater.schema.generated``.
+    """Every NOT NULL, invariant and CHECK constraint of a table, in that order. Generated columns: see
+    ``headwater.schema.generated``.
 
     :raises HeadwaterError: ``DELTA_UNRECOGNIZED_INVARIANT``, ``DELTA_UNSUPPORTED_INVARIANT_NON_STRUCT``.
     """
@@ -108,7 +109,9 @@ def _invariant(path: Path, value: Any) -> str:
 
 
 def not_null_checks(schema: StructType) -> list[Check]:
-    """NOT NULL columns and fields of structs. A field of a null struct is null, which violates, as for other writers of the format."""
+    """NOT NULL columns and fields of structs. A field of a null struct is null, which violates, as for other
+    writers of the format.
+    """
     return [
         Check(format_name(path), f"{quote(path)} IS NOT NULL", NOT_NULL)
         for path, field in _struct_fields(schema)
@@ -158,7 +161,8 @@ def set_default(schema: StructType, path: Sequence[str], sql: str | None) -> Str
 def without_exists_defaults(schema: StructType) -> StructType:
     """The schema without ``EXISTS_DEFAULT``, which Spark adds to a declared default.
 
-    Delta has no such thing: a column missing from a file is null, but Spark's Parquet reader would put that value there.
+    Delta has no such thing: a column missing from a file is null, but Spark's Parquet reader would put that value
+    there.
     """
     return map_fields(
         schema, lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != EXISTS_DEFAULT})

@@ -1,8 +1,8 @@
 """What two schemas disagree about, in lines a person can read.
 
 Owns the wording for errors like ``DELTA_CREATE_TABLE_SCHEME_MISMATCH``, where a declared schema is not the table's, and
-``DELTA_METADATA_MISMATCH``. Promise: no lines if and only if both describe the same columns, types and nullability; comments and
-other metadata do not count, nor does case.
+``DELTA_METADATA_MISMATCH``. Promise: no lines if and only if both describe the same columns, types and nullability;
+comments and other metadata do not count, nor does case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from headwater.schema.types import ArrayType, DataType, MapType, StructField, St
 
 
 def describe_difference(declared: StructType, existing: StructType) -> list[str]:
-    """One line a disagreement, in the existing schema's order, then what is only declared, then a changed order of columns."""
+    """One line a disagreement, in the existing schema's order, then what is only declared, then a changed order
+    of columns.
+    """
     return _structs(declared, existing, ())
 
 
@@ -29,7 +31,9 @@ def _structs(declared: StructType, existing: StructType, path: Path) -> list[str
             lines.append(f"Column {_name(path, field)} ({field.type.sql()}) is not in the table.")
     if not lines and [n.lower() for n in declared.names] != [n.lower() for n in existing.names]:
         where = f" of {format_name(path)}" if path else ""
-        lines.append(f"The order{where} differs: {', '.join(declared.names)}; the table has {', '.join(existing.names)}.")
+        lines.append(
+            f"The order{where} differs: {', '.join(declared.names)}; the table has {', '.join(existing.names)}."
+        )
     return lines
 
 

@@ -1,8 +1,9 @@
 """Schema evolution: the schema after a write that may add to it, and after ALTER TABLE ADD COLUMNS.
 
-Owns mergeSchema's rule, the check whether data fits a table as it is, and the edits of single columns. Follows the protocol's
-chapters "Type Widening", "Void Type" and "Schema Serialization Format". Promise: a column that exists keeps its name, position,
-nullability and metadata; what is added is nullable, at the end unless told otherwise; data files written before stay readable.
+Owns mergeSchema's rule, the check whether data fits a table as it is, and the edits of single columns. Follows the
+protocol's chapters "Type Widening", "Void Type" and "Schema Serialization Format". Promise: a column that exists keeps
+its name, position, nullability and metadata; what is added is nullable, at the end unless told otherwise; data files
+written before stay readable.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from headwater.errors import HeadwaterError
 from headwater.schema.checks import check_duplicates
 from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
 from headwater.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
-from headwater.schema.widening import can_store, can_widen, widened, with_change
+from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")
 #: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
@@ -66,7 +67,9 @@ class _Merge(NamedTuple):
         field_path: Path,
         changes: list[tuple[DataType, DataType, Path]],
     ) -> DataType:
-        """The merged type. ``field_path`` leads from the nearest struct field here; type changes are put into ``changes``."""
+        """The merged type. ``field_path`` leads from the nearest struct field here; type changes are put into
+        ``changes``.
+        """
 
         def inner(table: DataType, data: DataType, step: str) -> DataType:
             return self.types(table, data, (*path, step), (*field_path, step), changes)
@@ -82,10 +85,9 @@ class _Merge(NamedTuple):
             return table
         if table == _VOID:
             return _nullable(data)
-        wider = widened(table, data) if self.allow_widening else None
-        if wider is not None:
-            changes.append((table, wider, field_path))
-            return wider
+        if self.allow_widening and can_widen(table, data):
+            changes.append((table, data, field_path))
+            return data
         if self.keep_existing_type and not _is_nested(table) and not _is_nested(data):
             return table
         raise HeadwaterError(
@@ -95,7 +97,8 @@ class _Merge(NamedTuple):
 
 
 def is_write_compatible(table: StructType, data: StructType) -> bool:
-    """Whether data can be appended without changing the schema: no new columns, every type equal or castable without loss.
+    """Whether data can be appended without changing the schema: no new columns, every type equal or castable without
+    loss.
 
     Columns the data lacks and nulls in NOT NULL columns are the writer's to fill or refuse, not a mismatch of schemas.
     """
@@ -153,7 +156,9 @@ FIRST = "first"
 
 
 class NewColumn(NamedTuple):
-    """A column to add: its logical path, ``element``/``key``/``value`` leading through collections; ``position`` None is the end."""
+    """A column to add: its logical path, ``element``/``key``/``value`` leading through collections; ``position``
+    None is the end.
+    """
 
     path: Path
     type: DataType

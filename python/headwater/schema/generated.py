@@ -1,7 +1,8 @@
 """Generated columns: values that follow from other columns of the row.
 
-Owns ``delta.generationExpression``. Follows the protocol's chapter "Generated Columns". Promise: a writer that fills what the data
-lacks from :func:`generated_columns` and enforces :func:`generated_checks` on what it has, honours the chapter.
+Owns ``delta.generationExpression``. Follows the protocol's chapter "Generated Columns". Promise: a writer that fills
+what the data lacks from :func:`generated_columns` and enforces :func:`generated_checks` on what it has, honours the
+chapter.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def has_generated_columns(schema: StructType) -> bool:
 
 
 def generated_checks(schema: StructType, provided: Iterable[str] | None = None) -> list[Check]:
-    """The condition each generated column's value must meet; only for the columns the data provides, where those are given."""
+    """The condition each generated column's value must meet; only for the columns the data provides, where those
+    are given.
+    """
     wanted = None if provided is None else {name.lower() for name in provided}
     return [
         Check(column.name, f"{quote((column.name,))} <=> {column.value_sql}", GENERATED)

@@ -1,8 +1,8 @@
 """Identity columns: values the table numbers itself.
 
-Owns the ``delta.identity.*`` keys of a column and the arithmetic of the next value. Follows the protocol's chapter "Identity
-Columns". Promise: a generated value is never one at or before the high-water mark, always start plus a whole number of steps, and
-never outside a 64-bit integer.
+Owns the ``delta.identity.*`` keys of a column and the arithmetic of the next value. Follows the protocol's chapter
+"Identity Columns". Promise: a generated value is never one at or before the high-water mark, always start plus a whole
+number of steps, and never outside a 64-bit integer.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ def identity_metadata(start: int = 1, step: int = 1, *, allow_explicit_insert: b
 def check_identity_columns(schema: StructType, partition_columns: Sequence[str]) -> None:
     """Refuse identity columns that cannot work.
 
-    :raises HeadwaterError: ``DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE``, ``DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED``,
-        ``DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION``, ``DELTA_IDENTITY_COLUMN_INCONSISTENT_METADATA``.
+    :raises HeadwaterError: ``DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE``,
+        ``DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED``, ``DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION``,
+        ``DELTA_IDENTITY_COLUMN_INCONSISTENT_METADATA``.
     """
     partitions = {name.lower() for name in partition_columns}
     identity_columns(schema)

@@ -1,7 +1,8 @@
 """Column mapping: physical names and ids of columns.
 
-Owns the mode, the assignment of ids and names to new columns and the schema as data files see it. Follows the protocol's chapter
-"Column Mapping". Promise: an id or physical name, once given, is never changed, and a new one is never one that was in use.
+Owns the mode, the assignment of ids and names to new columns and the schema as data files see it. Follows the
+protocol's chapter "Column Mapping". Promise: an id or physical name, once given, is never changed, and a new one is
+never one that was in use.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """
     before, after = mode(old), mode(new)
     if before != after and (before, after) != ("none", "name"):
-        raise HeadwaterError(
-            "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", {"oldMode": before, "newMode": after}
-        )
+        raise HeadwaterError("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", {"oldMode": before, "newMode": after})
 
 
 def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
-    """The highest id ever given: the table property, or the schema's highest where that is more or the property missing."""
+    """The highest id ever given: the table property, or the schema's highest where that is more or the property
+    missing.
+    """
     ids = (field.metadata.get(ID, 0) for _, field in all_fields(schema))
     return max(int(configuration.get(MAX_ID, 0)), max(map(int, ids), default=0))
 
@@ -74,8 +75,8 @@ def assign(schema: StructType, max_id: int, *, keep_names: bool = False) -> tupl
     """The schema with an id and a physical name for each field that lacks one, and the new highest id.
 
     :param max_id: the table's ``delta.columnMapping.maxColumnId``, 0 for a new table.
-    :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on and whose
-        files have those names already.
+    :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on
+        and whose files have those names already.
     """
     counter = _Assignment(max_column_id({MAX_ID: str(max_id)}, schema), keep_names)
     return counter.struct(schema), counter.max_id
@@ -112,7 +113,9 @@ class _Assignment:
 
 
 def strip(schema: StructType) -> StructType:
-    """The schema without ids and physical names: for a new table, or one whose mode is none, where they have no force."""
+    """The schema without ids and physical names: for a new table, or one whose mode is none, where they have no
+    force.
+    """
     return map_fields(
         schema,
         lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if not k.startswith(_PREFIX)}),

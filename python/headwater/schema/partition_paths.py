@@ -1,9 +1,9 @@
 """Paths of data files: Hive-style partition directories and the encoding of ``add.path``.
 
-Owns the two layers of escaping. A partition directory is ``column=value`` with characters a file system or Hive cannot have as
-``%XX`` of their code; that is part of the directory's real name. A path in the log is then URL-encoded once more, so that a ``%`` in a
-name is ``%25`` there. Follows the protocol's chapters "Data Files" and "Add File and Remove File". Promise: each function here undoes
-its partner exactly.
+Owns the two layers of escaping. A partition directory is ``column=value`` with characters a file system or Hive cannot
+have as ``%XX`` of their code; that is part of the directory's real name. A path in the log is then URL-encoded once
+more, so that a ``%`` in a name is ``%25`` there. Follows the protocol's chapters "Data Files" and "Add File and Remove
+File". Promise: each function here undoes its partner exactly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def partition_directory(values: Mapping[str, str | None]) -> str:
 
     The directory is a habit other tools expect, not the truth: ``add.partitionValues`` is.
     """
-    return "/".join(f"{escape_name(name)}={escape_name(value) if value else NULL_DIRECTORY}" for name, value in values.items())
+    return "/".join(
+        f"{escape_name(name)}={escape_name(value) if value else NULL_DIRECTORY}" for name, value in values.items()
+    )
 
 
 def parse_directory(path: str) -> dict[str, str | None]:

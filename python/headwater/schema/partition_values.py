@@ -1,8 +1,8 @@
 """Partition values as text, and the text as values.
 
-Owns the forms of the protocol's chapter "Partition Value Serialization", for one value and for an Arrow column of them. Promise:
-what :func:`serialize` writes, :func:`parse` reads back as the same value; an empty text and null are both null. Directory names are
-``headwater.schema.partition_paths``' business.
+Owns the forms of the protocol's chapter "Partition Value Serialization", for one value and for an Arrow column of
+them. Promise: what :func:`serialize` writes, :func:`parse` reads back as the same value; an empty text and null are
+both null. Directory names are ``headwater.schema.partition_paths``' business.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _WIDE = Context(prec=80)
 def serialize(value: Any, kind: DataType) -> str | None:
     """The text of a value in ``add.partitionValues``; None for null and, as the protocol has it, for an empty string.
 
-    :param value: what Arrow's ``as_py`` gives for the type: int, float, Decimal, bool, str, bytes, date, datetime. A timestamp without
-        zone counts as UTC; it is written in UTC with six digits of fraction.
-    :raises HeadwaterError: ``DELTA_INVALID_PARTITION_COLUMN_TYPE``; ``DELTA_FAILED_CAST_PARTITION_VALUE`` for bytes that
-        are not UTF-8, which this form would lose.
+    :param value: what Arrow's ``as_py`` gives for the type: int, float, Decimal, bool, str, bytes, date, datetime. A
+        timestamp without zone counts as UTC; it is written in UTC with six digits of fraction.
+    :raises HeadwaterError: ``DELTA_INVALID_PARTITION_COLUMN_TYPE``; ``DELTA_FAILED_CAST_PARTITION_VALUE`` for bytes
+        that are not UTF-8, which this form would lose.
     """
     if value is None:
         return None
@@ -61,7 +61,9 @@ def serialize(value: Any, kind: DataType) -> str | None:
             utc = value.astimezone(timezone.utc) if value.tzinfo else value
             return utc.replace(tzinfo=None).isoformat("T", "microseconds") + "Z"
         case PrimitiveType("timestamp_ntz"):
-            return value.replace(tzinfo=None).isoformat(" ", "microseconds" if value.microsecond else "seconds")
+            local = value.replace(tzinfo=None).isoformat(" ", "microseconds")
+            # Without the zeros at the end, as other writers have it: one value should have one text.
+            return local.rstrip("0").rstrip(".") if value.microsecond else local[:19]
         case PrimitiveType("binary"):
             try:
                 return bytes(value).decode("utf-8") or None
@@ -74,8 +76,8 @@ def parse(text: str | None, kind: DataType, time_zone: str = "UTC") -> Any:
     """The value a text stands for: the inverse of :func:`serialize`, and of every other form the protocol allows.
 
     :param time_zone: the zone of timestamps written without one, which is the writing system's; commonly the session's.
-    :raises HeadwaterError: ``DELTA_FAILED_CAST_PARTITION_VALUE`` where it is no value of the type, or a date Python's calendar does
-        not have (:func:`parse_array` does), ``DELTA_INVALID_PARTITION_COLUMN_TYPE``.
+    :raises HeadwaterError: ``DELTA_FAILED_CAST_PARTITION_VALUE`` where it is no value of the type, or a date Python's
+        calendar does not have (:func:`parse_array` does), ``DELTA_INVALID_PARTITION_COLUMN_TYPE``.
     """
     stored = _stored(text, kind, time_zone)
     if stored is None or not isinstance(kind, PrimitiveType):
@@ -179,7 +181,9 @@ def _civil_days(year: int, month: int, day: int) -> int:
 
 
 def _microseconds(text: str, time_zone: str | None) -> int:
-    """Microseconds since the epoch. ``time_zone`` None: a local time, where a zone in the text has no meaning and is refused."""
+    """Microseconds since the epoch. ``time_zone`` None: a local time, where a zone in the text has no meaning and
+    is refused.
+    """
     match = _TIMESTAMP.fullmatch(text)
     if not match:
         raise ValueError(text)

@@ -1,8 +1,9 @@
 """Table properties: the ``delta.*`` names, what values they take, and their defaults.
 
-Owns the list of known properties, spelling and validation when a user sets one, the session's defaults for new tables, and typed
-reading. Follows the protocol's chapter "Table Properties" and the properties its other chapters name. Promise: reading never fails
-for a property a writer of this list accepted; names compare ignoring case and are stored in their one spelling.
+Owns the list of known properties, spelling and validation when a user sets one, the session's defaults for new tables,
+and typed reading. Follows the protocol's chapter "Table Properties" and the properties its other chapters name.
+Promise: reading never fails for a property a writer of this list accepted; names compare ignoring case and are stored
+in their one spelling.
 """
 
 from __future__ import annotations
@@ -213,7 +214,8 @@ def canonical_name(name: str, *, allow_arbitrary: bool = False) -> str:
 def validate(name: str, value: str) -> None:
     """Refuse a value the property cannot have; unknown names pass.
 
-    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE``, ``DELTA_INVALID_INTERVAL``, ``DELTA_INVALID_ISOLATION_LEVEL``.
+    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE``, ``DELTA_INVALID_INTERVAL``,
+        ``DELTA_INVALID_ISOLATION_LEVEL``.
     """
     known = PROPERTIES.get(_BY_FOLDED_NAME.get(name.lower(), ""))
     if known is None or known.accepts(value):
@@ -228,8 +230,8 @@ def validate(name: str, value: str) -> None:
 def normalize(properties: Mapping[str, str], *, allow_arbitrary: bool = False) -> dict[str, str]:
     """The properties a user sets, under their canonical names, each validated.
 
-    :raises HeadwaterError: as :func:`canonical_name` and :func:`validate`; ``DELTA_CANNOT_MODIFY_TABLE_PROPERTY`` for one that
-        only a writer may keep.
+    :raises HeadwaterError: as :func:`canonical_name` and :func:`validate`; ``DELTA_CANNOT_MODIFY_TABLE_PROPERTY`` for
+        one that only a writer may keep.
     """
     normal: dict[str, str] = {}
     for name, value in properties.items():

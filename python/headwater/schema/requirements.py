@@ -1,9 +1,10 @@
 """Which protocol a table needs.
 
-Owns the list of table features with the versions that imply them, and the step from a table's metadata to its ``protocol``
-action. Follows the protocol's chapters "Protocol Evolution", "Table Features" and "Valid Feature Names in Table Features". Promise: the
-result is the narrowest protocol that has every feature needed and every one the table had; nothing is ever taken away. Where
-exactly the features of a legacy version pair are needed it is that pair, otherwise features are listed by name.
+Owns the list of table features with the versions that imply them, and the step from a table's metadata to its
+``protocol`` action. Follows the protocol's chapters "Protocol Evolution", "Table Features" and "Valid Feature Names in
+Table Features". Promise: the result is the narrowest protocol that has every feature needed and every one the table
+had; nothing is ever taken away. Where exactly the features of a legacy version pair are needed it is that pair,
+otherwise features are listed by name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ DEFAULT_READER, DEFAULT_WRITER = 1, 2
 
 @dataclass(frozen=True)
 class Feature:
-    """A table feature. ``reader``: readers must support it too. ``legacy``: the (reader, writer) versions that imply it.
+    """A table feature. ``reader``: readers must support it too. ``legacy``: the (reader, writer) versions that imply
+    it.
 
     ``manual``: an existing table gets it only when a user names it, as it shuts out readers that no setting was about.
     """
@@ -68,7 +70,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("typeWidening-preview", reader=True),
         Feature("variantType", reader=True),
         Feature("variantType-preview", reader=True),
-        Feature("variantShredding", reader=True),
+        Feature("variantShredding", reader=True, requires=("variantType",)),
         Feature("variantShredding-preview", reader=True),
         Feature("checkpointProtection"),
         Feature("materializePartitionColumns"),
@@ -244,9 +246,10 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, extra: Ite
 
     :param metadata: its configuration may still have the properties :func:`without_protocol_properties` takes away.
     :param current: the table's protocol, None for a new table; the same object comes back where it will do.
-    :param extra: names of features needed for other reasons: a domain's metadata, clustering, a feature the caller decided on.
-    :raises HeadwaterError: ``DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT`` where an existing table's new schema needs a feature
-        that only the user may decide on; and those of :func:`requested`.
+    :param extra: names of features needed for other reasons: a domain's metadata, clustering, a feature the caller
+        decided on.
+    :raises HeadwaterError: ``DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT`` where an existing table's new schema needs a
+        feature that only the user may decide on; and those of :func:`requested`.
     """
     request = requested(metadata.configuration)
     named = _closed([*request.features, *extra])
@@ -257,9 +260,7 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, extra: Ite
         wanted = implied_features(request.reader or base[0], request.writer or base[1])
     else:
         had = supported_features(current)
-        wanted = implied_features(
-            max(request.reader or 1, current.min_reader_version), request.writer or 1
-        )
+        wanted = implied_features(max(request.reader or 1, current.min_reader_version), request.writer or 1)
         _check_manual(needed - named, current)
         needed = frozenset(name for name in needed if not supports(current, name))
     features = had | wanted | needed | named
@@ -288,7 +289,7 @@ def _narrowest(features: frozenset[str], current: Protocol | None) -> Protocol:
             if implied_features(reader, writer) == features and reader >= least_reader and writer >= least_writer:
                 return Protocol(reader, writer)
     reader_features = frozenset(n for n in features if n not in FEATURES or FEATURES[n].reader)
-    # Names this version does not know can only come from the lists of the table itself; keep each in the lists it was in.
+    # Names this version does not know can only come from the table's own lists; each stays in those it was in.
     if current is not None:
         known_to_readers = current.reader_features or frozenset()
         reader_features = frozenset(n for n in reader_features if n in FEATURES or n in known_to_readers)

@@ -1,6 +1,7 @@
 """Type widening: which changes of a column's type keep old data files readable, and the record of them.
 
-Owns the table of supported changes and ``delta.typeChanges``. Follows the protocol's chapter "Type Widening". Promise: a type that
+Owns the table of supported changes and ``delta.typeChanges``. Follows the protocol's chapter "Type Widening". Promise:
+a type that
 :func:`can_widen` allows is one every implementation of the chapter can read old files as; nothing else is ever written.
 """
 
@@ -35,32 +36,11 @@ def can_widen(old: DataType, new: DataType) -> bool:
     return False
 
 
-def can_widen_automatically(old: DataType, new: DataType) -> bool:
-    """Whether schema evolution in a write may widen without being told to.
-
-    An integer that meets a decimal or a double stays out: that is more often a mistake than a wish, and ALTER TABLE can do it.
-    """
-    leaves_integers = old in map(PrimitiveType, _INTEGERS) and new not in map(PrimitiveType, _INTEGERS)
-    return can_widen(old, new) and not leaves_integers
-
-
-def widened(old: DataType, data: DataType) -> DataType | None:
-    """The type a column must have to hold both ``old`` and ``data`` by automatic widening; None if it already does or none can.
-
-    Two decimals meet in the one that has the whole digits and the scale of both.
-    """
-    if isinstance(old, DecimalType) and isinstance(data, DecimalType):
-        scale = max(old.scale, data.scale)
-        precision = max(old.precision - old.scale, data.precision - data.scale) + scale
-        both = DecimalType(precision, scale)
-        return both if precision <= 38 and can_widen(old, both) else None
-    return data if can_widen_automatically(old, data) else None
-
-
 def can_store(data: DataType, column: DataType) -> bool:
     """Whether every value of ``data`` can be cast to ``column`` without loss, so that a write may do it silently.
 
-    ``long`` to ``decimal(20,0)`` and up, ``date`` to either timestamp, and void to anything count, beside the widenings.
+    ``long`` to ``decimal(20,0)`` and up, ``date`` to either timestamp, and void to anything count, beside the
+    widenings.
     """
     if data == column or data == PrimitiveType("void"):
         return True
@@ -74,7 +54,8 @@ def with_change(
 ) -> dict[str, Any]:
     """A field's metadata with one more entry in ``delta.typeChanges``; void had no files and leaves no record.
 
-    :param field_path: ``element``, ``key``, ``value`` steps from the field to the changed type; empty for the field's own.
+    :param field_path: ``element``, ``key``, ``value`` steps from the field to the changed type; empty for the field's
+        own.
     """
     if old == PrimitiveType("void"):
         return dict(metadata)
@@ -85,7 +66,9 @@ def with_change(
 
 
 def unsupported_changes(metadata: Mapping[str, Any]) -> list[str]:
-    """The recorded changes of a field this version cannot read through, as ``from -> to``; a reader must refuse such a table."""
+    """The recorded changes of a field this version cannot read through, as ``from -> to``; a reader must refuse
+    such a table.
+    """
     found = []
     for change in metadata.get(TYPE_CHANGES, ()):
         old, new = parse_type(change["fromType"]), parse_type(change["toType"])
