@@ -28,7 +28,7 @@ class EntryPoint:
             from headwater.commands.registry import HANDLERS
 
             content = orjson.loads(request)
-            statement = Statement(context, content.pop("session"))
+            statement = Statement(context, content.pop("session", {}))
             return _encode({"result": HANDLERS[name](content, statement)})
         except HeadwaterError as error:
             return _encode({"error": _describe(error)})

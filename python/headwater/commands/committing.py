@@ -14,6 +14,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.actions import DeletionVector, RemoveFile
 from headwater.log.snapshot import Snapshot
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import default_engine_info
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -47,7 +48,7 @@ def commit(
         parameters,
         metrics or {},
         user_metadata=options.get("usermetadata") or statement.conf(_USER_METADATA),
-        spark_version=statement.spark_version,
+        engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
     )
     statement.end_commit()

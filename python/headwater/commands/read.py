@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
-from headwater.commands.tables import CACHE, locate, open_same, open_snapshot
+from headwater.commands.tables import locate, open_same, open_snapshot
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.actions import DeletionVector
 from headwater.log.features import enabled_features
 from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot, table_exists as log_exists
-from headwater.log.stores import absolute_path
+from headwater.log.stores import LocalStore, absolute_path
 from headwater.pruning import aggregate_from_log, select
 from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
@@ -125,7 +125,7 @@ def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
 
 def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
     """A scan's columns for rows of ``snapshot.files``."""
-    names = [quote_free(snapshot, name) for name in snapshot.partition_columns]
+    names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
     columns: dict[str, Any] = {
         "path": _absolute(snapshot, files["path"]),
         "size": files["size"],
@@ -133,18 +133,14 @@ def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
         "deletion_vector": _vectors(snapshot, files["deletion_vector"]),
     }
     for i, name in enumerate(names):
-        columns[f"partition{i}"] = pc.map_lookup(_plain_map(files["partition_values"]), pa.scalar(name), "first")
+        columns[f"partition{i}"] = pc.map_lookup(files["partition_values"], pa.scalar(name), "first")
     return pa.table(columns)
 
 
-def quote_free(snapshot: Snapshot, column: str) -> str:
+def physical_name(snapshot: Snapshot, column: str) -> str:
     """The physical name of a partition column."""
     field = snapshot.schema.find(column)
     return field.physical_name if field is not None else column
-
-
-def _plain_map(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column
 
 
 def _absolute(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -166,8 +162,10 @@ def describe_vector(table_path: str, vector: Mapping[str, Any]) -> str:
         vector["storage_type"], vector["path_or_inline"], vector["size"], vector["cardinality"], vector["offset"]
     )
     if descriptor.storage_type == "i":
-        return "inline " + base64.b64encode(deletion_vectors.inline_bytes(descriptor)).decode()
-    return f"{descriptor.offset or 0} {descriptor.size} {deletion_vectors.file_path(descriptor, table_path)}"
+        # An inline vector is never read from a store, and may be in either format; the executor knows one.
+        positions = deletion_vectors.read(descriptor, table_path, LocalStore())
+        return "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+    return f"{descriptor.offset or 0} {descriptor.size} {deletion_vectors.absolute_location(descriptor, table_path)}"
 
 
 def _to_private_file(table: pa.Table) -> str:
@@ -222,6 +220,3 @@ def _compact_time(text: str, time_zone: str) -> int:
     except ValueError:
         raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": text}) from None
     return int(local.replace(tzinfo=time_zone_of(time_zone)).timestamp()) * 1000 + int(text[14:])
-
-
-__all__ = ["CACHE", "aggregate", "describe", "load_table", "refresh_table", "scan", "table_exists"]

@@ -9,7 +9,7 @@ import orjson
 from headwater.bridge.statement import Statement
 from headwater.commands.tables import locate
 from headwater.errors import HeadwaterError
-from headwater.log.file_names import commit_path
+from headwater.log.file_names import commit_name, log_directory
 
 
 def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, A
     location = locate(request["table"], statement)
     version = request["version"]
     try:
-        lines = location.store.read(commit_path(location.path, version)).splitlines()
+        lines = location.store.read(f"{log_directory(location.path)}/{commit_name(version)}").splitlines()
     except FileNotFoundError:
         lines = []
     for line in lines:

@@ -30,6 +30,7 @@ HANDLERS: Mapping[str, Handler] = {
     "recover_commit": recover.recover_commit,
     "missing_path": refuse.missing_path,
     "invalid_version": refuse.invalid_version,
+    "invalid_timestamp": refuse.invalid_timestamp,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
 }

@@ -68,7 +68,7 @@ class HeadwaterParquetFileFormat(
       val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
       val added = index < 0
       val withIndex = if (!added) plain
-        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = false)))
+        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)))
       val position = if (added) required.length else index
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
