@@ -118,9 +118,26 @@ def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     snapshot = open_same(request, statement, request["version"])
     files = select(snapshot, request["filters"], "UTC") if request["filters"] else snapshot.files
     listed = file_list(snapshot, files)
+    if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
+        _check_present(snapshot, listed)
     if listed.num_rows <= _LONGEST_JSON_LIST:
         return {"files": [list(row.values()) for row in listed.to_pylist()]}
     return {"arrow": _to_private_file(listed)}
+
+
+def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
+    """Name a data file that is gone before any task looks for it; only where looking is cheap.
+
+    :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED``.
+    """
+    if listed.num_rows > _LONGEST_JSON_LIST:
+        return
+    for path in listed["path"].to_pylist():
+        if not os.path.exists(path):
+            raise HeadwaterError(
+                "DELTA_FILE_NOT_FOUND_DETAILED",
+                {"file": path, "version": snapshot.version, "tableLocation": snapshot.table_path},
+            )
 
 
 def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
