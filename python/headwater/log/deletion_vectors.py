@@ -137,19 +137,24 @@ def deserialize(data: bytes, where: str = "inline in the log") -> BitMap64:
         if magic == _PORTABLE_MAGIC:
             return BitMap64.deserialize(data[4:])
         if magic == _NATIVE_MAGIC:
-            return _deserialize_native(data)
+            return _deserialize_native(data, "<")
+        if struct.unpack_from(">i", data) == (_NATIVE_MAGIC,):  # as in the protocol's example of an inline vector
+            return _deserialize_native(data, ">")
     except (ValueError, struct.error, MemoryError, RuntimeError) as error:
         raise _invalid(where, str(error)) from None
     raise _invalid(where, f"its format {magic} is not known")
 
 
-def _deserialize_native(data: bytes) -> BitMap64:
-    """Buckets of 32-bit bitmaps, the n-th for the positions whose upper half is n, each after its length."""
+def _deserialize_native(data: bytes, order: str) -> BitMap64:
+    """Buckets of 32-bit bitmaps, the n-th for the positions whose upper half is n, each after its length.
+
+    :param order: the byte order of numbers around the bitmaps, as ``struct`` has it; bitmaps are always little endian.
+    """
     positions = BitMap64()
-    (count,) = struct.unpack_from("<i", data, 4)
+    (count,) = struct.unpack_from(f"{order}i", data, 4)
     start = 8
     for bucket in range(count):
-        (size,) = struct.unpack_from("<i", data, start)
+        (size,) = struct.unpack_from(f"{order}i", data, start)
         if size < 0 or start + 4 + size > len(data):
             raise ValueError("it is cut off")
         lower = BitMap.deserialize(data[start + 4 : start + 4 + size])
