@@ -79,9 +79,14 @@ def demo(
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for Spark. Default: all.")] = None,
 ) -> None:
     """Load the 336,776 flights that left New York in 2013 and work with them in SQL."""
+    from pyspark.errors import PySparkException
+
     from headwater.demo import run_demo
 
-    run_demo(directory, cores)
+    try:
+        run_demo(directory, cores)
+    except PySparkException as error:
+        raise RuntimeError(f"the demo failed in Spark: {error}") from error
 
 
 def _run_shell(shell: str, arguments: list[str]) -> None:

@@ -23,6 +23,7 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.table import Table
 
+from headwater import configure, jar_path
 from headwater.errors import conf_directory
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def run_demo(directory: Path | None, cores: int | None) -> None:
     if directory is not None and directory.exists() and any(directory.iterdir()):
         raise RuntimeError(f"{directory} is not empty. Name a new directory for the demo's tables.")
     data = _data_package()
+    jar_path()  # a source checkout may compile first; that is not Spark's time to start
     console = Console()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as temporary:
@@ -137,8 +139,6 @@ def _unpack(data: Path, target: Path) -> None:
 
 def _start_spark(tables: Path, cores: int | None) -> SparkSession:
     from pyspark.sql import SparkSession
-
-    from headwater import configure
 
     builder = (
         SparkSession.builder.appName("headwater demo")

@@ -17,10 +17,10 @@ def is_supported(version: str) -> bool:
 
 
 def require_supported(version: str) -> None:
-    """Raise ``DELTA_UNSUPPORTED_SPARK_VERSION`` unless ``version`` is a Spark this release runs on."""
+    """Raise ``HEADWATER_UNSUPPORTED_SPARK_VERSION`` unless ``version`` is a Spark this release runs on."""
     if not is_supported(version):
         from headwater.errors import HeadwaterError
 
         raise HeadwaterError(
-            "DELTA_UNSUPPORTED_SPARK_VERSION", {"version": version, "supported": ", ".join(SUPPORTED_SPARK)}
+            "HEADWATER_UNSUPPORTED_SPARK_VERSION", {"version": version, "supported": ", ".join(SUPPORTED_SPARK)}
         )
