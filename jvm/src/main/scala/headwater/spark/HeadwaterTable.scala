@@ -1,6 +1,7 @@
 package headwater.spark
 
 import java.util
+import java.util.OptionalLong
 
 import scala.jdk.CollectionConverters._
 
@@ -11,7 +12,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
-import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder, Statistics, SupportsReportStatistics}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.{HeadwaterParquetFileFormat, SparkInternals}
@@ -75,8 +76,8 @@ class HeadwaterTable(
     TableCapability.OVERWRITE_BY_FILTER,
     TableCapability.OVERWRITE_DYNAMIC)
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    throw new UnsupportedOperationException("Headwater relations are read as files; ResolveHeadwaterRelations has not run")
+  // Queries read the table as files (ResolveHeadwaterRelations); this scan only tells DESCRIBE EXTENDED the table's size.
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new SizeOnlyScan(tableSchema, info.get("sizeInBytes").asLong())
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
 
@@ -101,6 +102,14 @@ class HeadwaterTable(
       path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), info.get("hasDeletionVectors").asBoolean(), snapshotVersion)
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
+  }
+}
+
+private final class SizeOnlyScan(schema: StructType, bytes: Long) extends Scan with SupportsReportStatistics {
+  override def readSchema(): StructType = schema
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(bytes)
+    override def numRows(): OptionalLong = OptionalLong.empty()
   }
 }
 
