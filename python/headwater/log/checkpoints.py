@@ -1,9 +1,10 @@
 """Reading checkpoints of every kind.
 
-Owns the way from a checkpoint's files (classic, multi-part, V2 in Parquet or JSON, with or without sidecars) to the table's state at that
-version. Follows the protocol's chapters "Checkpoints", "V2 Spec", "Sidecar Files" and "Checkpoint Schema". Only columns that hold
-something are read: a column chunk whose footer says that all is null costs nothing. Statistics and tombstones are read when they are
-asked for, from the files opened at first, so that a cleanup of the log in between does no harm.
+Owns the way from a checkpoint's files (classic, multi-part, V2 in Parquet or JSON, with or without sidecars) to the
+table's state at that version. Follows the protocol's chapters "Checkpoints", "V2 Spec", "Sidecar Files" and
+"Checkpoint Schema". Only columns that hold something are read: a column chunk whose footer says that all is null
+costs nothing. Statistics and tombstones are read when they are asked for, from the files opened at first, so that a
+cleanup of the log in between does no harm.
 """
 
 from __future__ import annotations
@@ -110,9 +111,7 @@ def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> Checkpo
         tombstones.append(TombstoneSource(file))
     if parsed.protocol is None or parsed.metadata is None:
         raise ValueError("it has no protocol or no metaData action")
-    return CheckpointState(
-        parsed.protocol, parsed.metadata, parsed.transactions, parsed.domains, blocks, tombstones
-    )
+    return CheckpointState(parsed.protocol, parsed.metadata, parsed.transactions, parsed.domains, blocks, tombstones)
 
 
 def _sidecar_path(table_path: str, path: str) -> str:
@@ -209,7 +208,9 @@ class ParquetActions:
 
 
 class CheckpointStatistics:
-    """The statistics of a checkpoint file's ``add`` rows, read again each time; ``selected`` says which rows those are."""
+    """The statistics of a checkpoint file's ``add`` rows, read again each time; ``selected`` says which rows those
+    are.
+    """
 
     def __init__(self, file: ParquetActions, selected: np.ndarray | None) -> None:
         self._file = file
@@ -251,9 +252,7 @@ class CheckpointStatistics:
 
 def _all_null(chunk: pq.ColumnChunkMetaData) -> bool:
     statistics = chunk.statistics
-    return bool(
-        statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values
-    )
+    return bool(statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values)
 
 
 def _take(into: ParsedActions, kind: str, row: dict[str, Any]) -> None:
@@ -275,9 +274,7 @@ def _take(into: ParsedActions, kind: str, row: dict[str, Any]) -> None:
 def _child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """A struct column's field; Parquet's nesting makes it null wherever the struct is."""
     position = column.type.get_field_index(name)
-    return pa.chunked_array(
-        [chunk.field(position) for chunk in column.chunks], column.type.field(position).type
-    )
+    return pa.chunked_array([chunk.field(position) for chunk in column.chunks], column.type.field(position).type)
 
 
 def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
@@ -293,9 +290,7 @@ def _deletion_vectors(chunk: pa.StructArray) -> pa.StructArray:
     children = []
     for wanted in DELETION_VECTOR_TYPE:
         position = chunk.type.get_field_index(DELETION_VECTOR_JSON_NAMES[wanted.name])
-        children.append(
-            pa.nulls(len(chunk), wanted.type) if position < 0 else chunk.field(position).cast(wanted.type)
-        )
+        children.append(pa.nulls(len(chunk), wanted.type) if position < 0 else chunk.field(position).cast(wanted.type))
     return pa.StructArray.from_arrays(children, fields=list(DELETION_VECTOR_TYPE), mask=chunk.is_null())
 
 

@@ -1,8 +1,9 @@
 """Commit files: from the bytes of newline-delimited JSON to actions.
 
-Owns the parsing of commits, compaction files and JSON checkpoints. Follows the protocol's chapters "Delta Log Entries" and "Actions".
-File actions stay plain dictionaries here, since there can be millions; they become Arrow columns in bulk. Promise: a file
-with anything but whole JSON objects is an error that names the file and the line, never a version with some actions lost.
+Owns the parsing of commits, compaction files and JSON checkpoints. Follows the protocol's chapters "Delta Log
+Entries" and "Actions". File actions stay plain dictionaries here, since there can be millions; they become Arrow
+columns in bulk. Promise: a file with anything but whole JSON objects is an error that names the file and the line,
+never a version with some actions lost.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def parse_actions(data: bytes, path: str) -> ParsedActions:
 def commit_info_of(data: bytes) -> dict[str, Any] | None:
     """The commitInfo of a commit's content without parsing the rest of it, None where there is none.
 
-    Only lines that mention the word are parsed, so that this is cheap for commits of many files; damaged lines are passed over,
-    since provenance is not part of the table's state.
+    Only lines that mention the word are parsed, so that this is cheap for commits of many files; damaged lines are
+    passed over, since provenance is not part of the table's state.
     """
     position = data.find(b'"commitInfo"')
     while position >= 0:
@@ -111,7 +112,9 @@ def _take(actions: ParsedActions, name: str, content: Mapping[str, Any]) -> None
 
 
 def _lenient(line: bytes, path: str, number: int) -> dict[str, Any]:
-    """What the stricter and quicker parser refuses but JSON in the wild has: NaN, numbers beyond 64 bits, lone surrogates."""
+    """What the stricter and quicker parser refuses but JSON in the wild has: NaN, numbers beyond 64 bits, lone
+    surrogates.
+    """
     try:
         value = json.loads(line)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """Protocol versions and table features: which tables can be read, and which can be written.
 
-Owns the two lists of supported features and the one check that every reader and every writer goes through before it does anything
-else. Follows the protocol's chapters "Table Features", "Reader Version Requirements" and "Writer Version Requirements". Promise: a
-feature this version does not know is refused by its name, never passed over.
+Owns the two lists of supported features and the one check that every reader and every writer goes through before it
+does anything else. Follows the protocol's chapters "Table Features", "Reader Version Requirements" and "Writer
+Version Requirements". Promise: a feature this version does not know is refused by its name, never passed over.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ def supports(protocol: Protocol, feature: str) -> bool:
 def check_readable(protocol: Protocol) -> None:
     """Refuse a table that cannot be read right.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` naming the features, or ``DELTA_INVALID_PROTOCOL_VERSION`` for a
-        reader version newer than any known, also naming unknown features if it lists some.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` naming the features, or
+        ``DELTA_INVALID_PROTOCOL_VERSION`` for a reader version newer than any known, also naming unknown features if
+        it lists some.
     """
     unknown = enabled_reader_features(protocol) - READABLE
     if unknown:
@@ -111,14 +112,15 @@ def check_readable(protocol: Protocol) -> None:
 def check_writable(protocol: Protocol, metadata: Metadata | None = None) -> None:
     """Refuse a table that cannot be written right; what can be written can also be read.
 
-    ``metadata`` tells whether a feature that only a table property activates is in use; without it, it counts as in use.
+    ``metadata`` tells whether a feature that only a table property activates is in use; without it, it counts as in
+    use.
 
     :raises HeadwaterError: as :func:`check_readable`; ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE`` naming the features.
     """
     check_readable(protocol)
     unknown = enabled_features(protocol) - WRITABLE
     if metadata is not None:
-        unknown = {name for name in unknown if not _is_off(name, metadata)}
+        unknown = frozenset(name for name in unknown if not _is_off(name, metadata))
     if unknown:
         raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", {"unsupported": _names(unknown)})
     if not 1 <= protocol.min_writer_version <= WRITER_VERSION_WITH_FEATURES:

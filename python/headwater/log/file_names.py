@@ -1,8 +1,8 @@
 """The names of the files in a table's log.
 
-Owns what each file name under ``_delta_log`` means and how each is spelled. Follows the protocol's chapters "Delta Log Entries",
-"Checkpoints", "Checkpoint Naming Scheme", "Log Compaction Files", "Last Checkpoint File" and "Version Checksum File".
-Names it does not know parse to None, which readers pass over.
+Owns what each file name under ``_delta_log`` means and how each is spelled. Follows the protocol's chapters "Delta
+Log Entries", "Checkpoints", "Checkpoint Naming Scheme", "Log Compaction Files", "Last Checkpoint File" and "Version
+Checksum File". Names it does not know parse to None, which readers pass over.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Live files as Arrow: the columns of ``add`` actions, in blocks that versions share.
 
-Owns :data:`FILE_SCHEMA`, the building of its columns from parsed actions, and :class:`FileBlock`, an unchanging run of ``add`` actions from one
-source (a checkpoint file, or the commits after it). A snapshot is a list of blocks, each with the positions that later commits
-have removed, so that a new version costs what its commit holds and not what the table holds. Follows the protocol's chapters
-"Add File and Remove File" and "Action Reconciliation". Statistics text, the bulk of a checkpoint, is not kept: it is read again
-where it is asked for.
+Owns :data:`FILE_SCHEMA`, the building of its columns from parsed actions, and :class:`FileBlock`, an unchanging run
+of ``add`` actions from one source (a checkpoint file, or the commits after it). A snapshot is a list of blocks, each
+with the positions that later commits have removed, so that a new version costs what its commit holds and not what the
+table holds. Follows the protocol's chapters "Add File and Remove File" and "Action Reconciliation". Statistics text,
+the bulk of a checkpoint, is not kept: it is read again where it is asked for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ DELETION_VECTOR_TYPE = pa.struct(
     ]
 )
 
-#: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in milliseconds.
+#: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
+#: milliseconds.
 FILE_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
@@ -89,6 +90,9 @@ DELETION_VECTOR_JSON_NAMES: Mapping[str, str] = {
 #: A logical file: canonical path, and its deletion vector's unique id or None.
 FileKey = tuple[str, str | None]
 
+#: Bytes compared at a time: what fits into a processor's cache.
+_SCANNED_BYTES = 1 << 18
+
 #: Up to this many runs are cut out of a table as slices, without copying; more are filtered.
 _MOST_SLICES = 256
 
@@ -109,7 +113,9 @@ def action_key(action: Mapping[str, Any]) -> FileKey:
 
 
 def row_key(row: Mapping[str, Any]) -> FileKey:
-    """The key of a row of :data:`FILE_SCHEMA` or :data:`TOMBSTONE_SCHEMA`, of which it needs path and deletion vector."""
+    """The key of a row of :data:`FILE_SCHEMA` or :data:`TOMBSTONE_SCHEMA`, of which it needs path and deletion
+    vector.
+    """
     vector = row["deletion_vector"]
     return canonical_path(row["path"]), None if not vector else _unique_id(vector, "path_or_inline", "storage_type")
 
@@ -182,8 +188,8 @@ class TextStatistics:
 class FileBlock:
     """``add`` actions of one source, which never change. ``table`` has :data:`FILE_SCHEMA` without ``stats``.
 
-    ``cache`` holds what others derive from the block (typed statistics, typed partition values) as columns of as many rows;
-    use it under ``lock``.
+    ``cache`` holds what others derive from the block (typed statistics, typed partition values) as columns of as many
+    rows; use it under ``lock``.
     """
 
     def __init__(self, table: pa.Table, statistics: StatisticsSource, in_memory: bool) -> None:
@@ -262,11 +268,14 @@ class FileBlock:
 
 
 def _has_byte(chunk: pa.Array, wanted: bytes) -> bool:
-    """Whether the text of a string array has one of the bytes; scans the buffer, since a kernel takes ten times as long."""
+    """Whether the text of a string array has one of the bytes; scans the buffer, since a kernel takes ten times as
+    long.
+    """
     data = chunk.buffers()[2]
     if data is None or len(chunk) == 0:
         return False
     offsets = np.frombuffer(chunk.buffers()[1], np.int32)
     start, end = int(offsets[chunk.offset]), int(offsets[chunk.offset + len(chunk)])
     content = np.frombuffer(data, np.uint8, end - start, start)
-    return any(bool((content == byte).any()) for byte in wanted)
+    pieces = (content[i : i + _SCANNED_BYTES] for i in range(0, len(content), _SCANNED_BYTES))
+    return any(bool((piece == byte).any()) for piece in pieces for byte in wanted)

@@ -1,7 +1,7 @@
 """Partition values: from the log's text to typed values.
 
-Owns the parsing that the protocol's chapter "Partition Value Serialization" asks for. A table has few distinct values beside its files, so
-each distinct text is parsed once.
+Owns the parsing that the protocol's chapter "Partition Value Serialization" asks for. A table has few distinct values
+beside its files, so each distinct text is parsed once.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ _BOOLEANS = {"true": True, "false": False}
 _EPOCH = datetime(1970, 1, 1)
 
 
-def typed_values(
-    maps: pa.ChunkedArray, name: str, data_type: DataType, time_zone: str = "UTC"
-) -> pa.ChunkedArray:
+def typed_values(maps: pa.ChunkedArray, name: str, data_type: DataType, time_zone: str = "UTC") -> pa.ChunkedArray:
     """One value a file from its ``partition_values``; a missing value and an empty text are null, as the protocol says.
 
     :param name: the column's physical name.
@@ -150,5 +148,3 @@ def _parser(data_type: DataType, time_zone: str) -> Callable[[str], Any]:
         if data_type.name in _PARSERS:
             return _PARSERS[data_type.name]
     raise HeadwaterError("DELTA_UNSUPPORTED_DATA_TYPE", {"dataType": data_type.sql()})
-
-

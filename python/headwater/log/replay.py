@@ -1,8 +1,9 @@
 """Replay: from commits to the state of a table.
 
-Owns action reconciliation, the protocol's chapter "Action Reconciliation": for every logical file, named by its path and the unique id of its
-deletion vector, the newest reference wins; so do the newest protocol, metadata, transaction of an application and
-configuration of a domain. A state is never changed: applying commits gives a new one that shares all file blocks with the old.
+Owns action reconciliation, the protocol's chapter "Action Reconciliation": for every logical file, named by its path
+and the unique id of its deletion vector, the newest reference wins; so do the newest protocol, metadata, transaction
+of an application and configuration of a domain. A state is never changed: applying commits gives a new one that
+shares all file blocks with the old.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class LiveBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class FileChanges:
-    """What some commits did to files, in the end: the newest ``add`` or ``remove`` of each logical file they mention."""
+    """What some commits did to files in the end: the newest ``add`` or ``remove`` of each logical file in them."""
 
     adds: Mapping[FileKey, Mapping[str, Any]]
     removes: Mapping[FileKey, Mapping[str, Any]]
@@ -75,7 +76,7 @@ class TableState:
     commit_info: Mapping[str, Any] | None = None  #: of the last commit applied; None after a checkpoint
 
     def tombstones(self) -> pa.Table:
-        """The ``remove`` actions that no newer ``add`` has undone, one a logical file; expired ones are not left out."""
+        """The ``remove`` actions that no newer ``add`` has undone, one a logical file; expired ones too."""
         seen: set[FileKey] = set()
         newest: list[Mapping[str, Any]] = []
         for changes in reversed(self.changes):
@@ -152,8 +153,8 @@ def reconcile(commits: Iterable[ParsedActions]) -> FileChanges:
 def merge_small(blocks: Sequence[LiveBlock]) -> list[LiveBlock]:
     """The blocks without empty ones, and with small neighbours from commits joined.
 
-    Each new block joins those not much larger than itself, as in a binary counter, so that a row is copied a few times in all
-    and there are never more blocks than the logarithm of the number of files.
+    Each new block joins those not much larger than itself, as in a binary counter, so that a row is copied a few
+    times in all and there are never more blocks than the logarithm of the number of files.
     """
     merged = [live for live in blocks if live.num_files > 0]
     while len(merged) > 1:

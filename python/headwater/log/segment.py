@@ -1,9 +1,9 @@
 """Log segments: which files of the log make up one version of a table.
 
-Owns the listing of ``_delta_log`` and the choice of checkpoint, commits and compaction files to read. Follows the protocol's chapters
-"Checkpoints", "Log Compaction Files" and "Last Checkpoint File". ``_last_checkpoint`` is a hint for where to begin to list and
-nothing more: where it is damaged or wrong, the whole directory is listed. A segment that cannot be built is an error that names
-the files or versions that are missing.
+Owns the listing of ``_delta_log`` and the choice of checkpoint, commits and compaction files to read. Follows the
+protocol's chapters "Checkpoints", "Log Compaction Files" and "Last Checkpoint File". ``_last_checkpoint`` is a hint
+for where to begin to list and nothing more: where it is damaged or wrong, the whole directory is listed. A segment
+that cannot be built is an error that names the files or versions that are missing.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def find_segment(table_path: str, store: Store, version: int | None = None) -> L
         if not usable:
             warn_once(
                 f"{log_directory(table_path)}/{LAST_CHECKPOINT}",
-                f"{table_path}: {LAST_CHECKPOINT} names version {hint.version}, of which there is no complete checkpoint; "
+                f"{table_path}: {LAST_CHECKPOINT} names version {hint.version}, but has no such checkpoint; "
                 "the log is listed from its beginning instead",
             )
     return build_segment(list_log(table_path, store), version)

@@ -1,9 +1,10 @@
 """Snapshots: one version of a table, whole.
 
-Owns :class:`Snapshot`, its loading (from the log, or from an older snapshot and the commits since) and the cache of the newest snapshot of each
-table. Follows the protocol's chapters "Action Reconciliation" and "Reader Version Requirements". Promises: a snapshot never changes,
-what it shows is exactly one committed version, and a table whose features this version cannot read is refused before anything
-else. Live files are Arrow columns in blocks that successive snapshots share; statistics are parsed where asked and kept with their block.
+Owns :class:`Snapshot`, its loading (from the log, or from an older snapshot and the commits since) and the cache of
+the newest snapshot of each table. Follows the protocol's chapters "Action Reconciliation" and "Reader Version
+Requirements". Promises: a snapshot never changes, what it shows is exactly one committed version, and a table whose
+features this version cannot read is refused before anything else. Live files are Arrow columns in blocks that
+successive snapshots share; statistics are parsed where asked and kept with their block.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.features import check_readable
@@ -60,7 +61,9 @@ class Snapshot:
 
     @cached_property
     def timestamp(self) -> int:
-        """When the version was committed, in milliseconds since the epoch: its in-commit timestamp, or its file's time."""
+        """When the version was committed, in milliseconds since the epoch: its in-commit timestamp, or its file's
+        time.
+        """
         if in_commit_timestamps_enabled(self.metadata):
             value = (self.commit_info or {}).get("inCommitTimestamp")
             if isinstance(value, int):
@@ -121,7 +124,9 @@ class Snapshot:
 
     @cached_property
     def files(self) -> pa.Table:
-        """The live files with all of :data:`FILE_SCHEMA`. The text of statistics is the bulk of it: see :meth:`select`."""
+        """The live files with all of :data:`FILE_SCHEMA`. The text of statistics is the bulk of it: see
+        :meth:`select`.
+        """
         return self.select(FILE_SCHEMA.names)
 
     def select(self, names: Sequence[str]) -> pa.Table:
@@ -133,9 +138,10 @@ class Snapshot:
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         """Statistics of each live file, a row a file in the order of :attr:`files`.
 
-        Columns: ``num_records`` int64 and ``tight_bounds`` bool, null where absent (absent bounds are tight), and for the i-th
-        leaf, given as a path of physical names, ``min.i`` and ``max.i`` of the leaf's Arrow type and ``nulls.i`` int64. Null means nothing is known.
-        Bounds may be wider than the file's values even where ``tight_bounds`` is true: texts are truncated, and maxima of timestamps are widened.
+        Columns: ``num_records`` int64 and ``tight_bounds`` bool, null where absent (absent bounds are tight), and for
+        the i-th leaf, given as a path of physical names, ``min.i`` and ``max.i`` of the leaf's Arrow type and
+        ``nulls.i`` int64. Null means nothing is known. Bounds may be wider than the file's values even where
+        ``tight_bounds`` is true: texts are truncated, and maxima of timestamps are widened.
         """
         asked = [leaf_of(self.schema, path) for path in leaves]
         tables = [live.select(pa.table(block_statistics(live.block, asked))) for live in self.state.blocks]
@@ -158,7 +164,7 @@ class Snapshot:
             maps = live.block.table.column("partition_values")
             values = live.block.derived(
                 ("partition", column.physical_name, column.type.sql(), time_zone),
-                lambda maps=maps: typed_values(maps, column.physical_name, column.type, time_zone),
+                partial(typed_values, maps, column.physical_name, column.type, time_zone),
             )
             pieces += live.live(values).chunks
         return pa.chunked_array(pieces, column.type.to_arrow())
@@ -178,16 +184,16 @@ class Snapshot:
         return self.state.tombstones()
 
 
-def load_snapshot(
-    table_path: str, store: Store, version: int | None = None, base: Snapshot | None = None
-) -> Snapshot:
+def load_snapshot(table_path: str, store: Store, version: int | None = None, base: Snapshot | None = None) -> Snapshot:
     """The table at ``version``, or at its newest one.
 
-    With ``base``, an older snapshot of the table, only commits since then are read where the log still has them all; a
-    ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is returned itself.
+    With ``base``, an older snapshot of the table, only commits since then are read where the log still has them all;
+    a ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is
+    returned itself.
 
-    :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``, ``DELTA_CHECKPOINT_UNREADABLE``,
-        ``DELTA_STATE_RECOVER_ERROR`` for a damaged log; ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
+    :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
+        ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
+        ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
     """
     if base is not None and (version is None or version >= base.version):
         newer = _advance(base, version)
@@ -234,12 +240,12 @@ def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, s
         f"the checkpoint {bad.files[0].path} cannot be read ({failure[1]}); an older state of the log is used instead",
     )
     listing = segment.listing if segment.listing.start == 0 else list_log(segment.table_path, store)
-    others = tuple(c for c in listing.checkpoints if c.version < bad.version or _comes_after(listing, c, bad))
+    position = next((i for i, c in enumerate(listing.checkpoints) if c == bad), None)
+    older = [c for c in listing.checkpoints if c.version < bad.version]
+    others = older if position is None else listing.checkpoints[position + 1 :]
     try:
         return build_segment(
-            LogListing(
-                listing.table_path, 0, listing.commits, listing.compactions, others, listing.incomplete
-            ),
+            LogListing(listing.table_path, 0, listing.commits, listing.compactions, tuple(others), listing.incomplete),
             segment.version,
         )
     except HeadwaterError:
@@ -249,15 +255,7 @@ def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, s
         ) from None
 
 
-def _comes_after(listing: LogListing, candidate: object, bad: object) -> bool:
-    """Whether a checkpoint is listed after the bad one: those of one version are in order of preference."""
-    order = list(listing.checkpoints)
-    return bad in order and candidate in order and order.index(candidate) > order.index(bad)  # type: ignore[arg-type]
-
-
-def _replay(
-    state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store
-) -> TableState:
+def _replay(state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store) -> TableState:
     for start in range(0, len(ranges), _COMMITS_AT_ONCE):
         some = ranges[start : start + _COMMITS_AT_ONCE]
         contents = store.read_many([r.file.path for r in some])
@@ -288,9 +286,7 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     assert state.metadata is not None
     check_readable(state.protocol)
     pa.default_memory_pool().release_unused()
-    return Snapshot(
-        segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment
-    )
+    return Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
 
 
 def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
@@ -334,16 +330,13 @@ class SnapshotCache:
         """
         entry = self._entry(table_path)
         if version is not None:
-            known = entry.snapshot
-            if known is not None and known.version == version:
-                known = load_snapshot(table_path, store, version, known)
-            return load_snapshot(table_path, store, version, known) if known is None or known.version != version else known
+            return load_snapshot(table_path, store, version, entry.snapshot)
         with entry.lock:  # two threads that want the same table's news read it once
             entry.snapshot = load_snapshot(table_path, store, base=entry.snapshot)
             return entry.snapshot
 
     def put(self, snapshot: Snapshot) -> None:
-        """Make a snapshot known, as a writer does with the one its commit made; an older one than known is not taken."""
+        """Make a snapshot known, as a writer does after its commit; one older than the known is not taken."""
         entry = self._entry(snapshot.table_path)
         with entry.lock:
             if entry.snapshot is None or entry.snapshot.version < snapshot.version:
@@ -367,8 +360,3 @@ class _Entry:
     def __init__(self) -> None:
         self.lock = Lock()
         self.snapshot: Snapshot | None = None
-
-
-def commit_info_action(snapshot: Snapshot) -> CommitInfo | None:
-    """The version's commitInfo as an action."""
-    return None if snapshot.commit_info is None else CommitInfo(snapshot.commit_info)

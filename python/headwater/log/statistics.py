@@ -1,27 +1,26 @@
 """Per-file statistics as typed Arrow columns.
 
-Owns the way from the JSON text or the ``stats_parsed`` columns of statistics to minimum, maximum and null count of a leaf column. Follows the
-protocol's chapter "Per-file Statistics". Promise: a bound is either right or null. What is absent, damaged, of the wrong type or
-not a number gives null for that file; maxima of timestamps, which the protocol truncates to milliseconds, are widened by 999
-microseconds, so that they bound but need not be a value of the file.
+Owns the way from the JSON text or the ``stats_parsed`` columns of statistics to minimum, maximum and null count of a
+leaf column. Follows the protocol's chapter "Per-file Statistics". Promise: a bound is either right or null. What is
+absent, damaged, of the wrong type or not a number gives null for that file; maxima of timestamps, which the protocol
+truncates to milliseconds, are widened by 999 microseconds, so that they bound but need not be a value of the file.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timezone
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
 from headwater.log.files import FileBlock
+from headwater.log.json_values import JsonPath, read_ahead, values_of
 from headwater.log.partition_values import parse_timestamp
 from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructType
 
@@ -37,9 +36,11 @@ _BOUNDED = {*_INTEGERS, "float", "double", "string", "boolean", "date", "timesta
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column that statistics are asked of: its path of physical names and its type, None where the schema has no such column.
+    """A column that statistics are asked of: its path of physical names and its type, None where the schema has no
+    such column.
 
-    ``was_float``: the type was widened from float to double, so that the text of a file written before is that of a float.
+    ``was_float``: the type was widened from float to double, so that the text of a file written before is that of a
+    float.
     """
 
     path: tuple[str, ...]
@@ -56,7 +57,9 @@ class Leaf:
     @property
     def bounded(self) -> bool:
         """Whether files can have a usable minimum and maximum of the column."""
-        return isinstance(self.type, DecimalType) or (isinstance(self.type, PrimitiveType) and self.type.name in _BOUNDED)
+        return isinstance(self.type, DecimalType) or (
+            isinstance(self.type, PrimitiveType) and self.type.name in _BOUNDED
+        )
 
 
 def leaf_of(schema: StructType, path: Sequence[str]) -> Leaf:
@@ -73,7 +76,9 @@ def leaf_of(schema: StructType, path: Sequence[str]) -> Leaf:
 
 
 def block_statistics(block: FileBlock, leaves: Sequence[Leaf]) -> dict[str, pa.ChunkedArray]:
-    """The columns ``num_records``, ``tight_bounds`` and for each leaf ``min.i``, ``max.i``, ``nulls.i``, a row a file of the block."""
+    """The columns ``num_records``, ``tight_bounds`` and for each leaf ``min.i``, ``max.i``, ``nulls.i``, a row a file
+    of the block.
+    """
     with block.lock:
         wanted = [leaf for leaf in dict.fromkeys(leaves) if leaf not in block.cache]
         if wanted or _GLOBAL not in block.cache:
@@ -92,7 +97,9 @@ Columns = tuple[Any, Any, Any]
 
 
 def _read(block: FileBlock, leaves: Sequence[Leaf]) -> dict[Leaf, Columns]:
-    """The columns of the asked leaves and of :data:`_GLOBAL`: from ``stats_parsed``, and from text for files it says nothing of."""
+    """The columns of the asked leaves and of :data:`_GLOBAL`: from ``stats_parsed``, and from text for files it says
+    nothing of.
+    """
     parsed = _read_parsed(block, leaves)
     if parsed is None:
         return _read_texts(block, leaves, None)
@@ -101,14 +108,15 @@ def _read(block: FileBlock, leaves: Sequence[Leaf]) -> dict[Leaf, Columns]:
         return parsed
     unknown = ~known.to_numpy()
     texts = _read_texts(block, leaves, unknown)
-    return {
-        leaf: tuple(pc.coalesce(a, b) for a, b in zip(parsed[leaf], texts[leaf], strict=True))  # type: ignore[misc]
-        for leaf in parsed
-    }
+    result: dict[Leaf, Columns] = {}
+    for leaf, columns in parsed.items():
+        low, high, nulls = (pc.coalesce(a, b) for a, b in zip(columns, texts[leaf], strict=True))
+        result[leaf] = (low, high, nulls)
+    return result
 
 
 def _read_parsed(block: FileBlock, leaves: Sequence[Leaf]) -> dict[Leaf, Columns] | None:
-    paths = [("numRecords",), ("tightBounds",)]
+    paths: list[tuple[str, ...]] = [("numRecords",), ("tightBounds",)]
     for leaf in leaves:
         paths += [(kind, *leaf.path) for kind in ("minValues", "maxValues", "nullCount")]
     found = block.statistics.parsed(paths)
@@ -168,77 +176,56 @@ def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _read_texts(block: FileBlock, leaves: Sequence[Leaf], only: np.ndarray | None) -> dict[Leaf, Columns]:
     """The columns from JSON; with ``only``, files where it is false are left null."""
-    pieces: dict[Leaf, list[list[pa.Array]]] = {leaf: [[], [], []] for leaf in (_GLOBAL, *leaves)}
-    exact = any(isinstance(leaf.type, DecimalType) and leaf.type.precision > _EXACT_DOUBLE_DIGITS for leaf in leaves)
-    for documents in _documents(block.statistics.texts(), exact, only):
-        records, tight = pieces[_GLOBAL][0], pieces[_GLOBAL][1]
-        records.append(_counts([document.get("numRecords") for document in documents]))
-        flags = [v if type(v := document.get("tightBounds")) is bool else None for document in documents]
-        tight.append(pa.array(flags, pa.bool_()))
-        sections = {
-            kind: [v if type(v := document.get(kind)) is dict else _EMPTY for document in documents]
-            for kind in (("minValues", "maxValues", "nullCount") if leaves else ())
-        }
-        for leaf in leaves:
-            for slot, kind in enumerate(("minValues", "maxValues", "nullCount")):
-                if kind == "nullCount":
-                    pieces[leaf][slot].append(_counts(_walk(sections[kind], leaf.path)))
-                elif leaf.bounded:
-                    values = _typed(_walk(sections[kind], leaf.path), leaf)
-                    pieces[leaf][slot].append(_finish(values, leaf, kind))
-                else:
-                    pieces[leaf][slot].append(pa.nulls(len(documents), leaf.arrow_type))
-    types = {leaf: (leaf.arrow_type, leaf.arrow_type, pa.int64()) for leaf in leaves}
-    result: dict[Leaf, Columns] = {}
+    wanted: dict[JsonPath, Any] = {("numRecords",): int | None, ("tightBounds",): bool | None}
     for leaf in leaves:
-        low, high, nulls = (
-            pa.chunked_array(arrays, kind) for arrays, kind in zip(pieces[leaf], types[leaf], strict=True)
+        if leaf.bounded:
+            kind = _json_type(leaf.type) | None
+            wanted |= {("minValues", *leaf.path): kind, ("maxValues", *leaf.path): kind}
+        wanted |= {("nullCount", *leaf.path): int | None}
+    pieces: dict[Leaf, tuple[list[pa.Array], ...]] = {leaf: ([], [], []) for leaf in (_GLOBAL, *leaves)}
+    start = 0
+    texts = block.statistics.texts()
+    for piece in texts if block.in_memory else read_ahead(texts):
+        if only is not None:
+            piece = pc.if_else(pa.array(only[start : start + len(piece)]), piece, pa.scalar(None, pa.string()))
+        start += len(piece)
+        values = values_of(piece.to_pylist(), wanted)
+        records, tight, _ = pieces[_GLOBAL]
+        records.append(_counts(values["numRecords",]))
+        tight.append(pa.array([v if type(v) is bool else None for v in values["tightBounds",]], pa.bool_()))
+        for leaf in leaves:
+            for slot, section in enumerate(("minValues", "maxValues")):
+                path = (section, *leaf.path)
+                if leaf.bounded:
+                    bounds = _finish(_typed(values[path], leaf), leaf, section)
+                else:
+                    bounds = pa.nulls(len(piece), leaf.arrow_type)
+                pieces[leaf][slot].append(bounds)
+            path = ("nullCount", *leaf.path)
+            pieces[leaf][2].append(_counts(values[path]))
+    result: dict[Leaf, Columns] = {}
+    for leaf, (low, high, nulls) in pieces.items():
+        types = (
+            (pa.int64(), pa.bool_(), pa.null()) if leaf == _GLOBAL else (leaf.arrow_type, leaf.arrow_type, pa.int64())
         )
-        result[leaf] = (low, high, nulls)
-    result[_GLOBAL] = (
-        pa.chunked_array(pieces[_GLOBAL][0], pa.int64()),
-        pa.chunked_array(pieces[_GLOBAL][1], pa.bool_()),
-        _nulls(len(block), pa.null()),
-    )
+        result[leaf] = (
+            pa.chunked_array(low, types[0]),
+            pa.chunked_array(high, types[1]),
+            _nulls(len(block), types[2]) if leaf == _GLOBAL else pa.chunked_array(nulls, types[2]),
+        )
     return result
 
 
-def _documents(texts: Iterable[pa.Array], exact: bool, only: np.ndarray | None) -> Iterator[list[dict[str, Any]]]:
-    """The parsed objects, a list for each piece of text; an empty one where the text is missing or damaged."""
-    loads = _loads_exactly if exact else orjson.loads
-    start = 0
-    for piece in texts:
-        values: list[str | None] = piece.to_pylist()
-        if only is not None:
-            mask = only[start : start + len(values)].tolist()
-            values = [text if keep_it else None for text, keep_it in zip(values, mask, strict=True)]
-        start += len(values)
-        try:
-            documents = [_EMPTY if text is None else loads(text) for text in values]
-        except ValueError:
-            documents = [_lenient(text) for text in values]
-        if any(type(document) is not dict for document in documents):
-            documents = [document if type(document) is dict else _EMPTY for document in documents]
-        yield documents
-
-
-def _loads_exactly(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal)
-
-
-def _lenient(text: str | None) -> Any:
-    """One text at a time: JSON with NaN or lone surrogates is read, what is no JSON is nothing known."""
-    try:
-        return _EMPTY if text is None else _loads_exactly(text)
-    except (ValueError, RecursionError, ArithmeticError):
-        return _EMPTY
-
-
-def _walk(sections: list[dict[str, Any]], path: tuple[str, ...]) -> list[Any]:
-    for name in path[:-1]:
-        sections = [v if type(v := section.get(name)) is dict else _EMPTY for section in sections]
-    name = path[-1]
-    return [section.get(name) for section in sections]
+def _json_type(data_type: DataType | None) -> Any:
+    """The Python type that JSON has for a bound of the type."""
+    if isinstance(data_type, DecimalType):
+        return float if data_type.precision <= _EXACT_DOUBLE_DIGITS else Decimal
+    name = data_type.name if isinstance(data_type, PrimitiveType) else ""
+    if name in _INTEGERS:
+        return int
+    if name in ("float", "double"):
+        return float | str  # infinities and NaN are text
+    return bool if name == "boolean" else str
 
 
 def _counts(values: list[Any]) -> pa.Array:

@@ -1,9 +1,10 @@
 """Access to the files of a table, whatever they are stored on.
 
-Owns the one interface through which the log is listed, read and written, and its two kinds: the local file system directly, and
-every other scheme through Hadoop's ``FileSystem``, which the bridge offers as :class:`HadoopFiles`. Follows the protocol's chapter
-"Creation of New Log Entries": a commit is put only if no file of its name exists. Promises of :meth:`Store.put_if_absent`:
-exactly one of several writers succeeds, nobody ever sees part of the content, and what succeeded survives a crash.
+Owns the one interface through which the log is listed, read and written, and its two kinds: the local file system
+directly, and every other scheme through Hadoop's ``FileSystem``, which the bridge offers as :class:`HadoopFiles`.
+Follows the protocol's chapter "Creation of New Log Entries": a commit is put only if no file of its name exists.
+Promises of :meth:`Store.put_if_absent`: exactly one of several writers succeeds, nobody ever sees part of the
+content, and what succeeded survives a crash.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,7 +29,9 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 class FileInfo(NamedTuple):
-    """A file in a listing: absolute path or URI, ``size`` in bytes, ``modification_time`` in milliseconds since the epoch."""
+    """A file in a listing: absolute path or URI, ``size`` in bytes, ``modification_time`` in milliseconds since the
+    epoch.
+    """
 
     path: str
     size: int
@@ -167,8 +170,9 @@ class LocalStore(Store):
 class HadoopFiles(Protocol):
     """What the bridge offers over Hadoop's ``FileSystem`` with Spark's own configuration; every path is a URI.
 
-    Missing files and directories raise ``FileNotFoundError``, a taken name in :meth:`create_if_absent` ``FileExistsError``.
-    A file system that cannot create atomically only where nothing is raises a :class:`~headwater.errors.HeadwaterError`.
+    Missing files and directories raise ``FileNotFoundError``, a taken name in :meth:`create_if_absent`
+    ``FileExistsError``. A file system that cannot create atomically only where nothing is raises a
+    :class:`~headwater.errors.HeadwaterError`.
     """
 
     def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
@@ -177,8 +181,13 @@ class HadoopFiles(Protocol):
     def read(self, path: str) -> bytes:
         """The whole content."""
 
-    def open(self, path: str) -> BinaryIO:
-        """A readable, seekable file object."""
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``, fewer where the file ends before."""
+
+    def copy_to_local(self, path: str, local_path: str) -> None:
+        """Write the whole content into a local file: one call for a large file, without its bytes going over the
+        bridge.
+        """
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         """Create the file with all of the data, only if the name is free."""
@@ -213,12 +222,17 @@ class HadoopStore(Store):
         return [self.read(path) for path in paths]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        with self._files.open(path) as file:
-            file.seek(offset)
-            return file.read(length)
+        return bytes(self._files.read_range(path, offset, length))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(self._files.open(path), mode="r")
+        # Arrow reads from threads of its own, which must not call over the bridge; and a file in use must not vanish.
+        descriptor, local = tempfile.mkstemp(prefix="headwater-", suffix=".tmp")
+        os.close(descriptor)
+        try:
+            self._files.copy_to_local(path, local)
+            return pa.OSFile(local, "rb")
+        finally:
+            os.unlink(local)  # the open file keeps the content
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._files.create_if_absent(path, data)
@@ -241,7 +255,8 @@ def store_for(path: str, hadoop: HadoopFiles | None = None) -> tuple[Store, str]
 
     ``file:/x`` and ``file:///x`` become ``/x`` with escapes decoded; a path without scheme is local and taken as it is.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme where there is no Spark to reach it through.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme where there is no Spark to reach it
+        through.
     """
     match = _SCHEME.match(path)
     if match is None:

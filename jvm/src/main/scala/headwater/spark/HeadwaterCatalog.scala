@@ -148,6 +148,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val (location, external) = newLocation(ident, table.properties)
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
+    if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
+      // saveAsTable in mode overwrite replaces the rows and keeps the table, unless its options say otherwise.
+      HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
+      return
+    }
     val context = new StatementContext(session)
     Bridge.call(
       context, "create_table",

@@ -6,13 +6,15 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
 import org.apache.spark.sql.connector.catalog.{SupportsV1OverwriteWithSaveAsTable, Table}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.types.UTF8String
 
 /** `format("delta")`: reads and writes of a table by its path. */
 class HeadwaterDataSource
@@ -30,46 +32,16 @@ class HeadwaterDataSource
     HeadwaterTable.load(
       session,
       HeadwaterDataSource.path(session, options.asScala.toMap),
-      TableVersion(Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)), HeadwaterDataSource.timestamp(options)))
+      TableVersion(
+        Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
+        Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _))))
   }
 
   /** `df.write.format("delta").save(path)` in every mode; the handler says whether that creates, replaces or adds. */
   override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String], data: DataFrame): BaseRelation = {
     val session = context.sparkSession
-    val path = HeadwaterDataSource.path(session, parameters)
     val partitioning = parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
-    val plan = SparkInternals.logicalPlan(data)
-    val statement = new StatementContext(session)
-    val decision = Bridge.call(
-      statement, "plan_save",
-      "table" -> path,
-      "mode" -> mode.name(),
-      "schema" -> data.schema.json,
-      "partitionColumns" -> partitioning,
-      "options" -> parameters)
-    decision.get("action").asText() match {
-      case "create" =>
-        Bridge.call(
-          statement, "create_table",
-          "table" -> path,
-          "mode" -> decision.get("mode"),
-          "external" -> true,
-          "schema" -> data.schema.json,
-          "partitionColumns" -> partitioning,
-          "properties" -> Map.empty[String, String],
-          "plan" -> statement.addPlan(plan),
-          "rowSchema" -> data.schema.json,
-          "operation" -> "WRITE",
-          "saveMode" -> mode.name(),
-          "options" -> parameters)
-        SparkInternals.refreshCaches(session, path)
-      case "write" =>
-        val table = HeadwaterTable.load(session, path)
-        val options = parameters + (ResolveHeadwaterWrites.OverwriteMode -> decision.get("write").asText())
-        val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, options, byName = true)
-        HeadwaterWrites.write(table, SparkInternals.ofRows(session, matched), options)
-      case _ =>
-    }
+    HeadwaterWrites.save(session, HeadwaterDataSource.path(session, parameters), mode.name(), partitioning, parameters, data)
     new BaseRelation {
       override def sqlContext: SQLContext = context
       override def schema: StructType = data.schema
@@ -91,5 +63,11 @@ object HeadwaterDataSource {
   private def version(session: SparkSession, text: String): Long =
     scala.util.Try(text.trim.toLong).getOrElse(throw refused(session, "invalid_version", Map("version" -> text)))
 
-  private def timestamp(options: CaseInsensitiveStringMap): Option[String] = Option(options.get("timestampAsOf"))
+  /** Microseconds since the epoch, as text, of what Spark reads as a timestamp in the session's time zone. */
+  private def timestamp(session: SparkSession, text: String): String = {
+    val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
+    val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, zone, EvalMode.LEGACY).eval()
+    if (value == null) throw refused(session, "invalid_timestamp", Map("timestamp" -> text))
+    value.toString
+  }
 }

@@ -41,6 +41,6 @@ final class HeadwaterStagedTable(
 
 object HeadwaterStagedTable {
   private def placeholder(path: String, schema: StructType, partitions: Seq[String]): JsonNode = Json.obj(
-    "path" -> path, "version" -> -1L, "schema" -> schema.json, "partitionColumns" -> partitions, "properties" -> Map.empty[String, String],
+    "path" -> path, "version" -> -1L, "schema" -> schema.json, "tableSchema" -> schema.json, "partitionColumns" -> partitions, "properties" -> Map.empty[String, String],
     "columnMappingMode" -> "none", "hasDeletionVectors" -> false, "sizeInBytes" -> 0L)
 }

@@ -98,7 +98,7 @@ class HeadwaterTable(
 
   private def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
-      path, info.get("schema").asText(), info.get("columnMappingMode").asText(), info.get("hasDeletionVectors").asBoolean(), snapshotVersion)
+      path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), info.get("hasDeletionVectors").asBoolean(), snapshotVersion)
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
   }

@@ -2,7 +2,7 @@ package headwater.spark
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.headwater.SparkInternals
@@ -42,5 +42,41 @@ object HeadwaterWrites {
       "schema" -> data.schema.json,
       "options" -> options)
     SparkInternals.refreshCaches(table.session, table.path)
+  }
+
+  /** Saves rows to a path; the handler says whether that creates, replaces or adds. */
+  def save(
+      session: SparkSession, path: String, mode: String, partitioning: Seq[String], options: Map[String, String], data: DataFrame): Unit = {
+    val plan = SparkInternals.logicalPlan(data)
+    val statement = new StatementContext(session)
+    val decision = Bridge.call(
+      statement, "plan_save",
+      "table" -> path,
+      "mode" -> mode,
+      "partitionColumns" -> partitioning,
+      "options" -> options)
+    decision.get("action").asText() match {
+      case "create" =>
+        Bridge.call(
+          statement, "create_table",
+          "table" -> path,
+          "mode" -> decision.get("mode"),
+          "external" -> true,
+          "schema" -> data.schema.json,
+          "partitionColumns" -> partitioning,
+          "properties" -> Map.empty[String, String],
+          "plan" -> statement.addPlan(plan),
+          "rowSchema" -> data.schema.json,
+          "operation" -> "WRITE",
+          "saveMode" -> mode,
+          "options" -> options)
+        SparkInternals.refreshCaches(session, path)
+      case "write" =>
+        val table = HeadwaterTable.load(session, path)
+        val written = options + (ResolveHeadwaterWrites.OverwriteMode -> decision.get("write").asText())
+        val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, written, byName = true)
+        write(table, SparkInternals.ofRows(session, matched), written)
+      case _ =>
+    }
   }
 }

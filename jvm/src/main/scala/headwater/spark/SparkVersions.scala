@@ -1,8 +1,13 @@
 package headwater.spark
 
-/** The Spark versions this build runs on. `headwater.versions` says the same on the Python side, and a test holds them together. */
+/** The Spark versions this build runs on: the list of `headwater/versions.py`, which both builds copy into the JAR. */
 object SparkVersions {
-  val Supported: Seq[String] = Seq("4.2.0", "4.2.1")
+  val Supported: Seq[String] = {
+    val properties = new java.util.Properties()
+    val stream = getClass.getResourceAsStream("/headwater/build.properties")
+    try properties.load(stream) finally stream.close()
+    properties.getProperty("spark.supported").split(",").toSeq
+  }
 
   def check(): Unit = {
     val running = org.apache.spark.SPARK_VERSION

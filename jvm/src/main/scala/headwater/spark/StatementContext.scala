@@ -34,7 +34,7 @@ final class StatementContext(val session: SparkSession) {
     val conf = SparkInternals.conf(session)
     val passed = conf.getAllConfs.filter { case (key, _) =>
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
-        key.startsWith("spark.sql.sources.") || key == "spark.sql.caseSensitive" ||
+        key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
         key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
     }
     Map(

@@ -1,8 +1,6 @@
 package org.apache.spark.sql.headwater
 
-import java.io.{Closeable, FileNotFoundException}
-
-import headwater.spark.{DeletionVectors, HeadwaterRowException, TableState}
+import headwater.spark.{DeletionVectors, TableState}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
@@ -62,28 +60,21 @@ class HeadwaterParquetFileFormat(
     def reader(schema: StructType) =
       super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, physicalFilters, options, hadoopConf)
     val plain = reader(required)
-    val location = path
-    val tableVersion = version
-    val read: PartitionedFile => Iterator[InternalRow] = if (!hasDeletionVectors) plain else {
+    if (!hasDeletionVectors) plain else {
       val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
       val added = index < 0
       val withIndex = if (!added) plain
-        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = false)))
+        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)))
       val position = if (added) required.length else index
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
       (file: PartitionedFile) => file.otherConstantMetadataColumnValues.get(DeletionVectors.MetadataKey) match {
         case Some(description) =>
           val deleted = DeletionVectors.read(description.toString, conf.value.value)
-          new LiveRows(withIndex(file), deleted, position, dropPosition = added, types)
+          new LiveRows(withIndex(file), deleted, position, dropPosition = added, types).asRows
         case None => plain(file)
       }
     }
-    (file: PartitionedFile) =>
-      try read(file)
-      catch {
-        case e: FileNotFoundException => throw HeadwaterParquetFileFormat.missing(file.urlEncodedPath, location, tableVersion)
-      }
   }
 
   /** Timestamps are written as microseconds, whose minimum and maximum the footer keeps, not as the legacy INT96. */
@@ -93,12 +84,4 @@ class HeadwaterParquetFileFormat(
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
     factory
   }
-}
-
-object HeadwaterParquetFileFormat {
-  def missing(file: String, table: String, version: Long): HeadwaterRowException = new HeadwaterRowException(
-    "DELTA_FILE_NOT_FOUND_DETAILED", "42K03",
-    s"Data file $file, which version $version of the table at $table refers to, does not exist. It was deleted outside of the table's own " +
-      "commands, or VACUUM removed it because this version is older than the retention. Read a newer version, or restore the file.",
-    Map("file" -> file, "version" -> version.toString))
 }

@@ -10,10 +10,10 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
 /**
  * A file's rows without those its deletion vector names. Rows come singly or as batches; either way they carry their position in the file
- * in one column, which is left out where only this class asked for it.
+ * in one column, which is left out where only this class asked for it. Spark passes both through iterators of rows, hence [[asRows]].
  */
 final class LiveRows(source: Iterator[InternalRow], deleted: DeletionVector, position: Int, dropPosition: Boolean, types: Array[DataType])
-    extends Iterator[InternalRow]
+    extends Iterator[Any]
     with Closeable {
 
   private val rows: Iterator[Any] = source.asInstanceOf[Iterator[Any]]
@@ -33,12 +33,11 @@ final class LiveRows(source: Iterator[InternalRow], deleted: DeletionVector, pos
     following != null
   }
 
-  override def next(): InternalRow = {
+  override def next(): Any = {
     if (!hasNext) throw new NoSuchElementException
     val taken = following
     following = null
-    // Batches travel through Spark's row iterators under this cast.
-    taken.asInstanceOf[InternalRow]
+    taken
   }
 
   private def live(batch: ColumnarBatch): ColumnarBatch = {
@@ -57,6 +56,8 @@ final class LiveRows(source: Iterator[InternalRow], deleted: DeletionVector, pos
       new ColumnarBatch(selected.toArray, count)
     }
   }
+
+  def asRows: Iterator[InternalRow] = this.asInstanceOf[Iterator[InternalRow]]
 
   override def close(): Unit = source match {
     case closeable: Closeable => closeable.close()

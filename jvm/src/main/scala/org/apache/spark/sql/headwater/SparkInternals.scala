@@ -47,7 +47,7 @@ object SparkInternals {
   def resolveOutput(session: SparkSession, table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean): LogicalPlan = {
     val conf = classic(session).sessionState.conf
     TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
-    val mode = if (byName) DefaultValueFillMode.FILL else DefaultValueFillMode.NONE
+    val mode = if (byName) DefaultValueFillMode.RECURSE else DefaultValueFillMode.NONE
     TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
   }
 
