@@ -27,7 +27,11 @@ def remove_file(path: str, data_change: bool = True, day: str | None = None) -> 
 
 
 def create(
-    path: str, store: Store | None = None, protocol: Protocol | None = None, cache: SnapshotCache | None = None, **settings
+    path: str,
+    store: Store | None = None,
+    protocol: Protocol | None = None,
+    cache: SnapshotCache | None = None,
+    **settings,
 ) -> Committed:
     txn = Transaction(path, store or LocalStore(), None, cache)
     txn.update_protocol(protocol or Protocol(1, 2))

@@ -1,8 +1,9 @@
 """The typed columns of a checkpoint: ``stats_parsed`` and ``partitionValues_parsed``.
 
-Owns their types and values for the files of a snapshot. Follows the protocol's chapters "Checkpoints", "Checkpoint Schema" and "Per-file
-Statistics". Columns are named by their physical names and nest as the table's schema does; those that data skipping indexes are
-there. Promise: nothing is kept in memory for it beyond the rows being written and one block's typed columns.
+Owns their types and values for the files of a snapshot. Follows the protocol's chapters "Checkpoints", "Checkpoint
+Schema" and "Per-file Statistics". Columns are named by their physical names and nest as the table's schema does;
+those that data skipping indexes are there. Promise: nothing is kept in memory for it beyond the rows being written
+and one block's typed columns.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class ParsedStatistics:
         self.type: pa.StructType = empty.type
 
     def columns(self, live: LiveBlock, table: pa.Table, rows: int) -> Iterator[pa.Array]:
-        """The column for the block's live files, ``rows`` at a time; ``table`` holds their ``path``, ``stats`` and so on."""
+        """The column for the block's live files, ``rows`` at a time; ``table`` holds their ``path``, ``stats`` and so
+        on.
+        """
         typed = self._typed(live)
         for start in range(0, table.num_rows, rows):
             piece = table.slice(start, rows)
@@ -82,7 +85,9 @@ class ParsedPartitionValues:
 
     @staticmethod
     def of_snapshot(snapshot: Snapshot) -> ParsedPartitionValues | None:
-        """None where the table has no partitions, or a value that cannot be told without knowing a session's time zone, or is damaged."""
+        """None where the table has no partitions, or a value that cannot be told without knowing a session's time
+        zone, or is damaged.
+        """
         if not snapshot.partition_columns:
             return None
         parsed = ParsedPartitionValues(snapshot)
@@ -107,7 +112,9 @@ class ParsedPartitionValues:
         for chunk in self._snapshot.select(["partition_values"]).column(0).chunks:
             texts = pc.unique(pc.map_lookup(chunk, pa.scalar(name, pa.string()), "first")).drop_null()
             zoned = pc.match_substring_regex(texts, r"(Z|[+-]\d{1,2}(:?\d{2}){0,2})$")
-            dated = pc.match_substring_regex(texts, r"^[+-]?\d{4,6}-\d{1,2}-\d{1,2}$")  # ends like an offset, but is a date
+            dated = pc.match_substring_regex(
+                texts, r"^[+-]?\d{4,6}-\d{1,2}-\d{1,2}$"
+            )  # ends like an offset, but is a date
             if pc.any(pc.and_not(pc.invert(zoned), pc.equal(texts, ""))).as_py() or pc.any(dated).as_py():
                 return True
         return False

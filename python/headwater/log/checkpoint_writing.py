@@ -1,12 +1,14 @@
 """Writing checkpoints.
 
-Owns the way from a snapshot to its checkpoint and to ``_last_checkpoint``. Follows the protocol's chapters "Checkpoints", "Checkpoint
-Specs", "Checkpoint Schema", "Sidecar Files" and "Last Checkpoint File Schema". A table whose ``delta.checkpointPolicy`` is ``v2`` and that has the
-feature gets a UUID-named V2 checkpoint with one sidecar; every other table a classic one by the V1 spec, which all readers know.
+Owns the way from a snapshot to its checkpoint and to ``_last_checkpoint``. Follows the protocol's chapters
+"Checkpoints", "Checkpoint Specs", "Checkpoint Schema", "Sidecar Files" and "Last Checkpoint File Schema". A table
+whose ``delta.checkpointPolicy`` is ``v2`` and that has the feature gets a UUID-named V2 checkpoint with one sidecar;
+every other table a classic one by the V1 spec, which all readers know.
 
-Rows go by row groups of one kind of action: first the few of the table itself, then live files, then tombstones, so that a reader
-passes over what it does not want. Files are Arrow columns all the way, never one Python object each. A checkpoint is put under
-its name whole; one that exists is replaced by its equal. ``_last_checkpoint`` never moves back.
+Rows go by row groups of one kind of action: first the few of the table itself, then live files, then tombstones, so
+that a reader passes over what it does not want. Files are Arrow columns all the way, never one Python object each. A
+checkpoint is put under its name whole; one that exists is replaced by its equal. ``_last_checkpoint`` never moves
+back.
 """
 
 from __future__ import annotations

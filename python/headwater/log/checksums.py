@@ -1,8 +1,8 @@
 """Version checksums: what a version of a table amounts to, in a small file beside its commit.
 
-Owns writing and reading of ``.crc`` files. Follows the protocol's chapter "Version Checksum File". A checksum is optional and never
-replaced: that one exists already is as good as having written it. The list of all files, which the protocol allows, is left out, since it
-would make every commit cost what the table holds.
+Owns writing and reading of ``.crc`` files. Follows the protocol's chapter "Version Checksum File". A checksum is
+optional and never replaced: that one exists already is as good as having written it. The list of all files, which the
+protocol allows, is left out, since it would make every commit cost what the table holds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Provenance: the ``commitInfo`` of a commit, as DESCRIBE HISTORY shows it.
 
-Owns how operation, parameters and metrics are spelled. Follows the protocol's chapters "Commit Provenance Information" and
-"In-Commit Timestamps", and where these leave it open the spelling that other engines' history readers expect: all values are
-text, lists and maps as JSON text.
+Owns how operation, parameters and metrics are spelled. Follows the protocol's chapters "Commit Provenance
+Information" and "In-Commit Timestamps", and where these leave it open the spelling that other engines' history
+readers expect: all values are text, lists and maps as JSON text.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Conflicts: may a transaction still commit after another one did?
 
-Owns the rules, as pure functions of what this transaction read and wants to write (:class:`Intent`) and what a winner wrote
-(:class:`WinningCommit`). Follows the protocol's chapters "Action Reconciliation", "Transaction Identifiers" and "Domain Metadata" and Delta's
-documented isolation levels:
+Owns the rules, as pure functions of what this transaction read and wants to write (:class:`Intent`) and what a winner
+wrote (:class:`WinningCommit`). Follows the protocol's chapters "Action Reconciliation", "Transaction Identifiers" and
+"Domain Metadata" and Delta's documented isolation levels:
 
 - ``Serializable``: what was committed could have happened one after the other, in the order of the versions.
-- ``WriteSerializable``: the same, except that a blind append (a commit that read nothing) may be ordered before a version that
-  precedes it, so that appends never make a running DELETE, UPDATE or MERGE fail.
+- ``WriteSerializable``: the same, except that a blind append (a commit that read nothing) may be ordered before a
+  version that precedes it, so that appends never make a running DELETE, UPDATE or MERGE fail.
 - ``SnapshotIsolation``: only for commits that change no data (compaction); what others add is none of their business.
 
-Promise: each conflict is a documented error that names the winner: its version, operation, time and, where files are the reason, their
-partition. Whether a file may match what was read is asked only where the answer matters.
+Promise: each conflict is a documented error that names the winner: its version, operation, time and, where files are
+the reason, their partition. Whether a file may match what was read is asked only where the answer matters.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _no_paths() -> Collection[str]:
 class Reads:
     """What of the table's rows a transaction read.
 
-    ``may_match`` returns those of newly added files that hold rows a predicate of :attr:`predicates` may be true for, and
-    ``read_paths`` the canonical paths of the files that were read by such predicates. Neither is called for
+    ``may_match`` returns those of newly added files that hold rows a predicate of :attr:`predicates` may be true for,
+    and ``read_paths`` the canonical paths of the files that were read by such predicates. Neither is called for
     :attr:`whole_table`, nor where no predicate was read.
     """
 
@@ -109,7 +109,9 @@ class WinningCommit:
 
     @staticmethod
     def of_actions(version: int, actions: ParsedActions, modification_time: int | None = None) -> WinningCommit:
-        """The winner that a commit file holds; ``modification_time`` of the file is used where the commit tells no time."""
+        """The winner that a commit file holds; ``modification_time`` of the file is used where the commit tells no
+        time.
+        """
         info = actions.commit_info or {}
         told = info.get("inCommitTimestamp") or info.get("timestamp")
         return WinningCommit(
@@ -146,7 +148,8 @@ def check(mine: Intent, winner: WinningCommit) -> None:
     """Return if ``mine`` may be committed after ``winner``, as if it had seen it.
 
     :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``, ``DELTA_PROTOCOL_CHANGED``, ``DELTA_METADATA_CHANGED``,
-        ``DELTA_CONCURRENT_APPEND``, ``DELTA_CONCURRENT_DELETE_READ``, ``DELTA_CONCURRENT_DELETE_DELETE`` or ``DELTA_CONCURRENT_TRANSACTION``.
+        ``DELTA_CONCURRENT_APPEND``, ``DELTA_CONCURRENT_DELETE_READ``, ``DELTA_CONCURRENT_DELETE_DELETE`` or
+        ``DELTA_CONCURRENT_TRANSACTION``.
     """
     for rule in _RULES:
         rule(mine, winner)
@@ -165,7 +168,9 @@ def _protocol(mine: Intent, winner: WinningCommit) -> None:
 
 
 def _metadata(mine: Intent, winner: WinningCommit) -> None:
-    """A new schema, partitioning or property may make prepared files wrong. The same metadata written again changes nothing."""
+    """A new schema, partitioning or property may make prepared files wrong. The same metadata written again changes
+    nothing.
+    """
     if winner.metadata is not None and winner.metadata != mine.metadata:
         raise _conflict("DELTA_METADATA_CHANGED", winner)
 

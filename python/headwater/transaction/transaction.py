@@ -1,29 +1,33 @@
 """The optimistic transaction: how a version of a table comes to be.
 
-Owns the commit protocol. Follows the protocol's chapters "Delta Log Entries", "Creation of New Log Entries", "Commit Provenance
-Information", "In-Commit Timestamps" and "Append-only Tables".
+Owns the commit protocol. Follows the protocol's chapters "Delta Log Entries", "Creation of New Log Entries", "Commit
+Provenance Information", "In-Commit Timestamps" and "Append-only Tables".
 
-**What may fail.** The process may die at any moment, the machine with it; a store may answer with an error although it did what it was
-asked, or be slow; any number of writers, of other programs and machines too, commit to the same table. What a store is relied on for: an
-acknowledged file stays, whole, under its name; of all that create one name, exactly one succeeds; a listing shows every file whose creation was
-acknowledged before it.
+**What may fail.** The process may die at any moment, the machine with it; a store may answer with an error although
+it did what it was asked, or be slow; any number of writers, of other programs and machines too, commit to the same
+table. What a store is relied on for: an acknowledged file stays, whole, under its name; of all that create one name,
+exactly one succeeds; a listing shows every file whose creation was acknowledged before it.
 
 **The steps.**
 
-1. *Read.* The transaction works on one snapshot and notes what of it is read. Nothing is locked. A crash leaves nothing.
-2. *Write data files* (the caller does), under names that nobody else chooses. A crash leaves files that no version names; VACUUM
-   removes them.
-3. *Validate.* Protocol, features, append-only, duplicate actions: a commit that must not be is refused before anything is tried.
-4. *Put if absent* the file of the next version. This is the one moment: before it, the table is as it was; from it on, every
-   reader sees all of the commit. A file is never seen in part, and a machine that loses power has the file or has not.
-5. *The name was taken.* The winners since are read and checked one by one (:mod:`headwater.transaction.conflicts`). With no conflict the
-   commit moves to the version after the newest, after a short wait of random length. In-commit timestamp and read version's
-   successor are worked out anew; file actions stay as they are. A conflict ends the transaction: its data files are as in 2.
+1. *Read.* The transaction works on one snapshot and notes what of it is read. Nothing is locked. A crash leaves
+   nothing.
+2. *Write data files* (the caller does), under names that nobody else chooses. A crash leaves files that no version
+   names; VACUUM removes them.
+3. *Validate.* Protocol, features, append-only, duplicate actions: a commit that must not be is refused before
+   anything is tried.
+4. *Put if absent* the file of the next version. This is the one moment: before it, the table is as it was; from it
+   on, every reader sees all of the commit. A file is never seen in part, and a machine that loses power has the file
+   or has not.
+5. *The name was taken.* The winners since are read and checked one by one (:mod:`headwater.transaction.conflicts`).
+   With no conflict the commit moves to the version after the newest, after a short wait of random length. In-commit
+   timestamp and read version's successor are worked out anew; file actions stay as they are. A conflict ends the
+   transaction: its data files are as in 2.
 6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
    identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
    The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race.
-7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum and checkpoint, behind the caller's back. Nothing in it can undo or fail the
-   commit; what a crash keeps from being written is only speed.
+7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum and checkpoint, behind the caller's back. Nothing in it
+   can undo or fail the commit; what a crash keeps from being written is only speed.
 
 How each is tested: ``tests/transaction`` fails stores at each step and races writers, in threads and in processes.
 """
@@ -56,19 +60,21 @@ from headwater.log.features import check_writable, supports
 from headwater.log.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
 from headwater.log.files import FileKey, canonical_path
 from headwater.log.snapshot import Snapshot, SnapshotCache, in_commit_timestamps_enabled, load_snapshot
-from headwater.log.stores import Store
+from headwater.log.stores import FileInfo, Store
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
 
 _LOG = logging.getLogger(__name__)
 
-#: A transaction gives up after so many lost races. Each one lost is a commit of somebody else, so this is no deadlock, but starvation.
+#: A transaction gives up after so many lost races. Each one lost is a commit of somebody else, so this is no
+#: deadlock, but starvation.
 MAX_ATTEMPTS = 1000
 _FIRST_WAIT_SECONDS = 0.002
 _LONGEST_WAIT_SECONDS = 0.25
 
-#: Which of a snapshot's files may hold rows a predicate is true for: (snapshot, predicate texts, time zone) to paths as in the log.
+#: Which of a snapshot's files may hold rows a predicate is true for: (snapshot, predicate texts, time zone) to paths
+#: as in the log.
 FileMatcher = Callable[[Snapshot, Sequence[str], str], Collection[str]]
 
 
@@ -132,7 +138,9 @@ class Transaction:
         self._whole_table = True
 
     def read_where(self, predicates: Sequence[str], time_zone: str = "UTC") -> None:
-        """Note that the result depends on the rows for which all ``predicates`` (Spark SQL texts) are true; none is every row."""
+        """Note that the result depends on the rows for which all ``predicates`` (Spark SQL texts) are true; none is
+        every row.
+        """
         if predicates:
             self._reads.append((tuple(predicates), time_zone))
         else:
@@ -217,9 +225,11 @@ class Transaction:
     ) -> Committed:
         """Make the next version of the table, or raise and leave the table as it is.
 
-        :param on_begin: called with version and transaction identifier right before each attempt; what it raises ends the commit.
-        :raises HeadwaterError: a conflict (:func:`~headwater.transaction.conflicts.check`); ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``;
-            for what may never be committed ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
+        :param on_begin: called with version and transaction identifier right before each attempt; what it raises ends
+            the commit.
+        :raises HeadwaterError: a conflict (:func:`~headwater.transaction.conflicts.check`);
+            ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``; for what may never be committed
+            ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
             ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and what
             :func:`~headwater.log.features.check_writable` raises.
         :raises OSError: the store failed, and the commit is not there.
@@ -301,7 +311,7 @@ class Transaction:
         """The commits of ``version`` and after, in order, without gap; at least one."""
         listed = self.store.list_from(log_directory(self.table_path), version_prefix(version))
         commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
-        files = []
+        files: list[FileInfo] = []
         while (file := commits.get(version + len(files))) is not None:
             files.append(file)
         if not files:  # listed by a store that lags behind its own acknowledgements: the one we know of is enough
@@ -333,8 +343,8 @@ class Transaction:
     def _stamped_metadata(self, version: int, now: int, previous: int | None) -> tuple[Metadata | None, int | None]:
         """The metadata to commit, if any, and the in-commit timestamp, if the table has them.
 
-        ``previous`` is the time of the version before, milliseconds, by whichever clock that version goes. An existing table that gets
-        in-commit timestamps also gets the two properties which say since when.
+        ``previous`` is the time of the version before, milliseconds, by whichever clock that version goes. An
+        existing table that gets in-commit timestamps also gets the two properties which say since when.
         """
         metadata = self.metadata
         assert metadata is not None
@@ -369,7 +379,9 @@ class Transaction:
         )
 
     def _isolation(self) -> Isolation:
-        """A commit of files that changes no data needs only what it rewrites to be there still; others what the table says."""
+        """A commit of files that changes no data needs only what it rewrites to be there still; others what the table
+        says.
+        """
         files: list[AddFile | RemoveFile] = [*self._adds, *self._removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT

@@ -1,9 +1,9 @@
 """Upkeep: what follows a commit and makes the next reading cheap.
 
-Owns when the checksum of a version and a checkpoint are written: after the commit was acknowledged, in threads of the process's own, one
-at a time for a table. Follows the protocol's chapters "Checkpoints" and "Version Checksum File". Promise: nothing here fails a commit or
-holds one up; a failure is a line in the log. A table that commits faster than upkeep can follow skips checksums, which are
-optional, and older checkpoints, which a newer one makes useless.
+Owns when the checksum of a version and a checkpoint are written: after the commit was acknowledged, in threads of the
+process's own, one at a time for a table. Follows the protocol's chapters "Checkpoints" and "Version Checksum File".
+Promise: nothing here fails a commit or holds one up; a failure is a line in the log. A table that commits faster than
+upkeep can follow skips checksums, which are optional, and older checkpoints, which a newer one makes useless.
 """
 
 from __future__ import annotations
