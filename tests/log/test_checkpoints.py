@@ -68,7 +68,9 @@ def test_every_kind_tells_the_same_state(log, make, kind):
     }
     assert snapshot.has_deletion_vectors
     assert sorted(snapshot.tombstones().column("path").to_pylist()) == ["b", "c"]
-    by_path = dict(zip(snapshot.files["path"].to_pylist(), snapshot.statistics([])["num_records"].to_pylist(), strict=True))
+    by_path = dict(
+        zip(snapshot.files["path"].to_pylist(), snapshot.statistics([])["num_records"].to_pylist(), strict=True)
+    )
     assert by_path == {"a": 1, "b": 2}
 
 
@@ -123,7 +125,9 @@ def test_other_string_types_and_field_orders_are_read(log, make):
     )
     schema = make.checkpoint_schema.set(make.checkpoint_schema.get_field_index("add"), pa.field("add", add))
     descriptor = DeletionVector("i", "x", 4, 2)
-    log.checkpoint(3, *log.header(), make.add("a", "{}", partition_values={"p": "1"}, deletion_vector=descriptor), schema=schema)
+    log.checkpoint(
+        3, *log.header(), make.add("a", "{}", partition_values={"p": "1"}, deletion_vector=descriptor), schema=schema
+    )
     row = log.load().files.to_pylist()[0]
     assert (row["path"], row["partition_values"], row["size"]) == ("a", [("p", "1")], 10)
     assert row["deletion_vector"]["path_or_inline"] == "x"

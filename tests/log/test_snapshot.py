@@ -35,7 +35,9 @@ def keys(snapshot):
 
 
 def test_the_newest_protocol_metadata_transaction_and_domain_win(log, make):
-    log.create(actions=[SetTransaction("a", 1), SetTransaction("b", 1), DomainMetadata("x", "1"), DomainMetadata("y", "1")])
+    log.create(
+        actions=[SetTransaction("a", 1), SetTransaction("b", 1), DomainMetadata("x", "1"), DomainMetadata("y", "1")]
+    )
     log.commit(1, SetTransaction("a", 2), DomainMetadata("x", "2"), DomainMetadata("y", "", True))
     log.commit(2, Protocol(1, 3), Metadata("other", make.schema_json({"name": "string"})))
     snapshot = log.load()
@@ -152,7 +154,9 @@ def test_the_timestamp_is_the_files_or_the_commits_own(log, make):
     log.create()
     os.utime(log.log / commit_name(0), ns=(0, 5_000_000_000))
     assert log.load().timestamp == 5_000
-    log.commit(1, CommitInfo({"inCommitTimestamp": 77}), *log.header(configuration={"delta.enableInCommitTimestamps": "true"}))
+    log.commit(
+        1, CommitInfo({"inCommitTimestamp": 77}), *log.header(configuration={"delta.enableInCommitTimestamps": "true"})
+    )
     assert log.load().timestamp == 77
     log.checkpoint(1, *log.header(configuration={"delta.enableInCommitTimestamps": "true"}))
     assert log.load().timestamp == 77
@@ -188,7 +192,9 @@ def test_statistics_of_unchanged_files_are_parsed_once(log, make, monkeypatch):
     first.statistics([("id",)])
     parsed = []
     plain = statistics.values_of
-    monkeypatch.setattr(statistics, "values_of", lambda texts, wanted: parsed.append(len(texts)) or plain(texts, wanted))
+    monkeypatch.setattr(
+        statistics, "values_of", lambda texts, wanted: parsed.append(len(texts)) or plain(texts, wanted)
+    )
     log.commit(1, make.remove("5"), make.add("x", '{"numRecords":1000}'))
     second = log.load(base=first)
     assert second.statistics([("id",)])["num_records"].to_pylist() == [*(i for i in range(100) if i != 5), 1000]
@@ -229,7 +235,11 @@ def test_many_small_commits_leave_few_blocks(log, make):
     log.create()
     snapshot = log.load()
     for version in range(1, 60):
-        log.commit(version, make.add(f"f{version}", f'{{"numRecords":{version}}}'), *([make.remove("f30")] if version == 50 else []))
+        log.commit(
+            version,
+            make.add(f"f{version}", f'{{"numRecords":{version}}}'),
+            *([make.remove("f30")] if version == 50 else []),
+        )
         snapshot = log.load(base=snapshot)
         snapshot.statistics([])
     assert len(snapshot.state.blocks) <= 7
@@ -314,7 +324,9 @@ def test_the_cache_serves_threads_while_commits_go_on(log, make):
     for thread in threads:
         thread.start()
     for version in range(1, 40):
-        log.store.put_if_absent(f"{log.path}/_delta_log/{commit_name(version)}", b'{"add":{"path":"%d","size":1}}\n' % version)
+        log.store.put_if_absent(
+            f"{log.path}/_delta_log/{commit_name(version)}", b'{"add":{"path":"%d","size":1}}\n' % version
+        )
     done.set()
     for thread in threads:
         thread.join()
@@ -334,7 +346,7 @@ _actions = st.lists(
     st.sets(st.integers(0, 7)),
 )
 def test_any_history_gives_what_a_plain_replay_gives(log, make, commits, checkpoints, kept):
-    """Against a model: a dictionary of the newest reference to each (path, vector); with checkpoints, and incrementally."""
+    """Against a model, a dictionary of the newest reference to each file; with checkpoints, and incrementally."""
     shutil.rmtree(log.path, ignore_errors=True)
     log.create(protocol=DV_PROTOCOL)
     model: dict[tuple[str, int], bool] = {}
@@ -360,4 +372,7 @@ def test_any_history_gives_what_a_plain_replay_gives(log, make, commits, checkpo
         for snapshot in (log.load(), log.load(base=base)):
             assert keys(snapshot) == live
             tombstones = snapshot.tombstones().select(["path", "deletion_vector"]).to_pylist()
-            assert sorted((t["path"], (t["deletion_vector"] or {"cardinality": 0})["cardinality"]) for t in tombstones) == dead
+            assert (
+                sorted((t["path"], (t["deletion_vector"] or {"cardinality": 0})["cardinality"]) for t in tombstones)
+                == dead
+            )
