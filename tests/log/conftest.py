@@ -215,5 +215,6 @@ def _make() -> Any:
         remove = staticmethod(remove)
         paths = staticmethod(paths)
         schema_json = staticmethod(schema_json)
+        checkpoint_schema = CHECKPOINT
 
     return Make

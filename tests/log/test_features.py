@@ -23,7 +23,10 @@ def test_every_legacy_protocol_is_read_and_written(reader, writer):
         (Protocol(1, 1), set()),
         (Protocol(1, 2), {"appendOnly", "invariants"}),
         (Protocol(1, 3), {"appendOnly", "invariants", "checkConstraints"}),
-        (Protocol(2, 4), {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"} | {"columnMapping"}),
+        (
+            Protocol(2, 4),
+            {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"} | {"columnMapping"},
+        ),
         (with_features(["deletionVectors"], ["appendOnly"]), {"deletionVectors", "appendOnly"}),
         (Protocol(1, 7, None, frozenset(["rowTracking"])), {"rowTracking"}),
         (Protocol(2, 7, None, frozenset(["columnMapping"])), {"columnMapping"}),

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.file_names import (
-    ChecksumName,
     CheckpointName,
+    ChecksumName,
     CommitName,
     CompactionName,
     checkpoint_name,

@@ -321,7 +321,8 @@ def _decimals(values: list[Any], data_type: DecimalType) -> pa.Array:
         if type(value) not in (int, float, Decimal):
             return None
         try:
-            return Decimal(repr(value) if type(value) is float else value).quantize(quantum, context=context)
+            number = Decimal(repr(value) if type(value) is float else value)
+            return number.quantize(quantum, context=context) if number.is_finite() else None
         except ArithmeticError:
             return None
 
