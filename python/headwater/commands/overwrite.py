@@ -1,7 +1,8 @@
 """Overwrites: which files a write replaces, and what of them stays.
 
-Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go. By predicate
-(``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew without the rows that match.
+Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go.
+By predicate (``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew
+without the rows that match.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from headwater.transaction import Transaction
 
 @dataclass(frozen=True)
 class Overwrite:
-    """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to), ``predicate``."""
+    """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to),
+    ``predicate``.
+    """
 
     kind: str
     predicate: str | None = None

@@ -1,4 +1,7 @@
-"""Every call Spark makes, by name. A handler takes the request and the statement and returns something JSON can hold."""
+"""Every call Spark makes, by name.
+
+A handler takes the request and the statement and returns something JSON can hold.
+"""
 
 from __future__ import annotations
 
