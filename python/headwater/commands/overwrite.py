@@ -60,8 +60,8 @@ def replace_files(
             removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
     elif overwrite.predicate is not None:
         _check_predicate(statement, snapshot, overwrite.predicate)
-        txn.read_where([overwrite.predicate], "UTC")
-        removed = snapshot.files.filter(prune(snapshot, overwrite.predicate, "UTC"))
+        txn.read_where([overwrite.predicate], statement.time_zone)
+        removed = snapshot.files.filter(prune(snapshot, overwrite.predicate, statement.time_zone))
         kept = _keep_others(statement, snapshot, target, overwrite.predicate, data_change)
     txn.remove(removals(removed, data_change))
     return kept, removed
@@ -71,7 +71,8 @@ def _keep_others(
     statement: Statement, snapshot: Snapshot, target: Target, predicate: str, data_change: bool
 ) -> Written:
     """Write anew the rows a predicate does not accept, of the files that may have both kinds."""
-    both = pc.and_(prune(snapshot, predicate, "UTC"), leaves_rows(snapshot, predicate, "UTC"))
+    zone = statement.time_zone
+    both = pc.and_(prune(snapshot, predicate, zone), leaves_rows(snapshot, predicate, zone))
     mixed = snapshot.files.filter(both)
     if not mixed.num_rows:
         return Written()
