@@ -1,7 +1,8 @@
 """The handler process: from its start to its end.
 
-Owns the handshake over standard input and output, the log on standard error, and the rule that the process ends with the JVM
-that started it: the JVM's death closes standard input, and that ends this process at once, whatever its threads do.
+Owns the handshake over standard input and output, the log on standard error, and the rule that the process ends with
+the JVM that started it: the JVM's death closes standard input, and that ends this process at once, whatever its threads
+do.
 """
 
 from __future__ import annotations
