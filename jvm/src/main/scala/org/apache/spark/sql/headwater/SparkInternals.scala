@@ -41,6 +41,9 @@ object SparkInternals {
 
   def schema(columns: Array[Column]): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
 
+  /** The same columns, free of NOT NULL at every depth. */
+  def asNullable(schema: StructType): StructType = schema.asNullable
+
   def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
 
   /** Casts and orders a query's columns to those expected, by Spark's own rules of assignment. */
