@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Table, V1Table}
 import org.apache.spark.sql.internal.SQLConf
@@ -39,7 +40,9 @@ object SparkInternals {
 
   def columns(schema: StructType): Array[Column] = CatalogV2Util.structTypeToV2Columns(schema)
 
-  def schema(columns: Array[Column]): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
+  /** CHAR and VARCHAR become strings with their declared type in the metadata, which is how tables store them. */
+  def schema(columns: Array[Column]): StructType =
+    CharVarcharUtils.replaceCharVarcharWithStringInSchema(CatalogV2Util.v2ColumnsToStructType(columns))
 
   /** The same columns, free of NOT NULL at every depth. */
   def asNullable(schema: StructType): StructType = schema.asNullable
