@@ -25,6 +25,7 @@ def test_every_action_is_parsed():
     assert parsed.metadata.id == "i"
     assert parsed.transactions == {"a": SetTransaction("a", 2)}
     assert parsed.domains == {"d": DomainMetadata("d", "c")}
+    assert [(is_add, action["dataChange"]) for is_add, action in parsed.files] == [(True, True), (False, True)]
     assert parsed.files.keys == [("x", None), ("y", None)]
     assert parsed.files.adds()["path"].to_pylist() == ["x"]
     assert parsed.files.removes()["path"].to_pylist() == ["y"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -47,14 +48,8 @@ def parse_actions(data: bytes, path: str) -> ParsedActions:
     if not data:
         # The put-if-absent of no store leaves an empty file; one that does was cut off, and what it held is unknown.
         raise invalid_commit(path, 1, "the file is empty")
-    actions = ParsedActions(path)
-    for number, line in enumerate(_lines(data), 1):
-        if not line or line.isspace():
-            continue
-        try:
-            value = orjson.loads(line)
-        except ValueError:
-            value = _lenient(line, path, number)
+    actions = ParsedActions(path, FileActions(partial(_file_actions, data, path)))
+    for number, value in _objects(data, path):
         try:
             for name, content in value.items():
                 if content is not None:
@@ -67,6 +62,25 @@ def parse_actions(data: bytes, path: str) -> ParsedActions:
     except _WRONG as error:
         raise _blame(actions, "an add or remove", error) from None
     return actions
+
+
+def _objects(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, parsed line) of each line that is not empty."""
+    for number, line in enumerate(_lines(data), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            value = orjson.loads(line)
+        except ValueError:
+            value = _lenient(line, path, number)
+        yield number, value
+
+
+def _file_actions(data: bytes, path: str) -> Iterator[tuple[bool, dict[str, Any]]]:
+    for _, value in _objects(data, path):
+        for name in ("add", "remove"):
+            if value.get(name) is not None:
+                yield name == "add", value[name]
 
 
 def _lines(data: bytes) -> Iterator[bytes]:

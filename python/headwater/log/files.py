@@ -138,11 +138,17 @@ class FileActions:
 
     _AT_ONCE = 4096
 
-    def __init__(self) -> None:
+    def __init__(self, read_again: Callable[[], Iterator[tuple[bool, dict[str, Any]]]] | None = None) -> None:
+        """``read_again`` gives the parsed objects themselves once more, in order, for whoever iterates over them."""
+        self._read_again = read_again
         self.keys: list[FileKey] = []
         self.kinds = bytearray()  #: for each key whether it is that of an add
         self._pending: tuple[list[Action], list[Action]] = ([], [])
         self._tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+
+    def __iter__(self) -> Iterator[tuple[bool, dict[str, Any]]]:
+        """(is an add, the action's JSON object) for each, with fields that are no columns; parsed again from the text."""
+        return iter(()) if self._read_again is None else self._read_again()
 
     def append(self, is_add: bool, action: Action) -> None:
         """Take the next action.
