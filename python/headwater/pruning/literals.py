@@ -1,0 +1,119 @@
+"""Values of literals, from their text.
+
+Owns the reading of numbers, dates and timestamps as Spark SQL writes them, and of casts between literals that lose
+nothing. Promise: a value is exactly the one Spark would see, or ``None``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import struct
+from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo
+
+from headwater.pruning.predicates import INTEGRAL_RANGES, Literal
+from headwater.schema.types import DataType, DecimalType, PrimitiveType
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def decimal_literal(text: str, target: DecimalType | None = None) -> Literal | None:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return None
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return None
+    scale = max(-exponent, 0)
+    precision = max(len(digits) + max(exponent, 0), scale)
+    if precision > 38:
+        return None
+    if target is not None and (scale > target.scale or precision - scale > target.precision - target.scale):
+        return None
+    return Literal(target or DecimalType(max(precision, 1), scale), value)
+
+
+def floating_literal(text: str, target: DataType) -> Literal | None:
+    if text not in ("NaN", "Infinity", "-Infinity") and not NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    if target == PrimitiveType("float"):
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            return None
+    return Literal(target, value)
+
+
+def cast_literal(value: Literal, target: DataType) -> Literal | None:
+    """A literal as another type, where that changes nothing about its value."""
+    if value.type == target or value.value is None:
+        return Literal(target, value.value)
+    if not isinstance(value.type, DecimalType) and not (
+        isinstance(value.type, PrimitiveType) and value.type.name in (*INTEGRAL_RANGES, "float")
+    ):
+        return None
+    number = value.value
+    if isinstance(target, DecimalType):
+        return decimal_literal(str(number), target) if isinstance(number, int | Decimal) else None
+    name = target.name if isinstance(target, PrimitiveType) else ""
+    if name in INTEGRAL_RANGES and isinstance(number, int):
+        limit = INTEGRAL_RANGES[name]
+        return Literal(target, number) if -limit <= number < limit else None
+    if name == "double" or (name == "float" and isinstance(number, int) and abs(number) <= 2**24):
+        return Literal(target, float(number)) if not isinstance(number, float) or math.isfinite(number) else None
+    return None
+
+
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(Z|[+-]\d{2}:\d{2})?", re.ASCII
+)
+
+
+def parse_date(text: str) -> datetime.date | None:
+    match = _DATE.fullmatch(text)
+    try:
+        return datetime.date(*(int(part) for part in match.groups())) if match else None
+    except ValueError:
+        return None
+
+
+def timestamp_micros(text: str, zone: str | None, with_zone: bool) -> int | None:
+    """Microseconds since the epoch; for text without a zone those of ``zone``, which must then be known."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return None
+    day, hour, minute, second, fraction, offset = match.groups()
+    if offset is not None and not with_zone:
+        return None
+    date = parse_date(day)
+    if date is None:
+        return None
+    try:
+        local = datetime.datetime(date.year, date.month, date.day, int(hour or 0), int(minute or 0), int(second or 0))
+        shift = _utc_offset(local, offset or zone)
+    except (ValueError, OverflowError, OSError):  # no such time, or no such zone here
+        return None
+    if shift is None:
+        return None
+    since = local - datetime.datetime(1970, 1, 1) - shift
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+
+
+def _utc_offset(local: datetime.datetime, zone: str | None) -> datetime.timedelta | None:
+    """The zone's offset at a local time; in a gap or an overlap the earlier one, as Java resolves them."""
+    if zone in ("Z", "UTC", "GMT", "Etc/UTC"):
+        return datetime.timedelta()
+    if zone is None:
+        return None
+    if match := re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{2}):(\d{2})", zone):
+        offset = datetime.timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return offset if match[1] == "+" else -offset
+    try:
+        return local.replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    except KeyError:  # ZoneInfoNotFoundError is one
+        return None
