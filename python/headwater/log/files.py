@@ -147,7 +147,9 @@ class FileActions:
         self._tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
 
     def __iter__(self) -> Iterator[tuple[bool, dict[str, Any]]]:
-        """(is an add, the action's JSON object) for each, with fields that are no columns; parsed again from the text."""
+        """(is an add, the action's JSON object) for each, with fields that are no columns; parsed again from the
+        text.
+        """
         return iter(()) if self._read_again is None else self._read_again()
 
     def append(self, is_add: bool, action: Action) -> None:
