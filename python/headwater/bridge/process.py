@@ -20,6 +20,8 @@ logger = logging.getLogger("headwater")
 
 def main() -> None:
     """Shake hands with the JVM, then serve until it is gone."""
+    # PyArrow imports pandas, if it is there, with its first value: half a second nothing here has a use for.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     # A terminal's Ctrl-C reaches every process of its group; cancelling is the JVM's decision, told through the calls.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = _receive(sys.stdin)
