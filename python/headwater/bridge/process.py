@@ -13,15 +13,23 @@ import os
 import signal
 import sys
 import threading
+from importlib.abc import MetaPathFinder
 from typing import Any, TextIO
 
 logger = logging.getLogger("headwater")
 
 
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow imports pandas, where it is there, with its first value: half a second nothing here has a use for."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not loaded in the handler process", name=fullname)
+
+
 def main() -> None:
     """Shake hands with the JVM, then serve until it is gone."""
-    # PyArrow imports pandas, if it is there, with its first value: half a second nothing here has a use for.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _WithoutPandas())
     # A terminal's Ctrl-C reaches every process of its group; cancelling is the JVM's decision, told through the calls.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = _receive(sys.stdin)
