@@ -6,6 +6,7 @@ from headwater.commands.create import create_table
 from headwater.commands.read import describe, load_table
 from headwater.commands.tables import open_snapshot
 from headwater.errors import HeadwaterError
+
 from .support import actions, create_request, data_file, log_of, schema_json
 
 
