@@ -49,7 +49,7 @@ _FLOATING = ("float", "double")
 #: Lists longer than this are looked at by their range first, then as a set.
 _SHORT_LIST = 8
 #: What Arrow, or a value that no Arrow type holds, may raise; a file is kept then.
-_FAILURES = (pa.ArrowException, HeadwaterError, UnicodeError, OverflowError)
+_FAILURES = (pa.ArrowException, HeadwaterError, KeyError, UnicodeError, OverflowError)
 
 
 class Outcome(Enum):
@@ -62,7 +62,7 @@ _NEGATED = {Outcome.TRUE: Outcome.FALSE, Outcome.FALSE: Outcome.TRUE, Outcome.NU
 
 
 def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
-    """Which files may hold a row that the predicate accepts: a boolean a file, in the order of ``snapshot.files``, no nulls.
+    """Which files may hold a row that the predicate accepts: a boolean a file, in their order, no nulls.
 
     :param predicate_sql: Spark SQL text as Catalyst prints it, with unqualified attributes.
     :param time_zone: the session time zone the text was printed with; its timestamp literals are in that zone.
@@ -302,5 +302,5 @@ def _numbers(values: Any) -> np.ndarray:
 def _listed(values: Any, ordered: pa.Array) -> Mask:
     """Whether each value is one of the listed ones; null where the value is."""
     if pa.types.is_floating(values.type):
-        return MAYBE  # a set tells 0.0 from -0.0
+        values, ordered = pc.add(values, 0.0), pc.add(ordered, 0.0)  # a set may tell -0.0 from 0.0
     return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), pc.is_in(values, value_set=ordered))
