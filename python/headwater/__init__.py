@@ -1,7 +1,43 @@
 """Headwater: Delta tables for Apache Spark, run by Python.
 
-The public names are few: :func:`configure` and :func:`jar_path` here, the builder API in :mod:`headwater.tables`, and the
-``headwater`` command in :mod:`headwater.cli`. Importing this package is cheap; nothing heavy is loaded until used.
+The public names are few: :func:`configure` and :func:`jar_path` here, the builder API in :mod:`headwater.tables`, and
+the ``headwater`` command in :mod:`headwater.cli`. Importing this package is cheap; nothing heavy is loaded until used.
 """
 
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
 __version__ = "0.1.0"
+
+_Builder = TypeVar("_Builder", bound=Any)
+
+
+def configure(builder: _Builder) -> _Builder:
+    """Make the sessions of a ``SparkSession.builder`` work with Delta tables.
+
+    Sets Headwater's extension, catalog and Python, and adds its JAR; extensions and JARs that the builder or
+    ``spark-defaults.conf`` already name are kept. Call it before ``getOrCreate()``, and after your own ``config`` calls
+    for these settings. A builder for a remote server (``sc://…``) is returned as it is: there, the server is
+    configured.
+
+    :returns: the same builder.
+    :raises headwater.errors.HeadwaterError: the installed PySpark is not a version in ``headwater.versions``.
+    """
+    from headwater import launch
+
+    launch.configure(builder)
+    return builder
+
+
+def jar_path() -> str:
+    """The absolute path of ``headwater.jar``, for ``--jars`` or ``spark.jars``.
+
+    In a source checkout a JAR older than its sources is rebuilt first, which needs a JDK; an installed package only
+    looks.
+
+    :raises RuntimeError: the JAR cannot be built, or the installation holds none; the message says what to do.
+    """
+    from headwater import launch
+
+    return str(launch.jar_path())

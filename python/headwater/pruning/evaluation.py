@@ -81,6 +81,12 @@ def select(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.Tab
     return snapshot.files if mask.true_count == len(mask) else snapshot.files.filter(mask)
 
 
+def leaves_rows(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
+    """Which files may hold a row that the predicate does not accept: where it is false there, or null."""
+    outcomes = (possible(snapshot, [predicate_sql], time_zone, outcome) for outcome in (Outcome.FALSE, Outcome.NULL))
+    return settle(reduce(disjunction, outcomes), snapshot.files.num_rows)
+
+
 def possible(snapshot: Files, predicates: Sequence[str], time_zone: str, outcome: Outcome) -> Mask:
     """Whether the conjunction of the predicates may come out so for some row of each file."""
     trees = [parse_predicate(sql, time_zone) for sql in predicates]

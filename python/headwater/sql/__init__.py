@@ -1,1 +1,1 @@
-"""sql"""
+"""Statements Spark's parser does not know."""

@@ -1,0 +1,180 @@
+"""Compiles ``jvm/`` into ``headwater.jar`` with nothing but a JDK and an installed PySpark.
+
+PySpark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call
+compiles the Scala sources and one ``javac`` call any Java ones. Used by the wheel's build hook, by
+``headwater.jar_path()`` in a source checkout, and by hand: ``python jvm/build.py``. Promises: standard library only;
+the same sources give the same bytes; a JAR whose recorded hash equals the sources' hash is not built again; a JAR
+appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "jvm" / "src" / "main"
+JAR = ROOT / "python" / "headwater" / "jars" / "headwater.jar"
+SCALAC_OPTIONS = ROOT / "jvm" / "scalac.options"
+VERSIONS = ROOT / "python" / "headwater" / "versions.py"
+ERROR_CONDITIONS = ROOT / "conf" / "error-conditions.json"
+
+_HASH_ENTRY = "META-INF/headwater-sources.sha256"
+_OLDEST_JAVA = 17
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a ZIP entry can carry: JARs must not differ by when they were built
+
+
+class BuildError(RuntimeError):
+    """The JAR cannot be built; the message says what to do."""
+
+
+def build(jar: Path = JAR, *, force: bool = False) -> Path:
+    """Build ``jar`` if it is missing or stale and return it.
+
+    :raises BuildError: no JDK, no PySpark, or the sources do not compile (the compiler has then printed why).
+    """
+    expected = source_hash()
+    if not force and recorded_hash(jar) == expected:
+        return jar
+    jdk, spark_jars = _find_jdk(), _find_spark_jars()
+    print(f"Compiling {SOURCES} into {jar.name} ...", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="headwater-jar-") as work:
+        classes = Path(work) / "classes"
+        classes.mkdir()
+        _compile(jdk, spark_jars, classes)
+        entries = {path.relative_to(classes).as_posix(): path.read_bytes() for path in _files(classes)}
+        entries.update(_resources())
+        entries[_HASH_ENTRY] = expected.encode()
+        _write_jar(jar, entries)
+    return jar
+
+
+def is_stale(jar: Path = JAR) -> bool:
+    """Whether the sources have changed since ``jar`` was built, or it is missing."""
+    return recorded_hash(jar) != source_hash()
+
+
+def recorded_hash(jar: Path) -> str | None:
+    """The hash of the sources that ``jar`` was built from, or None if there is no such readable JAR."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return archive.read(_HASH_ENTRY).decode()
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def source_hash() -> str:
+    """SHA-256 over the names and contents of everything that decides what the JAR holds."""
+    digest = hashlib.sha256()
+    for path in [*_files(SOURCES), SCALAC_OPTIONS, VERSIONS, ERROR_CONDITIONS, Path(__file__).resolve()]:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def _resources() -> Mapping[str, bytes]:
+    """What goes into the JAR beside the classes: the resources, the error conditions, the supported versions."""
+    folder = SOURCES / "resources"
+    entries = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
+    entries["headwater/error-conditions.json"] = ERROR_CONDITIONS.read_bytes()
+    supported = ",".join(runpy.run_path(str(VERSIONS))["SUPPORTED_SPARK"])
+    entries["headwater/build.properties"] = f"spark.supported={supported}\n".encode()
+    return entries
+
+
+def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:
+    scala = [path for path in _files(SOURCES) if path.suffix == ".scala"]
+    java = [path for path in _files(SOURCES) if path.suffix == ".java"]
+    if not scala and not java:
+        raise BuildError(
+            f"There are no Scala or Java sources under {SOURCES}. The checkout is incomplete: clone it again."
+        )
+    classpath = str(spark_jars / "*")
+    if scala:
+        compiler = [str(jdk / "java"), "-Xss8m", "-cp", classpath, "scala.tools.nsc.Main", "-usejavacp"]
+        _run([*compiler, f"@{SCALAC_OPTIONS}", "-d", str(classes), *map(str, [*scala, *java])], "The Scala compiler")
+    if java:
+        flags = ["-encoding", "UTF-8", "--release", str(_OLDEST_JAVA)]
+        joined = os.pathsep.join([classpath, str(classes)])
+        _run([str(jdk / "javac"), *flags, "-cp", joined, "-d", str(classes), *map(str, java)], "javac")
+
+
+def _run(command: list[str], what: str) -> None:
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    # To stderr: `headwater jar` prints a path on stdout that scripts read.
+    print(result.stdout, end="", file=sys.stderr)
+    if result.returncode != 0:
+        raise BuildError(f"{what} rejected the sources under {SOURCES}; its messages are above.")
+
+
+def _find_jdk() -> Path:
+    """The ``bin`` folder of a JDK of at least Java 17: ``JAVA_HOME``'s, else the one whose ``javac`` is on the PATH."""
+    need = f"Building headwater.jar needs a JDK, version {_OLDEST_JAVA} or newer (a JRE has no compiler data)."
+    home = os.environ.get("JAVA_HOME")
+    javac = shutil.which("javac", path=str(Path(home) / "bin")) if home else shutil.which("javac")
+    if javac is None:
+        where = f"JAVA_HOME={home} holds no javac" if home else "JAVA_HOME is not set and no javac is on the PATH"
+        raise BuildError(f"{need} {where}. Install one (for example openjdk-17-jdk) or point JAVA_HOME at it.")
+    printed = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
+    words = (printed.stdout + printed.stderr).split()
+    major = words[1].split(".")[0] if len(words) > 1 else ""
+    if not major.isdigit() or int(major) < _OLDEST_JAVA:
+        raise BuildError(f"{need} {javac} is {' '.join(words) or 'not working'}. Point JAVA_HOME at a newer JDK.")
+    return Path(javac).resolve().parent
+
+
+def _find_spark_jars() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        if any((Path(location) / "jars").glob("scala-compiler-*.jar")):
+            return Path(location) / "jars"
+    raise BuildError(
+        "Building headwater.jar needs the PySpark package, for the Scala compiler among its jars, and "
+        f"{sys.executable} has none. Install it there: pip install pyspark."
+    )
+
+
+def _write_jar(jar: Path, entries: Mapping[str, bytes]) -> None:
+    """Write a JAR that depends on ``entries`` alone: sorted, all of one time and mode; then move it into place."""
+    manifest = {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\nAutomatic-Module-Name: headwater\r\n\r\n"}
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=jar.parent, prefix=".headwater-", suffix=".jar")
+    try:
+        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w") as archive:
+            _add(archive, manifest.items())
+            _add(archive, sorted(entries.items()))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, jar)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _add(archive: zipfile.ZipFile, entries: Iterable[tuple[str, bytes]]) -> None:
+    for name, content in entries:
+        info = zipfile.ZipInfo(name, _EPOCH)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = 0o644 << 16
+        info.create_system = 3
+        archive.writestr(info, content, compresslevel=6)
+
+
+if __name__ == "__main__":
+    try:
+        print(build(force="--force" in sys.argv[1:]))
+    except BuildError as error:
+        sys.exit(str(error))

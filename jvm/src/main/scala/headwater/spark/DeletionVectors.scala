@@ -1,0 +1,69 @@
+package headwater.spark
+
+import java.io.{DataInputStream, EOFException}
+import java.nio.{ByteBuffer, ByteOrder}
+import java.util.Base64
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.roaringbitmap.RoaringBitmap
+
+/**
+ * Deleted row positions of one file, read where the file is read. Follows the protocol's chapter "Deletion Vector Format": 64-bit positions
+ * as 32-bit bitmaps keyed by the high half.
+ */
+final class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
+  def contains(position: Long): Boolean = {
+    val i = java.util.Arrays.binarySearch(keys, (position >>> 32).toInt)
+    i >= 0 && bitmaps(i).contains(position.toInt)
+  }
+}
+
+object DeletionVectors {
+  /** Where a scan's file metadata carries the vector: `inline <base64>` or `<offset> <size> <path>`. */
+  val MetadataKey = "headwater_deletion_vector"
+  private val Magic = 1681511377
+
+  def read(description: String, conf: Configuration): DeletionVector =
+    if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)))
+    else {
+      val Array(offset, size, path) = description.split(" ", 3)
+      val file = new Path(path)
+      val in = file.getFileSystem(conf).open(file)
+      try {
+        in.seek(offset.toLong)
+        val data = new DataInputStream(in)
+        val stored = data.readInt()
+        if (stored != size.toInt) throw damaged(path, s"its size is $stored, the log says $size")
+        val bytes = new Array[Byte](stored)
+        data.readFully(bytes)
+        val crc = new java.util.zip.CRC32()
+        crc.update(bytes)
+        if (data.readInt() != crc.getValue.toInt) throw damaged(path, "its checksum does not match")
+        parse(bytes)
+      } catch { case _: EOFException => throw damaged(path, "it ends early") }
+      finally in.close()
+    }
+
+  private def damaged(path: String, why: String): Throwable = new HeadwaterRowException(
+    "DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH", "XXKDS",
+    s"The deletion vector file $path is damaged: $why. Restore the file or an older version of the table.", Map("path" -> path))
+
+  private def parse(bytes: Array[Byte]): DeletionVector = {
+    val buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
+    require(buffer.getInt() == Magic, "unknown deletion vector format")
+    val count = buffer.getLong().toInt
+    val keys = new Array[Int](count)
+    val bitmaps = new Array[RoaringBitmap](count)
+    var i = 0
+    while (i < count) {
+      keys(i) = buffer.getInt()
+      val bitmap = new RoaringBitmap()
+      bitmap.deserialize(buffer.slice().order(ByteOrder.LITTLE_ENDIAN))
+      buffer.position(buffer.position() + bitmap.serializedSizeInBytes())
+      bitmaps(i) = bitmap
+      i += 1
+    }
+    new DeletionVector(keys, bitmaps)
+  }
+}

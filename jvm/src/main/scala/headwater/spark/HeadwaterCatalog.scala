@@ -1,0 +1,250 @@
+package headwater.spark
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlreadyExistsException}
+import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType}
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
+import org.apache.spark.sql.connector.expressions.{Transform}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.StructType
+
+/**
+ * The second configuration line: Spark's session catalog with Delta tables in it, by name and by path (``delta.`/path` ``). Everything that
+ * is not Delta goes on to the session catalog.
+ */
+class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatalog {
+  private def session: SparkSession = SparkSession.active
+  private def sessionCatalog = SparkInternals.sessionCatalog(session)
+
+  override def capabilities(): util.Set[TableCatalogCapability] = {
+    val all = new util.HashSet[TableCatalogCapability](super.capabilities())
+    all.add(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
+    all.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS)
+    all.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS)
+    all.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT)
+    all
+  }
+
+  // --- load ------------------------------------------------------------------------------------------------------------------------
+
+  override def loadTable(ident: Identifier): Table = load(ident, TableVersion.Latest)
+
+  override def loadTable(ident: Identifier, version: String): Table =
+    load(ident, TableVersion(scala.util.Try(version.trim.toLong).toOption, None), asked = version)
+
+  /** `timestamp` in microseconds since the epoch. */
+  override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, TableVersion(None, Some(timestamp.toString)))
+
+  private def load(ident: Identifier, version: TableVersion, asked: String = null): Table = {
+    if (asked != null && version.version.isEmpty) {
+      Bridge.call(new StatementContext(session), "invalid_version", "version" -> asked)
+    }
+    if (isPath(ident)) HeadwaterTable.load(session, pathOf(ident), version)
+    else {
+      val found = super.loadTable(ident)
+      SparkInternals.catalogTable(found) match {
+        case Some(table) if isDelta(table.provider) =>
+          HeadwaterTable.load(session, locationOf(table), version, Some(table))
+        case _ if version.isLatest => found
+        case _ => version.version.map(v => super.loadTable(ident, v.toString)).getOrElse(super.loadTable(ident, version.timestamp.get.toLong))
+      }
+    }
+  }
+
+  override def tableExists(ident: Identifier): Boolean =
+    if (isPath(ident)) exists(pathOf(ident)) else super.tableExists(ident)
+
+  private def exists(path: String): Boolean =
+    Bridge.call(new StatementContext(session), "table_exists", "table" -> path).asBoolean()
+
+  private def isPath(ident: Identifier): Boolean =
+    ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
+      !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
+
+  private def pathOf(ident: Identifier): String = HeadwaterTable.path(session, ident.name())
+
+  private def isDelta(provider: Option[String]): Boolean = provider.exists(_.equalsIgnoreCase("delta"))
+
+  private def locationOf(table: CatalogTable): String = SparkInternals.tablePath(session, new Path(table.location))
+
+  // --- create and replace ----------------------------------------------------------------------------------------------------------
+
+  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String]): Table =
+    createTable(ident, new TableInfo.Builder().withColumns(columns).withPartitions(partitions).withProperties(properties).build())
+
+  override def createTable(ident: Identifier, table: TableInfo): Table =
+    if (isDelta(providerOf(table.properties))) {
+      create(ident, table, "create")(None, Map.empty)
+      loadTable(ident)
+    } else super.createTable(ident, table.columns, table.partitions, table.properties)
+
+  override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = {
+    val provider = Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
+    if (isDelta(provider)) {
+      val copied = source match {
+        case delta: HeadwaterTable => Json.stringMap(delta.info.get("configuration"))
+        case _ => Map.empty[String, String]
+      }
+      create(ident, table, "create", copied)(None, Map.empty)
+      loadTable(ident)
+    } else super.createTableLike(ident, table, source)
+  }
+
+  override def stageCreate(ident: Identifier, table: TableInfo): StagedTable = {
+    if (tableExists(ident)) throw new TableAlreadyExistsException(ident)
+    stage(ident, table, "create")
+  }
+
+  override def stageReplace(ident: Identifier, table: TableInfo): StagedTable = {
+    if (!tableExists(ident)) throw new NoSuchTableException(ident)
+    stage(ident, table, "replace")
+  }
+
+  override def stageCreateOrReplace(ident: Identifier, table: TableInfo): StagedTable =
+    stage(ident, table, "create_or_replace")
+
+  private def stage(ident: Identifier, table: TableInfo, mode: String): StagedTable =
+    if (isDelta(providerOf(table.properties))) {
+      new HeadwaterStagedTable(
+        session, newLocation(ident, table.properties)._1, SparkInternals.schema(table.columns), partitionNames(table.partitions),
+        create(ident, table, mode))
+    } else new UnstagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
+
+  private def providerOf(properties: util.Map[String, String]): Option[String] =
+    Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(SparkInternals.conf(session).defaultDataSourceName))
+
+  private def partitionNames(partitions: Array[Transform]): Seq[String] = partitions.toSeq.flatMap {
+    case transform if transform.name() == "identity" => transform.references().headOption.map(_.fieldNames().mkString("."))
+    case _ => None
+  }
+
+  /** Where a new table lies, and whether the user said so. */
+  private def newLocation(ident: Identifier, properties: util.Map[String, String]): (String, Boolean) = {
+    val existing = if (isPath(ident)) None else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
+    val chosen = Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
+    if (isPath(ident)) (pathOf(ident), true)
+    else chosen.map(location => (HeadwaterTable.path(session, location), true))
+      .orElse(existing.map(table => (locationOf(table), table.tableType == CatalogTableType.EXTERNAL)))
+      .getOrElse((SparkInternals.tablePath(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
+  }
+
+  private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
+
+  /** Commits the definition, and the rows if there are any, then tells the metastore. */
+  private def create(ident: Identifier, table: TableInfo, mode: String, inherited: Map[String, String] = Map.empty)(
+      rows: Option[DataFrame], options: Map[String, String]): Unit = {
+    val properties = table.properties.asScala.toMap
+    val byPath = isPath(ident)
+    if (!byPath && !sessionCatalog.databaseExists(ident.namespace().last)) {
+      throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
+    }
+    val (location, external) = newLocation(ident, table.properties)
+    val known = !byPath && super.tableExists(ident)
+    if (known && mode == "create") throw new TableAlreadyExistsException(ident)
+    if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
+      // saveAsTable in mode overwrite replaces the rows and keeps the table, unless its options say otherwise.
+      HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
+      return
+    }
+    val context = new StatementContext(session)
+    Bridge.call(
+      context, "create_table",
+      "table" -> location,
+      "name" -> (if (byPath) None else Some(identifier(ident).unquotedString)),
+      "mode" -> mode,
+      "external" -> external,
+      "schema" -> SparkInternals.schema(table.columns).json,
+      "partitioning" -> table.partitions.map(_.describe()).toSeq,
+      "partitionColumns" -> partitionNames(table.partitions),
+      "comment" -> properties.get(TableCatalog.PROP_COMMENT),
+      "properties" -> properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
+      "inherited" -> inherited,
+      "constraints" -> table.constraints.toSeq.map(HeadwaterCatalog.describe),
+      "identity" -> table.columns.flatMap(c => Option(c.identityColumnSpec()).map(s =>
+        Map("column" -> c.name(), "start" -> s.getStart, "step" -> s.getStep, "allowExplicitInsert" -> s.isAllowExplicitInsert))).toSeq,
+      "generated" -> table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
+      "plan" -> rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
+      "rowSchema" -> rows.map(_.schema.json),
+      "options" -> options)
+    if (!byPath && !known) register(ident, location, external, properties)
+    SparkInternals.refreshCaches(session, location)
+  }
+
+  /** The metastore keeps name, provider and place; everything else is in the log. */
+  private def register(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): Unit = {
+    val entry = CatalogTable(
+      identifier = identifier(ident),
+      tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
+      storage = CatalogStorageFormat.empty.copy(locationUri = Some(new Path(location).toUri)),
+      schema = new StructType,
+      provider = Some("delta"),
+      comment = properties.get(TableCatalog.PROP_COMMENT))
+    sessionCatalog.createTable(entry, ignoreIfExists = false, validateLocation = false)
+  }
+
+  // --- alter, rename, drop ---------------------------------------------------------------------------------------------------------
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table =
+    scala.util.Try(loadTable(ident)).toOption match {
+      case Some(table: HeadwaterTable) =>
+        val (moves, others) = changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
+        moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
+        if (others.nonEmpty) {
+          Bridge.call(new StatementContext(session), "alter_table", "table" -> table.path, "name" -> table.name(), "changes" -> others.map(TableChanges.describe))
+          SparkInternals.refreshCaches(session, table.path)
+        }
+        loadTable(ident)
+      case Some(_) => super.alterTable(ident, changes: _*)
+      case None => loadTable(ident)
+    }
+
+  private def setLocation(ident: Identifier, table: HeadwaterTable, location: String): Unit = {
+    val path = HeadwaterTable.path(session, location)
+    Bridge.call(new StatementContext(session), "check_same_schema", "table" -> table.path, "other" -> path)
+    val entry = sessionCatalog.getTableMetadata(identifier(ident))
+    sessionCatalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(new Path(path).toUri))))
+  }
+
+  override def dropTable(ident: Identifier): Boolean = {
+    refuseForPath(ident, "DROP TABLE")
+    super.dropTable(ident)
+  }
+
+  override def purgeTable(ident: Identifier): Boolean = {
+    refuseForPath(ident, "DROP TABLE")
+    super.purgeTable(ident)
+  }
+
+  override def renameTable(from: Identifier, to: Identifier): Unit = {
+    refuseForPath(from, "ALTER TABLE RENAME")
+    super.renameTable(from, to)
+  }
+
+  private def refuseForPath(ident: Identifier, operation: String): Unit =
+    if (isPath(ident)) Bridge.call(new StatementContext(session), "refuse_for_path", "table" -> pathOf(ident), "operation" -> operation)
+}
+
+object HeadwaterCatalog {
+  private val reserved = CatalogV2Reserved.keys
+
+  /** Properties Spark itself puts there, which are not the table's. */
+  def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)
+
+  def describe(constraint: Constraint): Map[String, Any] = constraint match {
+    case check: Check => Map("kind" -> "check", "name" -> check.name(), "expression" -> check.predicateSql())
+    case other => Map("kind" -> other.toDDL, "name" -> other.name())
+  }
+}
+
+private object CatalogV2Reserved {
+  val keys: Set[String] = Set(
+    TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL,
+    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION)
+}

@@ -1,0 +1,73 @@
+package headwater.spark
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
+import org.apache.spark.sql.connector.catalog.{SupportsV1OverwriteWithSaveAsTable, Table}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.execution.datasources.DataSourceUtils
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
+import org.apache.spark.sql.types.{StringType, StructType, TimestampType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.types.UTF8String
+
+/** `format("delta")`: reads and writes of a table by its path. */
+class HeadwaterDataSource
+    extends DataSourceRegister
+    with SupportsV1OverwriteWithSaveAsTable
+    with CreatableRelationProvider {
+
+  override def shortName(): String = "delta"
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = new StructType
+
+  override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {
+    val options = new CaseInsensitiveStringMap(properties)
+    val session = SparkSession.active
+    HeadwaterTable.load(
+      session,
+      HeadwaterDataSource.path(session, options.asScala.toMap),
+      TableVersion(
+        Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
+        Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _))))
+  }
+
+  /** `df.write.format("delta").save(path)` in every mode; the handler says whether that creates, replaces or adds. */
+  override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String], data: DataFrame): BaseRelation = {
+    val session = context.sparkSession
+    val partitioning = parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
+    HeadwaterWrites.save(session, HeadwaterDataSource.path(session, parameters), mode.name(), partitioning, parameters, data)
+    new BaseRelation {
+      override def sqlContext: SQLContext = context
+      override def schema: StructType = data.schema
+    }
+  }
+}
+
+object HeadwaterDataSource {
+  def path(session: SparkSession, options: Map[String, String]): String = {
+    val location = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
+      .getOrElse(throw refused(session, "missing_path", options))
+    HeadwaterTable.path(session, location)
+  }
+
+  private def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
+    try { Bridge.call(new StatementContext(session), name, request.toSeq: _*); new IllegalStateException(name) }
+    catch { case e: Throwable => e }
+
+  private def version(session: SparkSession, text: String): Long =
+    scala.util.Try(text.trim.toLong).getOrElse(throw refused(session, "invalid_version", Map("version" -> text)))
+
+  /** Microseconds since the epoch, as text, of what Spark reads as a timestamp in the session's time zone. */
+  private def timestamp(session: SparkSession, text: String): String = {
+    val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
+    val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, zone, EvalMode.LEGACY).eval()
+    if (value == null) throw refused(session, "invalid_timestamp", Map("timestamp" -> text))
+    value.toString
+  }
+}

@@ -1,0 +1,51 @@
+package headwater.spark
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.AnalysisException
+
+/** A condition, its SQLSTATE and its parameters, as the handler sent them. */
+trait HeadwaterThrowable extends SparkThrowable
+
+/** An error of a statement. The text, the condition and the state are the handler's. */
+class HeadwaterException(condition: String, state: String, text: String, parameters: Map[String, String])
+    extends AnalysisException(
+      errorClass = condition,
+      sqlState = state,
+      messageTemplate = HeadwaterException.escape(text),
+      messageParameters = parameters,
+      cause = None,
+      message = Some(HeadwaterException.render(condition, state, text)))
+    with HeadwaterThrowable
+
+/** The same for an error found while rows are processed, inside a task. */
+class HeadwaterRowException(condition: String, state: String, text: String, parameters: Map[String, String])
+    extends RuntimeException(HeadwaterException.render(condition, state, text))
+    with HeadwaterThrowable {
+  override def getCondition: String = condition
+  override def getSqlState: String = state
+  override def getMessageParameters: java.util.Map[String, String] = parameters.asJava
+  def toStatementError: HeadwaterException = new HeadwaterException(condition, state, text, parameters)
+}
+
+object HeadwaterException {
+  def render(condition: String, state: String, text: String): String = s"[$condition] $text SQLSTATE: $state"
+
+  // The text is final; a template must not have its angle brackets taken for placeholders.
+  def escape(text: String): String = text
+
+  def fromJson(node: JsonNode): HeadwaterException = new HeadwaterException(
+    node.get("condition").asText(),
+    node.get("sqlState").asText(),
+    node.get("text").asText(),
+    Json.stringMap(node.get("parameters")))
+
+  /** The first of our own errors in a chain of causes: what a failed job was really about. */
+  def find(error: Throwable): Option[HeadwaterException] =
+    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).collectFirst {
+      case row: HeadwaterRowException => row.toStatementError
+      case own: HeadwaterException => own
+    }
+}

@@ -1,0 +1,18 @@
+package headwater.spark
+
+import org.apache.spark.sql.SparkSessionExtensions
+
+/** The first of the two configuration lines: the parser, rules and functions Headwater adds to a session. */
+class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    SparkVersions.check()
+    // The handler's imports take a second; they run while Spark itself starts.
+    Option(org.apache.spark.SparkEnv.get).foreach(env => Bridge.prepare(env.conf))
+    extensions.injectParser((session, parser) => new HeadwaterParser(session, parser))
+    extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
+    extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
+    extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
+    extensions.injectPreCBORule(session => PinSnapshots(session))
+    extensions.injectPreCBORule(session => AggregateFromLog(session))
+  }
+}

@@ -1,0 +1,137 @@
+package headwater.spark
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, PartitionDirectory}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Lists a table's files for a scan: the handler prunes, conservatively, and partition filters are applied exactly here, as Spark drops them
+ * after the scan.
+ *
+ * A live index belongs to a relation that follows the table; [[PinSnapshots]] fixes its version once per query.
+ */
+class HeadwaterFileIndex(
+    val session: SparkSession,
+    val path: String,
+    val state: TableState,
+    val live: Boolean,
+    override val partitionSchema: StructType,
+    val options: Map[String, String],
+    only: Option[JsonNode] = None)
+    extends FileIndex {
+
+  def isWholeTable: Boolean = only.isEmpty
+
+  override def rootPaths: Seq[Path] = Seq(new Path(path))
+
+  override def sizeInBytes: Long = state.sizeInBytes
+
+  override def refresh(): Unit = {}
+
+  override def inputFiles: Array[String] =
+    listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
+
+  def pinned(state: TableState): HeadwaterFileIndex =
+    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only)
+
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan(partitionFilters ++ dataFilters))
+    val predicate = partitionFilters.reduceOption(And).map { filter =>
+      val attributes = SparkInternals.attributes(partitionSchema)
+      val bound = filter.transform { case a: AttributeReference =>
+        val i = partitionSchema.fieldNames.indexWhere(_.equalsIgnoreCase(a.name))
+        BoundReference(i, attributes(i).dataType, nullable = true)
+      }
+      Predicate.createInterpreted(bound)
+    }
+    val casts = partitionSchema.map(field => new PartitionValueParser(field.dataType, SparkInternals.conf(session).sessionLocalTimeZone))
+    val groups = mutable.LinkedHashMap.empty[Seq[String], mutable.ArrayBuffer[FileStatusWithMetadata]]
+    files.foreach { file =>
+      groups.getOrElseUpdate(file.partitionValues, mutable.ArrayBuffer.empty) += file.toStatus
+    }
+    groups.iterator.map { case (values, statuses) =>
+      PartitionDirectory(InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) }), statuses.toSeq)
+    }.filter(directory => predicate.forall(_.eval(directory.values))).toSeq
+  }
+
+  private def scan(filters: Seq[Expression]): Iterator[ListedFile] = {
+    val answer = Bridge.call(
+      new StatementContext(session), "scan",
+      "table" -> path,
+      "version" -> state.version,
+      "tableId" -> state.tableId,
+      "filters" -> filters.flatMap(FilterText.of))
+    FileList.fromAnswer(answer, partitionSchema.length)
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: HeadwaterFileIndex =>
+      path == that.path && state.tableId == that.state.tableId && live == that.live && (live || state.version == that.state.version) &&
+        onlyFiles == that.onlyFiles
+    case _ => false
+  }
+
+  private def onlyFiles: Option[JsonNode] = only
+
+  override def hashCode(): Int = path.hashCode
+
+  override def toString: String = s"HeadwaterFileIndex($path, version ${state.version})"
+}
+
+/** Partition values are text in the log; each distinct text is cast once, as Spark casts. */
+private final class PartitionValueParser(dataType: DataType, timeZone: String) {
+  private val parsed = mutable.HashMap.empty[String, Any]
+
+  def parse(text: String): Any =
+    if (text == null) null
+    else parsed.getOrElseUpdate(text, Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(timeZone), EvalMode.LEGACY).eval())
+}
+
+/** A data file of a scan. `deletionVector` describes where the executor finds its deleted positions, or is null. */
+final case class ListedFile(
+    path: String, size: Long, modificationTime: Long, partitionValues: Seq[String], deletionVector: String) {
+  def toStatus: FileStatusWithMetadata = {
+    val status = new FileStatus(size, false, 1, 0, modificationTime, new Path(path))
+    val metadata: Map[String, Any] = if (deletionVector == null) Map.empty else Map(DeletionVectors.MetadataKey -> deletionVector)
+    FileStatusWithMetadata(status, metadata)
+  }
+}
+
+object FileList {
+  /** `[path, size, modificationTime, deletionVector | null, partition value, ...]` a file. */
+  def fromJson(files: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
+    files.elements().asScala.map { file =>
+      ListedFile(
+        file.get(0).asText(),
+        file.get(1).asLong(),
+        file.get(2).asLong(),
+        (0 until partitionColumns).map(i => Json.text(file.get(4 + i))),
+        Json.text(file.get(3)))
+    }
+
+  def fromAnswer(answer: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
+    if (answer.has("arrow")) ArrowFileList.read(answer.get("arrow").asText(), partitionColumns)
+    else fromJson(answer.get("files"), partitionColumns)
+}
+
+/** A filter as Spark SQL text over bare column names, literals in UTC; none where a part cannot be written as SQL. */
+object FilterText {
+  def of(filter: Expression): Option[String] =
+    if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || !e.deterministic)) None
+    else {
+      val bare = filter.transform { case a: AttributeReference => a.withQualifier(Nil) }
+      val conf = org.apache.spark.sql.internal.SQLConf.get.clone()
+      conf.setConfString("spark.sql.session.timeZone", "UTC")
+      try org.apache.spark.sql.internal.SQLConf.withExistingConf(conf)(Some(bare.sql))
+      catch { case scala.util.control.NonFatal(_) => None }
+    }
+}

@@ -1,0 +1,49 @@
+package headwater.spark
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedIdentifier, UnresolvedTable}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser.{ParameterContext, ParserInterface}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/** Hands the statements Spark's parser does not know, told by their first words, to the handler; all else to Spark. */
+class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ParserInterface {
+  override def parsePlan(text: String): LogicalPlan = own(text).getOrElse(spark.parsePlan(text))
+
+  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
+    own(text).getOrElse(spark.parsePlanWithParameters(text, parameters))
+
+  private def own(text: String): Option[LogicalPlan] =
+    if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None
+    else {
+      val parsed = Bridge.call(new StatementContext(session), "parse", "text" -> text)
+      if (parsed.isNull) None
+      else {
+        val schema = DataType.fromJson(parsed.get("output").asText()).asInstanceOf[StructType]
+        val name = parsed.get("table").asText()
+        val arguments = parsed.get("arguments")
+        Some(HeadwaterStatement(parsed.get("command").asText(), target(name), Json.write(arguments), schema))
+      }
+    }
+
+  private def target(name: String): LogicalPlan = {
+    val parts = if (name.startsWith("/") || name.contains("://") || name.startsWith("file:/")) Seq("delta", name) else spark.parseMultipartIdentifier(name)
+    UnresolvedTable(parts, "DESCRIBE")
+  }
+
+  override def parseExpression(text: String): Expression = spark.parseExpression(text)
+  override def parseTableIdentifier(text: String): TableIdentifier = spark.parseTableIdentifier(text)
+  override def parseFunctionIdentifier(text: String): FunctionIdentifier = spark.parseFunctionIdentifier(text)
+  override def parseMultipartIdentifier(text: String): Seq[String] = spark.parseMultipartIdentifier(text)
+  override def parseQuery(text: String): LogicalPlan = spark.parseQuery(text)
+  override def parseRoutineParam(text: String): StructType = spark.parseRoutineParam(text)
+  override def parseTableSchema(text: String): StructType = spark.parseTableSchema(text)
+  override def parseDataType(text: String): DataType = spark.parseDataType(text)
+}
+
+object HeadwaterParser {
+  /** Spark reads `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these are looked at first. */
+  private val FirstWords = raw"(?is)(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+\S.*".r
+}

@@ -1,0 +1,148 @@
+package headwater.spark
+
+import java.util
+import java.util.OptionalLong
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder, Statistics, SupportsReportStatistics}
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.{HeadwaterParquetFileFormat, SparkInternals}
+import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** Which version of a table a statement reads. */
+final case class TableVersion(version: Option[Long] = None, timestamp: Option[String] = None) {
+  def isLatest: Boolean = version.isEmpty && timestamp.isEmpty
+}
+
+object TableVersion {
+  val Latest: TableVersion = TableVersion()
+  def apply(version: Long): TableVersion = TableVersion(Some(version))
+}
+
+/** A Delta table at one version, as the handler described it. Reads become a file relation, writes go to the handler. */
+class HeadwaterTable(
+    val session: SparkSession,
+    val path: String,
+    val asked: TableVersion,
+    val catalogTable: Option[CatalogTable],
+    val info: JsonNode)
+    extends Table
+    with SupportsRead
+    with SupportsWrite
+    with TruncatableTable {
+
+  val snapshotVersion: Long = info.get("version").asLong()
+  lazy val tableSchema: StructType = DataType.fromJson(info.get("schema").asText()).asInstanceOf[StructType]
+  lazy val partitionColumns: Seq[String] = Json.strings(info.get("partitionColumns"))
+
+  override def name(): String = catalogTable.map(_.identifier.quotedString).getOrElse(s"delta.`$path`")
+
+  override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
+
+  override def partitioning(): Array[Transform] = partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray
+
+  private def quote(name: String): String = "`" + name.replace("`", "``") + "`"
+
+  override def properties(): util.Map[String, String] = {
+    val out = new util.LinkedHashMap[String, String]()
+    out.put(TableCatalog.PROP_PROVIDER, "delta")
+    out.put(TableCatalog.PROP_LOCATION, catalogTable.flatMap(_.storage.locationUri).map(_.toString).getOrElse(path))
+    catalogTable.foreach { table =>
+      if (table.owner.nonEmpty) out.put(TableCatalog.PROP_OWNER, table.owner)
+      if (table.tableType == org.apache.spark.sql.catalyst.catalog.CatalogTableType.EXTERNAL) out.put(TableCatalog.PROP_EXTERNAL, "true")
+      else out.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true")
+    }
+    Option(Json.text(info.get("description"))).orElse(catalogTable.flatMap(_.comment)).foreach(out.put(TableCatalog.PROP_COMMENT, _))
+    Json.stringMap(info.get("properties")).foreach { case (k, v) => out.put(k, v) }
+    out
+  }
+
+  // Any schema is accepted here because ResolveHeadwaterWrites, which knows about schema evolution, does the checking.
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
+    TableCapability.BATCH_READ,
+    TableCapability.V1_BATCH_WRITE,
+    TableCapability.ACCEPT_ANY_SCHEMA,
+    TableCapability.TRUNCATE,
+    TableCapability.OVERWRITE_BY_FILTER,
+    TableCapability.OVERWRITE_DYNAMIC)
+
+  // Queries read the table as files (ResolveHeadwaterRelations); this scan only tells DESCRIBE EXTENDED the table's size.
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new SizeOnlyScan(tableSchema, info.get("sizeInBytes").asLong())
+
+  override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
+
+  override def truncateTable(): Boolean = {
+    Bridge.call(new StatementContext(session), "truncate", "table" -> path)
+    SparkInternals.refreshCaches(session, path)
+    true
+  }
+
+  /** The relation Spark's own Parquet path reads. */
+  def toRelation(options: Map[String, String]): LogicalRelation = relationOver(
+    new HeadwaterFileIndex(session, path, TableState.of(this), live = asked.isLatest, partitionSchema, options), options)
+
+  /** The same over named files only, each as the handler describes files of a scan. */
+  def restrictedTo(files: JsonNode): LogicalPlan = relationOver(
+    new HeadwaterFileIndex(session, path, TableState.of(this), live = false, partitionSchema, Map.empty, Some(files)), Map.empty)
+
+  private def partitionSchema: StructType = StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+
+  private def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
+    val format = new HeadwaterParquetFileFormat(
+      path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), info.get("hasDeletionVectors").asBoolean(), snapshotVersion)
+    val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
+    catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
+  }
+}
+
+private final class SizeOnlyScan(schema: StructType, bytes: Long) extends Scan with SupportsReportStatistics {
+  override def readSchema(): StructType = schema
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(bytes)
+    override def numRows(): OptionalLong = OptionalLong.empty()
+  }
+}
+
+object HeadwaterTable {
+  /** Asks the handler for the table at a path. */
+  def load(
+      session: SparkSession,
+      path: String,
+      asked: TableVersion = TableVersion.Latest,
+      catalogTable: Option[CatalogTable] = None): HeadwaterTable = {
+    val info = Bridge.call(
+      new StatementContext(session), "load_table",
+      "table" -> path,
+      "name" -> catalogTable.map(_.identifier.unquotedString),
+      "version" -> asked.version,
+      "timestamp" -> asked.timestamp)
+    // A path may carry its version (`/path@v3`); the answer has the bare path and says which version that is.
+    val effective = if (info.path("timeTravel").asBoolean()) TableVersion(info.get("version").asLong()) else asked
+    new HeadwaterTable(session, info.get("path").asText(), effective, catalogTable, info)
+  }
+
+  def path(session: SparkSession, location: String): String = SparkInternals.tablePath(session, new Path(location))
+}
+
+/** What a file index must know of the version it lists; compared by table and, for time travel, version. */
+final case class TableState(path: String, version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String)
+
+object TableState {
+  def of(table: HeadwaterTable): TableState = TableState(
+    table.path,
+    table.snapshotVersion,
+    Json.text(table.info.get("tableId")),
+    table.info.get("sizeInBytes").asLong(),
+    table.info.get("hasDeletionVectors").asBoolean(),
+    table.info.get("schema").asText())
+}

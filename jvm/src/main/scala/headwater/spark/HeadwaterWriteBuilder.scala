@@ -1,0 +1,82 @@
+package headwater.spark
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.sources.InsertableRelation
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A write into an existing table: the rows go to the handler as a plan, what to overwrite is in the options. */
+class HeadwaterWriteBuilder(table: HeadwaterTable, options: CaseInsensitiveStringMap)
+    extends WriteBuilder
+    with SupportsOverwriteV2
+    with SupportsDynamicOverwrite {
+
+  override def truncate(): WriteBuilder = this
+  override def canOverwrite(predicates: Array[Predicate]): Boolean = true
+  override def overwrite(predicates: Array[Predicate]): WriteBuilder = this
+  override def overwriteDynamicPartitions(): WriteBuilder = this
+
+  override def build(): Write = new V1Write {
+    override def toInsertableRelation: InsertableRelation = (data: DataFrame, _: Boolean) => table match {
+      case staged: HeadwaterStagedTable => staged.stage(data, options.asCaseSensitiveMap().asScala.toMap)
+      case _ => HeadwaterWrites.write(table, data, options.asCaseSensitiveMap().asScala.toMap)
+    }
+  }
+}
+
+object HeadwaterWrites {
+  /** Hands rows that already match the table to the handler. */
+  def write(table: HeadwaterTable, data: DataFrame, options: Map[String, String]): Unit = {
+    val context = new StatementContext(table.session)
+    Bridge.call(
+      context, "write",
+      "table" -> table.path,
+      "name" -> table.name(),
+      "version" -> table.snapshotVersion,
+      "tableId" -> table.info.get("tableId"),
+      "plan" -> context.addPlan(SparkInternals.logicalPlan(data)),
+      "schema" -> data.schema.json,
+      "options" -> options)
+    SparkInternals.refreshCaches(table.session, table.path)
+  }
+
+  /** Saves rows to a path; the handler says whether that creates, replaces or adds. */
+  def save(
+      session: SparkSession, path: String, mode: String, partitioning: Seq[String], options: Map[String, String], data: DataFrame): Unit = {
+    val plan = SparkInternals.logicalPlan(data)
+    val statement = new StatementContext(session)
+    val decision = Bridge.call(
+      statement, "plan_save",
+      "table" -> path,
+      "mode" -> mode,
+      "partitionColumns" -> partitioning,
+      "options" -> options)
+    decision.get("action").asText() match {
+      case "create" =>
+        Bridge.call(
+          statement, "create_table",
+          "table" -> path,
+          "mode" -> decision.get("mode"),
+          "external" -> true,
+          "schema" -> data.schema.json,
+          "partitionColumns" -> partitioning,
+          "properties" -> Map.empty[String, String],
+          "plan" -> statement.addPlan(plan),
+          "rowSchema" -> data.schema.json,
+          "operation" -> "WRITE",
+          "saveMode" -> mode,
+          "options" -> options)
+        SparkInternals.refreshCaches(session, path)
+      case "write" =>
+        val table = HeadwaterTable.load(session, path)
+        val written = options + (ResolveHeadwaterWrites.OverwriteMode -> decision.get("write").asText())
+        val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, written, byName = true)
+        write(table, SparkInternals.ofRows(session, matched), written)
+      case _ =>
+    }
+  }
+}

@@ -1,0 +1,22 @@
+package headwater.spark
+
+/** The Spark versions this build runs on: the list of `headwater/versions.py`, which both builds copy into the JAR. */
+object SparkVersions {
+  val Supported: Seq[String] = {
+    val properties = new java.util.Properties()
+    val stream = getClass.getResourceAsStream("/headwater/build.properties")
+    try properties.load(stream) finally stream.close()
+    properties.getProperty("spark.supported").split(",").toSeq
+  }
+
+  def check(): Unit = {
+    val running = org.apache.spark.SPARK_VERSION
+    if (!Supported.exists(version => running == version || running.startsWith(version + "-"))) {
+      throw new HeadwaterException(
+        "HEADWATER_UNSUPPORTED_SPARK_VERSION",
+        "0A000",
+        s"This Headwater works with Spark ${Supported.mkString(" and ")}, not with $running. Install a matching pyspark or headwater.",
+        Map("version" -> running))
+    }
+  }
+}

@@ -1,0 +1,51 @@
+package org.apache.spark.sql.headwater
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.{HeadwaterException, Json}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.datasources.FileFormatWriter
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * Runs one write job: the rows of a plan into new Parquet files of a table's directory, through Spark's own writer.
+ *
+ * The handler's specification names the directory, the columns as the files have them, the partition columns and the leaves whose
+ * statistics it wants; the answer lists the files. Nothing refers to them until the handler commits.
+ */
+object FileWriter {
+  def write(session: SparkSession, query: LogicalPlan, spec: JsonNode): String = {
+    val schema = DataType.fromJson(spec.get("schema").asText()).asInstanceOf[StructType]
+    val partitionNames = Json.strings(spec.get("partitionBy"))
+    val leaves = spec.get("statistics")
+    val options = Json.stringMap(spec.get("options"))
+    val execution = Dataset.ofRows(session, distinctOutput(query)).queryExecution
+    val columns = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
+      AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
+    }
+    val committer = new HeadwaterCommitProtocol(spec.get("path").asText(), Json.write(leaves))
+    def run(): Unit = FileFormatWriter.write(
+      sparkSession = session,
+      plan = execution.executedPlan,
+      fileFormat = new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L),
+      committer = committer,
+      outputSpec = FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
+      hadoopConf = session.sessionState.newHadoopConfWithOptions(options),
+      partitionColumns = partitionNames.map(name => columns.find(_.name == name).get),
+      bucketSpec = None,
+      statsTrackers = Nil,
+      options = options)
+    try {
+      if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
+      else run()
+    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
+    committer.files.mkString("[", ",", "]")
+  }
+
+  /** The same column twice needs two identities: the writer tells columns apart by them. */
+  private def distinctOutput(query: LogicalPlan): LogicalPlan =
+    if (!query.resolved || query.output.map(_.exprId).distinct.size == query.output.size) query
+    else Project(query.output.map(column => Alias(column, column.name)()), query)
+}

@@ -1,0 +1,83 @@
+package org.apache.spark.sql.headwater
+
+import java.util.UUID
+
+import scala.collection.mutable
+
+import headwater.spark.Json
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
+import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
+import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+
+/**
+ * Files are written under their final, never reused names, so committing a task renames nothing; it tells the driver what it wrote. What a
+ * task wrote before it failed is deleted if it still can, and otherwise lies unreferenced.
+ *
+ * @param leaves JSON array of column paths, as in the files, whose statistics are taken from each footer
+ */
+class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitProtocol with Serializable {
+  @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
+  @transient private var committed: Seq[String] = Nil
+
+  /** One JSON object a file: path, size, modificationTime, partition, rows, statistics. */
+  def files: Seq[String] = committed
+
+  override def setupJob(job: JobContext): Unit = {}
+
+  override def setupTask(task: TaskAttemptContext): Unit = written = mutable.ArrayBuffer.empty
+
+  override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], ext: String): String =
+    newTaskTempFile(task, dir, FileNameSpec("", ext))
+
+  override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], spec: FileNameSpec): String = {
+    val name = f"part-${task.getTaskAttemptID.getTaskID.getId}%05d-${UUID.randomUUID()}${spec.suffix}"
+    val relative = dir.map(_ + "/" + name).getOrElse(name)
+    val file = new Path(path, relative)
+    written += WrittenFile(file.toString, relative, dir.map(partitionOf).getOrElse(Nil))
+    file.toString
+  }
+
+  private def partitionOf(dir: String): Seq[(String, String)] = dir.split('/').toSeq.map { part =>
+    val Array(name, value) = part.split("=", 2)
+    val text = if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else ExternalCatalogUtils.unescapePathName(value)
+    ExternalCatalogUtils.unescapePathName(name) -> text
+  }
+
+  override def newTaskTempFileAbsPath(task: TaskAttemptContext, dir: String, ext: String): String =
+    throw new UnsupportedOperationException("a Delta table has no partition locations of its own")
+
+  override def commitTask(task: TaskAttemptContext): TaskCommitMessage = {
+    val wanted = Json.parse(leaves)
+    val described = written.toSeq.flatMap { file =>
+      val at = new Path(file.path)
+      val fs = at.getFileSystem(task.getConfiguration)
+      val status = fs.getFileStatus(at)
+      val footer = FooterStatistics.read(status, task.getConfiguration, wanted)
+      if (footer.rows == 0) { fs.delete(at, false); None }
+      else Some(Json.write(Map(
+        "path" -> file.relative,
+        "size" -> status.getLen,
+        "modificationTime" -> status.getModificationTime,
+        "partition" -> file.partition.toMap,
+        "rows" -> footer.rows,
+        "statistics" -> footer.columns)))
+    }
+    new TaskCommitMessage(described)
+  }
+
+  override def abortTask(task: TaskAttemptContext): Unit =
+    if (written != null) written.foreach { file =>
+      val at = new Path(file.path)
+      try at.getFileSystem(task.getConfiguration).delete(at, false) catch { case _: java.io.IOException => }
+    }
+
+  override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit =
+    committed = tasks.flatMap(_.obj.asInstanceOf[Seq[String]])
+
+  override def abortJob(job: JobContext): Unit = {}
+}
+
+/** A file a task wrote: full path, path below the table with escaped directory names, partition values by column. */
+final case class WrittenFile(path: String, relative: String, partition: Seq[(String, String)])

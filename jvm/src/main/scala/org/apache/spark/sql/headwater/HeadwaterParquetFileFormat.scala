@@ -1,0 +1,87 @@
+package org.apache.spark.sql.headwater
+
+import headwater.spark.{DeletionVectors, TableState}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.mapreduce.Job
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.{OutputWriterFactory, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * Spark's Parquet format for the files of a Delta table: columns are found by their physical names or ids, rows that a deletion vector names
+ * are left out. Everything else is Spark's reader.
+ */
+class HeadwaterParquetFileFormat(
+    val path: String,
+    val schemaJson: String,
+    val mappingMode: String,
+    val hasDeletionVectors: Boolean,
+    val version: Long)
+    extends ParquetFileFormat {
+
+  @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
+
+  def at(state: TableState): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
+    case _ => false
+  }
+
+  override def hashCode(): Int = path.hashCode
+
+  override def toString: String = "Delta"
+
+  override def shortName(): String = "delta"
+
+  // Filtered batches are of another vector class than the one generated code would be told.
+  override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
+    if (hasDeletionVectors) None else super.vectorTypes(required, partitions, conf)
+
+  override def buildReaderWithPartitionValues(
+      session: SparkSession,
+      dataSchema: StructType,
+      partitionSchema: StructType,
+      requiredSchema: StructType,
+      filters: Seq[Filter],
+      options: Map[String, String],
+      hadoopConf: Configuration): PartitionedFile => Iterator[InternalRow] = {
+    val mapping = new PhysicalNames(tableSchema, mappingMode)
+    if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
+    val physicalData = mapping.physical(dataSchema)
+    val required = mapping.physical(requiredSchema)
+    val physicalFilters = filters.flatMap(mapping.physical)
+    def reader(schema: StructType) =
+      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, physicalFilters, options, hadoopConf)
+    val plain = reader(required)
+    if (!hasDeletionVectors) plain else {
+      val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
+      val added = index < 0
+      val withIndex = if (!added) plain
+        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)))
+      val position = if (added) required.length else index
+      val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
+      val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
+      (file: PartitionedFile) => file.otherConstantMetadataColumnValues.get(DeletionVectors.MetadataKey) match {
+        case Some(description) =>
+          val deleted = DeletionVectors.read(description.toString, conf.value.value)
+          new LiveRows(withIndex(file), deleted, position, dropPosition = added, types).asRows
+        case None => plain(file)
+      }
+    }
+  }
+
+  /** Timestamps are written as microseconds, whose minimum and maximum the footer keeps, not as the legacy INT96. */
+  override def prepareWrite(session: SparkSession, job: Job, options: Map[String, String], dataSchema: StructType): OutputWriterFactory = {
+    val factory = super.prepareWrite(session, job, options, dataSchema)
+    job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
+    job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
+    factory
+  }
+}

@@ -1,0 +1,78 @@
+package org.apache.spark.sql.headwater
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, JsonToStructs, Literal}
+import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
+import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Table, V1Table}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{ArrayType, StringType, StructField, StructType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Calls of Spark that are private to its own packages, one small method each. */
+object SparkInternals {
+  private def classic(session: SparkSession): ClassicSession = session.asInstanceOf[ClassicSession]
+
+  def conf(session: SparkSession): SQLConf = classic(session).sessionState.conf
+
+  def hadoopConf(session: SparkSession): Configuration = classic(session).sessionState.newHadoopConf()
+
+  def sessionCatalog(session: SparkSession): SessionCatalog = classic(session).sessionState.catalog
+
+  def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame = Dataset.ofRows(classic(session), plan)
+
+  def logicalPlan(data: DataFrame): LogicalPlan = data.asInstanceOf[Dataset[_]].queryExecution.analyzed
+
+  /** The metastore's entry behind a table of the session catalog. */
+  def catalogTable(table: Table): Option[CatalogTable] = table match {
+    case v1: V1Table => Some(v1.v1Table)
+    case _ => None
+  }
+
+  def columns(schema: StructType): Array[Column] = CatalogV2Util.structTypeToV2Columns(schema)
+
+  def schema(columns: Array[Column]): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
+
+  def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
+
+  /** Casts and orders a query's columns to those expected, by Spark's own rules of assignment. */
+  def resolveOutput(session: SparkSession, table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean): LogicalPlan = {
+    val conf = classic(session).sessionState.conf
+    TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
+    val mode = if (byName) DefaultValueFillMode.RECURSE else DefaultValueFillMode.NONE
+    TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
+  }
+
+  /** Cached queries over the table's directory show its new state from here on. */
+  def refreshCaches(session: SparkSession, path: String): Unit =
+    classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
+
+  /** How the log and the handler name a location: a plain path on the local file system, a URI elsewhere. */
+  def tablePath(session: SparkSession, location: Path): String = {
+    val qualified = location.getFileSystem(hadoopConf(session)).makeQualified(location)
+    if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
+  }
+
+  /** Rows of a JSON array, typed by a schema. */
+  def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {
+    val wrapped = StructType(Seq(StructField("rows", ArrayType(schema))))
+    val text = Literal(UTF8String.fromString(s"""{"rows":$json}"""), StringType)
+    val parsed = JsonToStructs(wrapped, Map("mode" -> "FAILFAST"), text, Some(timeZone))
+    val row = parsed.eval(InternalRow.empty).asInstanceOf[InternalRow]
+    val array = row.getArray(0)
+    (0 until array.numElements()).map(i => array.getStruct(i, schema.length).copy())
+  }
+
+  def externalRows(json: String, schema: StructType, timeZone: String): Seq[org.apache.spark.sql.Row] = {
+    val convert = CatalystTypeConverters.createToScalaConverter(schema)
+    rows(json, schema, timeZone).map(convert(_).asInstanceOf[org.apache.spark.sql.Row])
+  }
+}

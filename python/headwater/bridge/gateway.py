@@ -1,0 +1,49 @@
+"""The py4j gateway: authenticated both ways, loopback only.
+
+Owns the order of its making, which the token's safety rests on: this side listens first, the JVM builds its side with
+both ports, and only then does this side learn where the JVM listens. One JVM thread is one thread here, so that what a
+handler calls back runs inside the statement that called it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+
+from headwater.bridge.calls import EntryPoint
+
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass
+class Serving:
+    """A listening gateway. ``port`` is where the JVM reaches this process."""
+
+    gateway: ClientServer
+    port: int
+
+    def connect(self, java_port: int) -> None:
+        """Tell the gateway where the JVM listens."""
+        self.gateway.java_parameters.port = java_port
+        self.gateway.gateway_parameters.port = java_port
+
+
+def start(token: str) -> Serving:
+    """Listen on a free loopback port; callers and callees must know the token."""
+    gateway = ClientServer(
+        java_parameters=JavaParameters(
+            address=_LOOPBACK, port=0, auth_token=token, daemonize_memory_management=True, auto_field=False
+        ),
+        python_parameters=PythonParameters(
+            address=_LOOPBACK, port=0, auth_token=token, daemonize=True, daemonize_connections=True
+        ),
+        python_server_entry_point=EntryPoint(),
+    )
+    return Serving(gateway, gateway.get_callback_server().get_listening_port())
+
+
+def load_handlers() -> None:
+    """Import every handler: started while Spark still starts, so that no statement waits for it."""
+    importlib.import_module("headwater.commands.registry")

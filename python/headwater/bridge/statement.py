@@ -1,0 +1,120 @@
+"""The statement a handler works for.
+
+Owns the Python face of the JVM's statement context: the session's settings, the writer, Hadoop's file systems. What a
+handler does to Spark, it does through this and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from headwater.errors import HeadwaterError
+
+
+class Statement:
+    """One running statement; lives as long as the call that brought it."""
+
+    def __init__(self, context: Any, settings: Mapping[str, Any]) -> None:
+        self._context = context
+        self._confs: Mapping[str, str] = settings.get("confs") or {}
+        self.time_zone: str = settings.get("timeZone", "UTC")
+        self.user: str | None = settings.get("user")
+        self.spark_version: str | None = settings.get("sparkVersion")
+
+    @property
+    def confs(self) -> Mapping[str, str]:
+        """The session's ``spark.databricks.delta.*``, ``spark.headwater.*`` and a few of Spark's own settings."""
+        return self._confs
+
+    def conf(self, name: str, default: str | None = None) -> str | None:
+        """A session setting as text."""
+        return self._confs.get(name, default)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A session setting that is true or false."""
+        value = self._confs.get(name)
+        return default if value is None else value.strip().lower() == "true"
+
+    @property
+    def hadoop(self) -> HadoopFileSystem:
+        """Stores that are not local paths."""
+        return HadoopFileSystem(self._context.files())
+
+    def write(self, specification: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Run a write job; the files written: ``path`` below the table, ``size`` in bytes, ``modificationTime`` in
+        milliseconds, ``partition`` texts by column, ``rows``, and ``statistics`` as ``[min, max, nulls]`` a leaf."""
+        return orjson.loads(self._context.write(orjson.dumps(specification).decode()))
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Run a query over the statement's pieces; its rows."""
+        return [orjson.loads(row) for row in self._context.query(sql)]
+
+    def add_relation(self, table: str, version: int, files: list[list[Any]]) -> int:
+        """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
+        return self._context.addRelation(table, version, orjson.dumps(files).decode())
+
+    def expression_type(self, text: str, schema: str) -> str:
+        """The type (JSON) of a Spark SQL expression over columns of a schema; Spark's own error where it has none."""
+        return self._context.checkExpression(text, schema)
+
+    def begin_commit(self, description: Mapping[str, Any]) -> None:
+        """Tell Spark's side what is about to be committed, so that it can ask about it should this process die."""
+        self._context.beginCommit(orjson.dumps(description).decode())
+
+    def end_commit(self) -> None:
+        """The commit is decided; nothing needs asking any more."""
+        self._context.endCommit()
+
+
+class HadoopFileSystem:
+    """Hadoop's file systems, as :class:`headwater.log.stores.HadoopFiles` wants them. Paths are URIs as text."""
+
+    #: Schemes whose rename refuses to replace a file, which makes a commit safe between writers.
+    _SAFE_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "file"})
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+
+    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
+        found = self._files.listFrom(directory, start_name)
+        if found is None:
+            raise FileNotFoundError(directory)
+        return [tuple(entry) for entry in orjson.loads(found)]
+
+    def read(self, path: str) -> bytes:
+        content = self._files.read(path)
+        if content is None:
+            raise FileNotFoundError(path)
+        return bytes(content)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        content = self._files.readRange(path, offset, length)
+        if content is None:
+            raise FileNotFoundError(path)
+        return bytes(content)
+
+    def copy_to_local(self, path: str, local_path: str) -> None:
+        if not self._files.copyToLocal(path, local_path):
+            raise FileNotFoundError(path)
+
+    def create_if_absent(self, path: str, data: bytes) -> None:
+        scheme = path.split(":", 1)[0].lower()
+        if scheme not in self._SAFE_RENAME:
+            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path})
+        if not self._files.putIfAbsentByRename(path, bytearray(data)):
+            raise FileExistsError(path)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._files.put(path, bytearray(data))
+
+    def exists(self, path: str) -> bool:
+        return self._files.exists(path)
+
+    def make_directory(self, path: str) -> None:
+        self._files.makeDirectory(path)
+
+    def delete(self, path: str) -> None:
+        self._files.delete(path)

@@ -1,0 +1,124 @@
+"""Overwrites: which files a write replaces, and what of them stays.
+
+Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go.
+By predicate (``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew
+without the rows that match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.commands.committing import removals
+from headwater.commands.read import file_list
+from headwater.commands.rows import Target, Written, describe_files, specification
+from headwater.commands.tables import Options
+from headwater.errors import HeadwaterError
+from headwater.log.actions import AddFile
+from headwater.log.snapshot import Snapshot
+from headwater.pruning import is_partition_only, leaves_rows, prune
+from headwater.schema import visible
+from headwater.schema.constraints import quote
+from headwater.schema.types import schema_string
+from headwater.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to),
+    ``predicate``.
+    """
+
+    kind: str
+    predicate: str | None = None
+
+
+def replace_files(
+    statement: Statement,
+    txn: Transaction,
+    snapshot: Snapshot,
+    target: Target,
+    overwrite: Overwrite,
+    written: Written,
+    data_change: bool,
+) -> tuple[Written, pa.Table]:
+    """Remove what the write replaces. Returns the rows written anew and the rows of ``snapshot.files`` removed."""
+    removed = snapshot.files.slice(0, 0)
+    kept = Written()
+    if overwrite.kind == "all":
+        txn.read_whole_table()
+        removed = snapshot.files
+    elif overwrite.kind == "dynamic":
+        predicate = _partitions_predicate(snapshot, written.files)
+        if predicate is not None:
+            txn.read_where([predicate], "UTC")
+            removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
+    elif overwrite.predicate is not None:
+        _check_predicate(statement, snapshot, overwrite.predicate)
+        txn.read_where([overwrite.predicate], "UTC")
+        removed = snapshot.files.filter(prune(snapshot, overwrite.predicate, "UTC"))
+        kept = _keep_others(statement, snapshot, target, overwrite.predicate, data_change)
+    txn.remove(removals(removed, data_change))
+    return kept, removed
+
+
+def _keep_others(
+    statement: Statement, snapshot: Snapshot, target: Target, predicate: str, data_change: bool
+) -> Written:
+    """Write anew the rows a predicate does not accept, of the files that may have both kinds."""
+    both = pc.and_(prune(snapshot, predicate, "UTC"), leaves_rows(snapshot, predicate, "UTC"))
+    mixed = snapshot.files.filter(both)
+    if not mixed.num_rows:
+        return Written()
+    if snapshot.metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() == "true":
+        raise HeadwaterError("DELTA_REPLACE_WHERE_WITH_CHANGE_DATA_FEED", {"predicate": predicate})
+    files = [list(row.values()) for row in file_list(snapshot, mixed).to_pylist()]
+    relation = statement.add_relation(snapshot.table_path, snapshot.version, files)
+    columns = ", ".join(quote((f.name,)) for f in snapshot.schema if f.type.sql() != "void")
+    query = f"SELECT {columns} FROM hw_plan.`{relation}` WHERE NOT coalesce(({predicate}), false)"
+    return describe_files(target, statement.write(specification(target, query, Options(None))), data_change)
+
+
+def _check_predicate(statement: Statement, snapshot: Snapshot, predicate: str) -> None:
+    """Spark's own error for a predicate that does not resolve over the table.
+
+    :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
+    """
+    statement.expression_type(predicate, schema_string(visible.for_reading(snapshot.schema)))
+    any_column = statement.flag("spark.databricks.delta.replaceWhere.dataColumns.enabled", True)
+    if not any_column and not is_partition_only(predicate, snapshot.partition_columns):
+        raise HeadwaterError("DELTA_NON_PARTITION_COLUMN_REFERENCE", {"predicate": predicate})
+
+
+def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:
+    """Which files lie in the partitions just written."""
+    wanted = {tuple(sorted(file.partition_values.items())) for file in written}
+    return pa.array([tuple(sorted(values)) in wanted for values in files["partition_values"].to_pylist()], pa.bool_())
+
+
+def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> str | None:
+    """The partitions written to, as a predicate; None where nothing was written."""
+    combinations = {tuple(sorted(file.partition_values.items())) for file in written}
+    physical = {f.physical_name: f for f in snapshot.schema}
+    alternatives = []
+    for combination in combinations:
+        parts = (
+            f"{quote((physical[name].name,))} <=> CAST({_text(value)} AS {physical[name].type.sql()})"
+            for name, value in combination
+        )
+        alternatives.append(f"({' AND '.join(parts)})")
+    return " OR ".join(alternatives) or None
+
+
+def _text(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def removed_bytes(files: pa.Table) -> int:
+    """The size in bytes of rows of ``snapshot.files``."""
+    return pc.sum(files["size"]).as_py() or 0

@@ -1,0 +1,36 @@
+"""Requests that can only be refused; the JVM asks here so that every text is in one place."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+
+
+def missing_path(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """``format("delta")`` without a path."""
+    raise HeadwaterError("DELTA_PATH_NOT_SPECIFIED", {})
+
+
+def invalid_version(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A version to travel to that is no number."""
+    raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_VERSION", {"version": request["version"]})
+
+
+def invalid_timestamp(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A time to travel to that is no timestamp."""
+    raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": request["timestamp"]})
+
+
+def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A statement about a metastore's entry, on a table that is only a path."""
+    raise HeadwaterError(
+        "DELTA_OPERATION_ON_PATH_NOT_ALLOWED", {"operation": request["operation"], "path": request["table"]}
+    )
+
+
+def not_delta(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A statement of Delta tables on a table that is none."""
+    command = str(request["command"]).replace("_", " ").upper()
+    raise HeadwaterError("DELTA_TABLE_ONLY_OPERATION", {"operation": command, "tableName": request["name"]})

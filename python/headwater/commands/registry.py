@@ -1,0 +1,39 @@
+"""Every call Spark makes, by name.
+
+A handler takes the request and the statement and returns something JSON can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.commands import alter, create, describe, read, recover, refuse, truncate, write
+from headwater.sql import statements
+
+Handler = Callable[[dict[str, Any], Statement], Any]
+
+HANDLERS: Mapping[str, Handler] = {
+    "load_table": read.load_table,
+    "refresh_table": read.refresh_table,
+    "table_exists": read.table_exists,
+    "scan": read.scan,
+    "aggregate": read.aggregate,
+    "plan_save": write.plan_save,
+    "resolve_write": write.resolve_write,
+    "write": write.write,
+    "create_table": create.create_table,
+    "alter_table": alter.alter_table,
+    "check_same_schema": alter.check_same_schema,
+    "truncate": truncate.truncate,
+    "describe_history": describe.describe_history,
+    "describe_detail": describe.describe_detail,
+    "parse": statements.parse,
+    "recover_commit": recover.recover_commit,
+    "missing_path": refuse.missing_path,
+    "invalid_version": refuse.invalid_version,
+    "invalid_timestamp": refuse.invalid_timestamp,
+    "refuse_for_path": refuse.for_path,
+    "not_delta": refuse.not_delta,
+}

@@ -1,0 +1,293 @@
+"""Writing rows: from a resolved plan to data files and their ``add`` actions.
+
+Owns what every statement that writes rows shares: computed columns, constraints as part of the query, names and ids as
+the files have them, statistics. Nothing here commits; files that no commit names are unreferenced and harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.commands.tables import Options
+from headwater.errors import HeadwaterError, conditions
+from headwater.log.actions import AddFile, Metadata, Protocol
+from headwater.log.file_statistics import statistics_json
+from headwater.schema import mapping
+from headwater.schema.checks import check_reserved_names, check_writable
+from headwater.schema.columns import indexed_leaves, map_fields
+from headwater.schema.constraints import Check, check_constraints, invariants, quote
+from headwater.schema.generated import GeneratedColumn, generated_checks, generated_columns
+from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
+from headwater.schema.partition_paths import encode_path
+from headwater.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+
+#: Metadata key under which Spark's Parquet writer finds a column's field id.
+_PARQUET_FIELD_ID = "parquet.field.id"
+
+
+@dataclass
+class Written:
+    """What a write job left: files for the commit, and its metrics."""
+
+    files: list[AddFile] = field(default_factory=list)
+    rows: int = 0
+    #: The table's schema with identity columns moved on; None where none was generated.
+    schema: StructType | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table rows are written for, as it will be after the commit."""
+
+    path: str
+    protocol: Protocol
+    metadata: Metadata
+
+    @property
+    def schema(self) -> StructType:
+        return parse_schema(self.metadata.schema_string)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        return list(self.metadata.partition_columns)
+
+
+def write_rows(
+    statement: Statement,
+    target: Target,
+    plan: int,
+    provided: Sequence[str],
+    options: Options,
+    extra_checks: Sequence[tuple[Check, str]] = (),
+    data_change: bool = True,
+    enforce: bool = True,
+) -> Written:
+    """Write a plan's rows.
+
+    :param plan: the number of the plan whose columns are ``provided``, in order.
+    :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
+    :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
+    :param enforce: False for rows that are the table's own already.
+    """
+    schema = target.schema
+    check_writable(schema)
+    check_reserved_names(
+        StructType(tuple(StructField(n, PrimitiveType("string")) for n in provided)),
+        target.metadata.configuration,
+        writing=True,
+    )
+    identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
+    query = compose(target, plan, provided, identities, extra_checks if enforce else (), enforce)
+    files = statement.write(specification(target, query, options))
+    written = describe_files(target, files, data_change)
+    if identities and files:
+        written.schema = _advance(schema, identities, _leaves(target), files)
+    return written
+
+
+def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_change: bool) -> Written:
+    """The ``add`` actions of a write job's files."""
+    leaves = _leaves(target)
+    written = Written()
+    for described in files:
+        written.rows += described["rows"]
+        written.files.append(
+            AddFile(
+                path=encode_path(described["path"]),
+                partition_values=_partition_values(target.schema, described["partition"]),
+                size=described["size"],
+                modification_time=described["modificationTime"],
+                data_change=data_change,
+                stats=statistics_json(described["rows"], leaves, described["statistics"]),
+            )
+        )
+    return written
+
+
+def compose(
+    target: Target,
+    plan: int,
+    provided: Sequence[str],
+    identities: Sequence[IdentityColumn],
+    extra_checks: Sequence[tuple[Check, str]],
+    enforce: bool,
+) -> str:
+    """The query whose rows go into the files: the plan itself where nothing is to be added, else one level for each
+    step.
+    """
+    schema = target.schema
+    source = f"hw_plan.`{plan}`"
+    have = {name.lower() for name in provided}
+    computed: dict[str, GeneratedColumn] = {
+        c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have
+    }
+    ids = {c.name.lower(): c for c in identities}
+    checks = table_checks(target, provided) if enforce else []
+    checks += [(check, condition) for check, condition in extra_checks]
+    stored = [f for f in schema if not _is_void(f)]
+    if not computed and not ids and not checks and [f.name for f in stored] == list(provided):
+        return f"TABLE {source}"
+    columns = []
+    for column in stored:
+        name, folded = quote((column.name,)), column.name.lower()
+        if folded in have:
+            columns.append(name)
+        elif folded in computed:
+            columns.append(f"{computed[folded].value_sql} AS {name}")
+        elif folded in ids:
+            columns.append(f"{_identity_sql(ids[folded])} AS {name}")
+        else:
+            columns.append(f"CAST(NULL AS {column.type.sql()}) AS {name}")
+    # One partition numbers its rows without gaps; identity values stay unique whatever the plan's own partitions are.
+    hint = "/*+ REPARTITION(1) */ " if ids else ""
+    query = f"SELECT {hint}{', '.join(columns)} FROM {source}"
+    for check, condition in checks:
+        query = f"SELECT * FROM ({query}) WHERE {_check_sql(check, condition, schema)}"
+    return query
+
+
+def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, str]]:
+    """The table's own conditions on each row. NOT NULL is not among them: matching the columns enforced it."""
+    schema = target.schema
+    violated = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    return [
+        *((check, violated) for check in invariants(schema)),
+        *((check, violated) for check in check_constraints(target.metadata.configuration)),
+        *((check, violated) for check in generated_checks(schema, provided)),
+    ]
+
+
+def _check_sql(check: Check, condition: str, schema: StructType) -> str:
+    message = conditions()[condition]
+    lines = message["message"]
+    template = "\n".join(lines) if isinstance(lines, list) else str(lines)
+    head, _, tail = template.partition("<values>")
+    fill = {"constraintName": check.name, "expression": check.sql}
+    for name, value in fill.items():
+        head, tail = head.replace(f"<{name}>", value), tail.replace(f"<{name}>", value)
+    values = ", ".join(
+        f"{_literal(f' - {f.name} : ')}, coalesce(CAST({quote((f.name,))} AS STRING), 'null'), '\\n'"
+        for f in schema
+        if _shown(f)
+    )
+    text = f"concat({_literal(head)}, {values or _literal('')}, {_literal(tail)})"
+    state = _literal(str(message["sqlState"]))
+    return f"CASE WHEN ({check.sql}) THEN true ELSE hw_raise({_literal(condition)}, {state}, {text}) END"
+
+
+def _shown(column: StructField) -> bool:
+    return (
+        isinstance(column.type, PrimitiveType)
+        and column.type.name not in ("void", "binary", "variant")
+        or (type(column.type).__name__ == "DecimalType")
+    )
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def _identity_sql(column: IdentityColumn) -> str:
+    return f"({column.next_value}L + {column.step}L * monotonically_increasing_id())"
+
+
+def _is_void(column: StructField) -> bool:
+    return column.type == PrimitiveType("void")
+
+
+def specification(target: Target, query: str, options: Options) -> dict[str, Any]:
+    """A write job, as the JVM's writer wants it."""
+    mode = mapping.mode(target.metadata.configuration, target.protocol)
+    stored = StructType(tuple(f for f in target.schema if not _is_void(f)))
+    physical = {f.name.lower(): f.physical_name for f in target.schema}
+    kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": options.get("compression")}
+    return {
+        "path": target.path,
+        "query": query,
+        "schema": schema_string(file_schema(stored, mode)),
+        "partitionBy": [
+            physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
+        ],
+        "statistics": [list(path) for path, _ in _leaves(target)],
+        # Partition values of timestamps are text in UTC, whatever the session's time zone.
+        "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
+    }
+
+
+def _cased(schema: StructType, name: str) -> str:
+    found = schema.find(name)
+    return found.name if found is not None else name
+
+
+def file_schema(schema: StructType, mode: str) -> StructType:
+    """The schema of data files: with column mapping, physical names and field ids; no metadata of the table's."""
+
+    def as_in_files(column: StructField, _: Any) -> StructField:
+        if mode == "none":
+            return replace(column, metadata={}, nullable=True)
+        ids = {_PARQUET_FIELD_ID: int(column.metadata[mapping.ID])} if mapping.ID in column.metadata else {}
+        return replace(column, name=column.physical_name, metadata=ids, nullable=True)
+
+    return map_fields(schema, as_in_files)
+
+
+def _leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
+    leaves = indexed_leaves(target.schema, target.partition_columns, target.metadata.configuration)
+    known = {path for path, _ in leaves}
+    # The high-water mark of an identity column is read from its files' statistics.
+    for column in identity_columns(target.schema):
+        stored = target.schema.find(column.name)
+        if stored is not None and (stored.physical_name,) not in known:
+            leaves.append(((stored.physical_name,), stored.type))
+    return leaves
+
+
+def _partition_values(schema: StructType, texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    by_physical = {f.physical_name: f for f in schema} | {f.name: f for f in schema}
+    return {name: _partition_text(by_physical[name], text) for name, text in texts.items()}
+
+
+def _partition_text(column: StructField, text: str | None) -> str | None:
+    if text is None or column.type != PrimitiveType("timestamp"):
+        return text
+    # `2020-01-01 00:00:00` in UTC becomes the unambiguous form readers need no time zone for.
+    whole, _, fraction = text.partition(".")
+    return f"{whole.replace(' ', 'T')}.{fraction.ljust(6, '0')}Z"
+
+
+def _advance(
+    schema: StructType,
+    identities: Sequence[IdentityColumn],
+    leaves: Sequence[tuple[tuple[str, ...], Any]],
+    files: Sequence[Mapping[str, Any]],
+) -> StructType:
+    positions = {path: i for i, (path, _) in enumerate(leaves)}
+    marks = {}
+    for column in identities:
+        stored = schema.find(column.name)
+        assert stored is not None
+        bounds = [file["statistics"][positions[(stored.physical_name,)]] for file in files]
+        marks[column.name] = max(b[1] for b in bounds) if column.step > 0 else min(b[0] for b in bounds)
+    return with_high_water_marks(schema, marks)
+
+
+def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
+    """The error for columns, at any depth, that a write brings and the table lacks; None where there are none."""
+    from headwater.schema.evolution import schema_mismatch, schema_mismatch_error
+
+    lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]
+    return schema_mismatch_error(table, data) if lines else None
+
+
+def json_list(values: Iterable[str]) -> str:
+    """A list as commitInfo's parameters hold it."""
+    return json.dumps(list(values), separators=(",", ":"))

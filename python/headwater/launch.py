@@ -1,0 +1,181 @@
+"""Starting Spark with Headwater: the JAR, the settings, and Spark's own shells.
+
+Owns what ``headwater.configure`` and the ``headwater spark-sql`` and ``headwater pyspark`` commands share: one list of
+settings, merged with what the user already set, so that no extension and no JAR of theirs is lost. Promise: PySpark is
+not imported unless a builder is configured.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headwater.versions import require_supported
+
+EXTENSION = "headwater.spark.HeadwaterExtension"
+CATALOG = "headwater.spark.HeadwaterCatalog"
+
+_EXTENSIONS_KEY = "spark.sql.extensions"
+_CATALOG_KEY = "spark.sql.catalog.spark_catalog"
+_JARS_KEY = "spark.jars"
+_PYTHON_KEY = "spark.headwater.python"
+_MERGED_KEYS = frozenset({_EXTENSIONS_KEY, _CATALOG_KEY, _JARS_KEY, _PYTHON_KEY})
+
+
+def jar_path() -> Path:
+    """See :func:`headwater.jar_path`."""
+    package = Path(__file__).resolve().parent
+    jar = package / "jars" / "headwater.jar"
+    build_script = package.parents[1] / "jvm" / "build.py"
+    if build_script.is_file():
+        runpy.run_path(str(build_script))["build"](jar)
+    if not jar.is_file():
+        raise RuntimeError(f"{jar} is missing: this installation of Headwater is damaged. Install it again with pip.")
+    return jar
+
+
+def settings(existing: Mapping[str, str], jar: Path) -> dict[str, str]:
+    """The settings that make a Spark work with Delta tables, merged with the ones it already has.
+
+    Extensions and JARs are appended to. The session catalog becomes Headwater's, which passes on every table that is
+    not Delta. A ``spark.headwater.python`` that is already set stays.
+    """
+    return {
+        _EXTENSIONS_KEY: _append(existing.get(_EXTENSIONS_KEY), EXTENSION),
+        _CATALOG_KEY: CATALOG,
+        _JARS_KEY: _append(existing.get(_JARS_KEY), str(jar)),
+        _PYTHON_KEY: existing.get(_PYTHON_KEY) or sys.executable,
+    }
+
+
+def configure(builder: Any) -> None:
+    """See :func:`headwater.configure`."""
+    import pyspark
+
+    options = {key: str(value) for key, value in builder._options.items()}
+    if (options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "").startswith("sc://"):
+        return
+    require_supported(pyspark.__version__)
+    jar = jar_path()
+    for key, value in settings({**default_settings(spark_home()), **options}, jar).items():
+        builder.config(key, value)
+    _add_to_running_driver(jar)
+
+
+def spark_home() -> Path:
+    """Where Spark is: ``SPARK_HOME`` if set, as Spark itself has it, else the installed PySpark package.
+
+    :raises RuntimeError: there is neither.
+    """
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        for candidate in (Path(location) / "spark-distribution", Path(location)):
+            if (candidate / "bin" / "spark-submit").is_file():
+                return candidate
+    raise RuntimeError(f"{sys.executable} has no PySpark with Spark inside. Install it: pip install pyspark")
+
+
+def spark_version(home: Path) -> str | None:
+    """The version of the Spark in ``home``, read off the names of its JARs; None if they do not tell."""
+    names = [path.stem for path in (home / "jars").glob("spark-core_*.jar")]
+    return names[0].partition("-")[2].partition("-")[2] if len(names) == 1 else None
+
+
+def default_settings(home: Path) -> dict[str, str]:
+    """What ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, or of the ``conf`` folder of ``home``, sets."""
+    path = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
+    return _read_properties(path) if path.is_file() else {}
+
+
+def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command line and the environment that run one of Spark's shells with Headwater set up.
+
+    :param shell: ``spark-sql`` or ``pyspark``: a script in Spark's ``bin``.
+    :param arguments: the user's arguments for it; all are passed on. ``--jars`` and ``--conf`` settings that Headwater
+        also sets are merged with its own.
+    :raises RuntimeError: Spark or the JAR cannot be found.
+    :raises headwater.errors.HeadwaterError: that Spark is not a supported version.
+    """
+    home = spark_home()
+    if version := spark_version(home):
+        require_supported(version)
+    given, rest = _split_arguments(arguments)
+    properties = given.pop("--properties-file", None)
+    defaults = _read_properties(Path(properties)) if properties else default_settings(home)
+    jars = given.pop("--jars", None)  # spark-submit lets --jars win over spark.jars
+    existing = {**defaults, **given, **({_JARS_KEY: jars} if jars else {})}
+    command = [str(home / "bin" / shell)]
+    for key, value in settings(existing, jar_path()).items():
+        command += ["--conf", f"{key}={value}"]
+    if properties:
+        command += ["--properties-file", properties]
+    environment = {**os.environ, "SPARK_HOME": str(home)}
+    environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    return command + rest, environment
+
+
+def _append(existing: str | None, item: str) -> str:
+    """``item`` at the end of the comma-separated list ``existing``, once."""
+    items = [part for part in (part.strip() for part in (existing or "").split(",")) if part]
+    return ",".join(items if item in items else [*items, item])
+
+
+def _split_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Take out of spark-submit's arguments the ones that Headwater has to merge; the rest keep their order."""
+    taken: dict[str, str] = {}
+    rest: list[str] = []
+    remaining = list(arguments)
+    while remaining:
+        argument = remaining.pop(0)
+        option, joined, value = argument.partition("=")
+        if option not in ("--conf", "-c", "--jars", "--properties-file"):
+            rest.append(argument)
+            continue
+        if not joined:
+            if not remaining:  # a value is missing: Spark says so
+                rest.append(argument)
+                break
+            value = remaining.pop(0)
+        key, _, setting = value.partition("=")
+        if option in ("--jars", "--properties-file"):
+            taken[option] = value
+        elif key in _MERGED_KEYS:
+            taken[key] = setting
+        else:
+            rest += ["--conf", value]
+    return taken, rest
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    """A Java properties file as Spark documents it: a line is a key, then white space, ``=`` or ``:``, then a value."""
+    found: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            end = next((index for index, letter in enumerate(stripped) if letter in " \t=:"), len(stripped))
+            found[stripped[:end]] = stripped[end:].lstrip(" \t").removeprefix("=").removeprefix(":").strip()
+    return found
+
+
+def _add_to_running_driver(jar: Path) -> None:
+    """Let a JVM that this Python process has already started see the JAR.
+
+    ``spark.jars`` reaches the driver only when its JVM starts, and PySpark keeps one JVM for all sessions of a process:
+    without this, a notebook that had a plain session before would need a new kernel.
+    """
+    from pyspark import SparkContext
+
+    jvm = SparkContext._jvm
+    if jvm is None:
+        return
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    url = jvm.java.io.File(str(jar)).toURI().toURL()
+    if hasattr(loader, "addURL") and url.toString() not in {known.toString() for known in loader.getURLs()}:
+        loader.addURL(url)

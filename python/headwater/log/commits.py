@@ -1,0 +1,124 @@
+"""Commit files: from the bytes of newline-delimited JSON to actions.
+
+Owns the parsing of commits, compaction files and JSON checkpoints. Follows the protocol's chapters "Delta Log
+Entries" and "Actions". File actions stay plain dictionaries here, since there can be millions; they become Arrow
+columns in bulk. Promise: a file with anything but whole JSON objects is an error that names the file and the line,
+never a version with some actions lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+
+
+@dataclass
+class ParsedActions:
+    """The actions of one file of the log. ``files`` holds, in order, (is an add, the action's JSON object)."""
+
+    path: str
+    files: list[tuple[bool, dict[str, Any]]] = field(default_factory=list)
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    transactions: dict[str, SetTransaction] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    commit_info: dict[str, Any] | None = None
+    sidecars: list[dict[str, Any]] = field(default_factory=list)
+    change_files: list[dict[str, Any]] = field(default_factory=list)
+
+
+def parse_actions(data: bytes, path: str) -> ParsedActions:
+    """The actions of a file's content; ``path`` is for messages. Unknown actions are passed over.
+
+    :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` naming file and line.
+    """
+    actions = ParsedActions(path)
+    number = 0
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            value = orjson.loads(line)
+        except ValueError:
+            value = _lenient(line, path, number)
+        try:
+            for name, content in value.items():
+                if content is not None:
+                    _take(actions, name, content)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise invalid_commit(path, number, f"an action is damaged ({type(error).__name__}: {error})") from None
+    if not data:
+        # The put-if-absent of no store leaves an empty file; one that does was cut off, and what it held is unknown.
+        raise invalid_commit(path, 1, "the file is empty")
+    return actions
+
+
+def commit_info_of(data: bytes) -> dict[str, Any] | None:
+    """The commitInfo of a commit's content without parsing the rest of it, None where there is none.
+
+    Only lines that mention the word are parsed, so that this is cheap for commits of many files; damaged lines are
+    passed over, since provenance is not part of the table's state.
+    """
+    position = data.find(b'"commitInfo"')
+    while position >= 0:
+        start = data.rfind(b"\n", 0, position) + 1
+        end = data.find(b"\n", position)
+        line = data[start : len(data) if end < 0 else end]
+        try:
+            info = json.loads(line).get("commitInfo")
+        except (ValueError, AttributeError):
+            info = None
+        if isinstance(info, dict):
+            return info
+        position = -1 if end < 0 else data.find(b'"commitInfo"', end)
+    return None
+
+
+def invalid_commit(path: str, place: int | str, reason: str) -> HeadwaterError:
+    """The error for a log file that is not what the protocol says; ``place`` is a line's number or words."""
+    where = f"line {place}" if isinstance(place, int) else place
+    return HeadwaterError("DELTA_INVALID_COMMIT", {"path": path, "place": where, "reason": reason})
+
+
+def _take(actions: ParsedActions, name: str, content: Mapping[str, Any]) -> None:
+    match name:
+        case "add" | "remove":
+            if not isinstance(content["path"], str):
+                raise TypeError("path is not text")
+            actions.files.append((name == "add", dict(content) if not isinstance(content, dict) else content))
+        case "commitInfo":
+            actions.commit_info = dict(content)
+        case "protocol":
+            actions.protocol = Protocol.from_json(content)
+        case "metaData":
+            actions.metadata = Metadata.from_json(content)
+        case "txn":
+            transaction = SetTransaction.from_json(content)
+            actions.transactions[transaction.app_id] = transaction
+        case "domainMetadata":
+            domain = DomainMetadata.from_json(content)
+            actions.domains[domain.domain] = domain
+        case "cdc":
+            actions.change_files.append(dict(content))
+        case "sidecar":
+            actions.sidecars.append({"path": content["path"], **content})
+
+
+def _lenient(line: bytes, path: str, number: int) -> dict[str, Any]:
+    """What the stricter and quicker parser refuses but JSON in the wild has: NaN, numbers beyond 64 bits, lone
+    surrogates.
+    """
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise invalid_commit(path, number, f"the line is not a whole JSON object ({error})") from None
+    if not isinstance(value, dict):
+        raise invalid_commit(path, number, "the line is not a JSON object")
+    return value

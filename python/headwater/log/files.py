@@ -1,0 +1,281 @@
+"""Live files as Arrow: the columns of ``add`` actions, in blocks that versions share.
+
+Owns :data:`FILE_SCHEMA`, the building of its columns from parsed actions, and :class:`FileBlock`, an unchanging run
+of ``add`` actions from one source (a checkpoint file, or the commits after it). A snapshot is a list of blocks, each
+with the positions that later commits have removed, so that a new version costs what its commit holds and not what the
+table holds. Follows the protocol's chapters "Add File and Remove File" and "Action Reconciliation". Statistics text,
+the bulk of a checkpoint, is not kept: it is read again where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_STRING_MAP = pa.map_(pa.string(), pa.string())
+
+DELETION_VECTOR_TYPE = pa.struct(
+    [
+        ("storage_type", pa.string()),
+        ("path_or_inline", pa.string()),
+        ("offset", pa.int32()),
+        ("size", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+
+#: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
+#: milliseconds.
+FILE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partition_values", _STRING_MAP),
+        ("size", pa.int64()),
+        ("modification_time", pa.int64()),
+        ("stats", pa.string()),
+        ("deletion_vector", DELETION_VECTOR_TYPE),
+        ("base_row_id", pa.int64()),
+        ("default_row_commit_version", pa.int64()),
+        ("clustering_provider", pa.string()),
+        ("tags", _STRING_MAP),
+    ]
+)
+
+#: One row a tombstone.
+TOMBSTONE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletion_timestamp", pa.int64()),
+        ("data_change", pa.bool_()),
+        ("extended_file_metadata", pa.bool_()),
+        ("partition_values", _STRING_MAP),
+        ("size", pa.int64()),
+        ("deletion_vector", DELETION_VECTOR_TYPE),
+        ("base_row_id", pa.int64()),
+        ("default_row_commit_version", pa.int64()),
+    ]
+)
+
+#: The JSON and checkpoint name of each column of the two schemas, and of a deletion vector's fields.
+JSON_NAMES: Mapping[str, str] = {
+    "path": "path",
+    "partition_values": "partitionValues",
+    "size": "size",
+    "modification_time": "modificationTime",
+    "stats": "stats",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+    "clustering_provider": "clusteringProvider",
+    "tags": "tags",
+    "deletion_timestamp": "deletionTimestamp",
+    "data_change": "dataChange",
+    "extended_file_metadata": "extendedFileMetadata",
+}
+DELETION_VECTOR_JSON_NAMES: Mapping[str, str] = {
+    "storage_type": "storageType",
+    "path_or_inline": "pathOrInlineDv",
+    "offset": "offset",
+    "size": "sizeInBytes",
+    "cardinality": "cardinality",
+}
+
+#: A logical file: canonical path, and its deletion vector's unique id or None.
+FileKey = tuple[str, str | None]
+
+#: Bytes compared at a time: what fits into a processor's cache.
+_SCANNED_BYTES = 1 << 18
+
+#: Up to this many runs are cut out of a table as slices, without copying; more are filtered.
+_MOST_SLICES = 256
+
+
+def canonical_path(path: str) -> str:
+    """The path by which two actions name the same file: decoded, and local files without their scheme."""
+    if "%" in path:
+        path = unquote(path)
+    if path.startswith("file:"):
+        path = "/" + path[5:].lstrip("/")
+    return path
+
+
+def action_key(action: Mapping[str, Any]) -> FileKey:
+    """The key of a parsed ``add`` or ``remove``."""
+    vector = action.get("deletionVector")
+    return canonical_path(action["path"]), None if not vector else _unique_id(vector, "pathOrInlineDv", "storageType")
+
+
+def row_key(row: Mapping[str, Any]) -> FileKey:
+    """The key of a row of :data:`FILE_SCHEMA` or :data:`TOMBSTONE_SCHEMA`, of which it needs path and deletion
+    vector.
+    """
+    vector = row["deletion_vector"]
+    return canonical_path(row["path"]), None if not vector else _unique_id(vector, "path_or_inline", "storage_type")
+
+
+def _unique_id(vector: Mapping[str, Any], path_name: str, type_name: str) -> str:
+    offset = vector.get("offset")
+    base = f"{vector[type_name]}{vector[path_name]}"
+    return base if offset is None else f"{base}@{offset}"
+
+
+def table_of(actions: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Parsed file actions as a table.
+
+    :raises pa.ArrowInvalid, TypeError: a field has a value of the wrong type.
+    """
+    return pa.table([_column(actions, f) for f in schema], schema=schema)
+
+
+def _column(actions: Sequence[Mapping[str, Any]], column: pa.Field) -> pa.Array:
+    name = JSON_NAMES[column.name]
+    values = [action.get(name) for action in actions]
+    if pa.types.is_map(column.type):
+        if column.name == "partition_values":
+            values = [value or {} for value in values]
+        return pa.array([None if value is None else list(value.items()) for value in values], column.type)
+    if column.name == "deletion_vector":
+        renamed = DELETION_VECTOR_JSON_NAMES.items()
+        values = [value and {ours: value.get(theirs) for ours, theirs in renamed} for value in values]
+    return pa.array(values, column.type)
+
+
+def keep(table: pa.Table, mask: np.ndarray | None) -> pa.Table:
+    """The rows where ``mask`` is true, all of them where it is None; few long runs are not copied."""
+    if mask is None or bool(mask.all()):
+        return table
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    if len(edges) > 2 * _MOST_SLICES:
+        return table.filter(pa.array(mask))
+    if len(edges) == 0:
+        return table.slice(0, 0)
+    starts, ends = edges[0::2], edges[1::2]
+    return pa.concat_tables(
+        [table.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)]
+    )
+
+
+class StatisticsSource(Protocol):
+    """Where a block's statistics are read from, in the block's order."""
+
+    def texts(self) -> Iterator[pa.Array]:
+        """The JSON statistics of each file, in pieces."""
+
+    def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
+        """The asked columns of ``stats_parsed``, those that exist; None where there is no ``stats_parsed``."""
+
+
+class TextStatistics:
+    """Statistics held as text."""
+
+    def __init__(self, texts: pa.ChunkedArray) -> None:
+        self._texts = texts
+
+    def texts(self) -> Iterator[pa.Array]:
+        yield from self._texts.chunks
+
+    def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
+        return None
+
+
+class FileBlock:
+    """``add`` actions of one source, which never change. ``table`` has :data:`FILE_SCHEMA` without ``stats``.
+
+    ``cache`` holds what others derive from the block (typed statistics, typed partition values) as columns of as many
+    rows; use it under ``lock``.
+    """
+
+    def __init__(self, table: pa.Table, statistics: StatisticsSource, in_memory: bool) -> None:
+        self.table = table
+        self.statistics = statistics
+        self.in_memory = in_memory
+        self.cache: dict[Any, Any] = {}
+        self.lock = Lock()
+
+    @staticmethod
+    def of_actions(adds: Sequence[Mapping[str, Any]]) -> FileBlock:
+        """A block of parsed ``add`` actions."""
+        return FileBlock.of_table(table_of(adds, FILE_SCHEMA))
+
+    @staticmethod
+    def of_table(table: pa.Table) -> FileBlock:
+        """A block of a table with all of :data:`FILE_SCHEMA`."""
+        position = table.schema.get_field_index("stats")
+        return FileBlock(table.remove_column(position), TextStatistics(table.column(position)), in_memory=True)
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def texts(self) -> pa.ChunkedArray:
+        """All of the block's statistics text; large."""
+        return pa.chunked_array(list(self.statistics.texts()), pa.string())
+
+    def columns(self, names: Iterable[str]) -> pa.Table:
+        """The named columns of :data:`FILE_SCHEMA`, ``stats`` read for it if asked."""
+        return pa.table({name: self.texts() if name == "stats" else self.table.column(name) for name in names})
+
+    def positions_of(self, keys: set[FileKey]) -> np.ndarray:
+        """Where the block has the logical files of these keys: positions, ascending."""
+        if not keys or len(self) == 0:
+            return np.empty(0, np.int64)
+        wanted = {path for path, _ in keys}
+        paths = self.table.column("path")
+        candidates = np.flatnonzero(
+            pc.is_in(paths, value_set=pa.array(sorted(wanted), pa.string())).to_numpy(zero_copy_only=False)
+        ).tolist()
+        candidates += [position for path in wanted for position in self._respelled.get(path, ())]
+        if not candidates:
+            return np.empty(0, np.int64)
+        candidates = sorted(set(candidates))
+        rows = self.table.select(["path", "deletion_vector"]).take(pa.array(candidates, pa.int64())).to_pylist()
+        return np.array(
+            [position for position, row in zip(candidates, rows, strict=True) if row_key(row) in keys], np.int64
+        )
+
+    @cached_property
+    def _respelled(self) -> dict[str, list[int]]:
+        """The positions of paths that are not spelled canonically, by canonical path; mostly none."""
+        found: dict[str, list[int]] = {}
+        start = 0
+        for chunk in self.table.column("path").chunks:
+            if _has_byte(chunk, b"%:"):
+                special = pc.or_(pc.match_substring(chunk, "%"), pc.starts_with(chunk, "file:"))
+                for position in np.flatnonzero(special.to_numpy(zero_copy_only=False)).tolist():
+                    raw = chunk[position].as_py()
+                    if (canonical := canonical_path(raw)) != raw:
+                        found.setdefault(canonical, []).append(start + position)
+            start += len(chunk)
+        return found
+
+    @cached_property
+    def total_size(self) -> int:
+        """Bytes of all the block's files."""
+        return pc.sum(self.table.column("size")).as_py() or 0
+
+    def derived(self, key: Any, build: Callable[[], pa.ChunkedArray]) -> pa.ChunkedArray:
+        """The cached column of that key, built once."""
+        with self.lock:
+            if key not in self.cache:
+                self.cache[key] = build()
+            return self.cache[key]
+
+
+def _has_byte(chunk: pa.Array, wanted: bytes) -> bool:
+    """Whether the text of a string array has one of the bytes; scans the buffer, since a kernel takes ten times as
+    long.
+    """
+    data = chunk.buffers()[2]
+    if data is None or len(chunk) == 0:
+        return False
+    offsets = np.frombuffer(chunk.buffers()[1], np.int32)
+    start, end = int(offsets[chunk.offset]), int(offsets[chunk.offset + len(chunk)])
+    content = np.frombuffer(data, np.uint8, end - start, start)
+    pieces = (content[i : i + _SCANNED_BYTES] for i in range(0, len(content), _SCANNED_BYTES))
+    return any(bool((piece == byte).any()) for piece in pieces for byte in wanted)

@@ -1,0 +1,184 @@
+"""History: what happened to a table when, and which version was current at a time.
+
+Owns the timestamps of commits and the way from a time to a version. Follows the protocol's chapters "In-Commit
+Timestamps" and "Commit Provenance Information". File times can go backwards where clocks differ or a log was copied;
+the times used here never do: one that is not later than that of the commit before counts as a millisecond later.
+In-commit timestamps need no such repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import Metadata
+from headwater.log.commits import commit_info_of
+from headwater.log.segment import LogListing, list_log
+from headwater.log.snapshot import Snapshot, in_commit_timestamps_enabled, load_snapshot
+from headwater.log.stores import FileInfo, Store
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_READ_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class CommitEntry:
+    """A commit of the history. ``timestamp`` in milliseconds since the epoch, UTC; ``commit_info`` is empty where the
+    commit has none.
+    """
+
+    version: int
+    timestamp: int
+    commit_info: Mapping[str, Any]
+
+
+def history(
+    table_path: str, store: Store, limit: int | None = None, snapshot: Snapshot | None = None
+) -> list[CommitEntry]:
+    """The commits the log still has, newest first, at most ``limit`` of them.
+
+    :param snapshot: the newest snapshot if the caller has it, which saves loading it.
+    :raises HeadwaterError: as :func:`~headwater.log.snapshot.load_snapshot`.
+    """
+    snapshot = snapshot or load_snapshot(table_path, store)
+    listing = list_log(table_path, store)
+    times = _Times(listing, snapshot.metadata, store, snapshot.version)
+    versions = sorted((v for v in times.commits if v <= snapshot.version), reverse=True)[:limit]
+    entries = []
+    for start in range(0, len(versions), _READ_AT_ONCE):
+        some = versions[start : start + _READ_AT_ONCE]
+        contents = store.read_many([times.commits[version].path for version in some])
+        for version, content in zip(some, contents, strict=True):
+            info = commit_info_of(content) or {}
+            entries.append(CommitEntry(version, times.of(version, info), info))
+    return entries
+
+
+def earliest_version(table_path: str, store: Store) -> int:
+    """The oldest version that can be rebuilt: the first with all commits after it, starting at version 0 or a
+    checkpoint.
+
+    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, or ``DELTA_EMPTY_DIRECTORY`` where the log can rebuild none.
+    """
+    listing = list_log(table_path, store)
+    earliest = listing.earliest
+    if earliest is None:
+        raise HeadwaterError("DELTA_EMPTY_DIRECTORY", {"directory": f"{table_path}/_delta_log"})
+    return earliest
+
+
+def version_at(
+    table_path: str,
+    store: Store,
+    timestamp_ms: int,
+    *,
+    snapshot: Snapshot | None = None,
+    can_be_after_latest: bool = False,
+    can_be_before_earliest: bool = False,
+) -> int:
+    """The version that was the newest at a time, in milliseconds since the epoch, UTC; a commit at that very time
+    counts.
+
+    :param can_be_after_latest: give the newest version for a time after it, rather than an error.
+    :param can_be_before_earliest: give the earliest version that can be read for a time before it, rather than an
+        error.
+    :raises HeadwaterError: ``DELTA_TIMESTAMP_GREATER_THAN_COMMIT`` or
+        ``DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION``, with the range of times there is;
+        ``DELTA_MISSING_COMMIT_TIMESTAMP`` where a commit lacks the in-commit timestamp it must have.
+    """
+    snapshot = snapshot or load_snapshot(table_path, store)
+    listing = list_log(table_path, store)
+    times = _Times(listing, snapshot.metadata, store, snapshot.version)
+    first = listing.earliest or 0
+    versions = [v for v in sorted(times.commits) if first <= v <= snapshot.version]
+    if not versions:  # only a checkpoint is left: its own time is all there is to go by
+        return snapshot.version
+    index = _last_not_after(versions, times, timestamp_ms)
+    range_of_times = {
+        "providedTimestamp": format_timestamp(timestamp_ms),
+        "earliestVersion": versions[0],
+        "earliestTimestamp": format_timestamp(times.of(versions[0])),
+        "latestVersion": versions[-1],
+        "latestTimestamp": format_timestamp(times.of(versions[-1])),
+    }
+    if index is None:
+        if can_be_before_earliest:
+            return versions[0]
+        raise HeadwaterError("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", range_of_times)
+    version = versions[index]
+    if version == versions[-1] and timestamp_ms > times.of(version) and not can_be_after_latest:
+        raise HeadwaterError("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", range_of_times)
+    return version
+
+
+def format_timestamp(milliseconds: int) -> str:
+    """A time for messages, UTC: ``2024-05-01 12:00:00.000``."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms since 1970"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d} UTC"
+
+
+def monotonic_times(commits: Mapping[int, FileInfo]) -> dict[int, int]:
+    """The file time of each commit in milliseconds, moved forward where it is not after the one before it."""
+    times: dict[int, int] = {}
+    previous: int | None = None
+    for version in sorted(commits):
+        time = commits[version].modification_time
+        previous = time if previous is None else max(time, previous + 1)
+        times[version] = previous
+    return times
+
+
+class _Times:
+    """The timestamp of each commit: in-commit from the version the table has them, file times before."""
+
+    def __init__(self, listing: LogListing, metadata: Metadata, store: Store, newest: int) -> None:
+        self.commits = {v: file for v, file in listing.commits.items() if v <= newest}
+        self._store = store
+        self._known: dict[int, int] = {}
+        if in_commit_timestamps_enabled(metadata):
+            since = metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0")
+            self.in_commit_since = int(since) if since.isdigit() else 0
+        else:
+            self.in_commit_since = newest + 1
+        self._file_times = monotonic_times({v: f for v, f in self.commits.items() if v < self.in_commit_since})
+
+    def of(self, version: int, commit_info: Mapping[str, Any] | None = None) -> int:
+        """The version's timestamp, in milliseconds; ``commit_info`` saves reading the commit.
+
+        :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+        """
+        if version < self.in_commit_since:
+            return self._file_times[version]
+        if version not in self._known:
+            info = commit_info
+            if info is None:
+                info = commit_info_of(self._store.read(self.commits[version].path)) or {}
+            value = info.get("inCommitTimestamp")
+            if not isinstance(value, int):
+                raise HeadwaterError("DELTA_MISSING_COMMIT_TIMESTAMP", {"version": version})
+            self._known[version] = value
+        return self._known[version]
+
+
+def _last_not_after(versions: Sequence[int], times: _Times, timestamp: int) -> int | None:
+    """The index of the last version not after the time, None where all are; a few commits are read, not all.
+
+    With in-commit timestamps switched on late, times of the versions before and after need not be in one order: the
+    later part decides if the time is not before its first commit, as the protocol recommends.
+    """
+    split = next((i for i, v in enumerate(versions) if v >= times.in_commit_since), len(versions))
+    in_late_part = split < len(versions) and timestamp >= times.of(versions[split])
+    low, high = (split, len(versions)) if in_late_part else (0, split)
+    while low < high:  # the first index in the part that is after the time
+        middle = (low + high) // 2
+        if times.of(versions[middle]) <= timestamp:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1 if low > 0 else None

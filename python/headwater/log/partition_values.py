@@ -1,0 +1,150 @@
+"""Partition values: from the log's text to typed values.
+
+Owns the parsing that the protocol's chapter "Partition Value Serialization" asks for. A table has few distinct values
+beside its files, so each distinct text is parsed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone, tzinfo
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from types import MappingProxyType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import HeadwaterError
+from headwater.schema.types import DataType, DecimalType, PrimitiveType
+
+_TIMESTAMP = re.compile(
+    r"([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d{1,9}))?)?)?"
+    r"\s*(Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?"
+)
+_BOOLEANS = {"true": True, "false": False}
+_EPOCH = datetime(1970, 1, 1)
+
+
+def typed_values(maps: pa.ChunkedArray, name: str, data_type: DataType, time_zone: str = "UTC") -> pa.ChunkedArray:
+    """One value a file from its ``partition_values``; a missing value and an empty text are null, as the protocol says.
+
+    :param name: the column's physical name.
+    :param time_zone: the zone of timestamps that carry none.
+    :raises HeadwaterError: ``DELTA_INVALID_PARTITION_VALUE`` for a text that is none of the type.
+    """
+    arrow_type = data_type.to_arrow()
+    parse = _parser(data_type, time_zone)
+    chunks = []
+    for chunk in maps.chunks:
+        texts = pc.map_lookup(chunk, pa.scalar(name, pa.string()), "first").dictionary_encode()
+        values = [None if not text else _parse(parse, text, name, data_type) for text in texts.dictionary.to_pylist()]
+        chunks.append(pa.array(values, arrow_type).take(texts.indices))
+    return pa.chunked_array(chunks, arrow_type)
+
+
+def parse_value(text: str | None, data_type: DataType, time_zone: str = "UTC") -> Any:
+    """One partition value, as Arrow takes it: timestamps are microseconds since the epoch, UTC.
+
+    :raises ValueError: the text is none of the type.
+    """
+    if not text:
+        return None
+    return _parser(data_type, time_zone)(text)
+
+
+def parse_timestamp(text: str, zone: tzinfo | None) -> int:
+    """Microseconds since the epoch of a text in ISO 8601 or Spark's form.
+
+    :param zone: what a text without zone is in; None for a wall clock time, where a zone is then an error.
+    :raises ValueError: no such time.
+    """
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"not a timestamp: {text}")
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
+    micros = int((fraction or "0").ljust(9, "0")[:6])
+    if offset is not None:
+        if zone is None:
+            raise ValueError(f"a wall clock time has no zone: {text}")
+        shift = _offset(offset)
+    else:
+        shift = (moment.replace(tzinfo=zone).utcoffset() if zone is not None else None) or timedelta()
+    return (moment - _EPOCH - shift) // timedelta(microseconds=1) + micros
+
+
+def _offset(text: str) -> timedelta:
+    if text == "Z":
+        return timedelta()
+    digits = text[1:].replace(":", "")
+    hours, minutes, seconds = digits[:2], digits[2:4] or "0", digits[4:6] or "0"
+    shift = timedelta(hours=int(hours), minutes=int(minutes), seconds=int(seconds))
+    return -shift if text[0] == "-" else shift
+
+
+def _parse(parse: Callable[[str], Any], text: str, name: str, data_type: DataType) -> Any:
+    try:
+        return parse(text)
+    except (ValueError, ArithmeticError):
+        raise HeadwaterError(
+            "DELTA_INVALID_PARTITION_VALUE", {"column": name, "value": text, "dataType": data_type.sql()}
+        ) from None
+
+
+def _boolean(text: str) -> bool:
+    value = _BOOLEANS.get(text.strip().lower())
+    if value is None:
+        raise ValueError(text)
+    return value
+
+
+def _date(text: str) -> int:
+    """Days since the epoch; some writers give dates as timestamps at midnight."""
+    return parse_timestamp(text, None) // 86_400_000_000
+
+
+def _decimal_parser(data_type: DecimalType) -> Callable[[str], Decimal]:
+    quantum = Decimal(1).scaleb(-data_type.scale)
+    context = Context(prec=38, traps=[Inexact, InvalidOperation])
+
+    def parse(text: str) -> Decimal:
+        return Decimal(text).quantize(quantum, context=context)
+
+    return parse
+
+
+def _binary(text: str) -> bytes:
+    return text.encode("utf-8")
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
+    {
+        "string": str,
+        "long": int,
+        "integer": int,
+        "short": int,
+        "byte": int,
+        "float": float,
+        "double": float,
+        "boolean": _boolean,
+        "binary": _binary,
+        "date": _date,
+    }
+)
+
+
+def _parser(data_type: DataType, time_zone: str) -> Callable[[str], Any]:
+    if isinstance(data_type, DecimalType):
+        return _decimal_parser(data_type)
+    if isinstance(data_type, PrimitiveType):
+        if data_type.name == "timestamp":
+            zone = timezone.utc if time_zone == "UTC" else ZoneInfo(time_zone)
+            return lambda text: parse_timestamp(text, zone)
+        if data_type.name == "timestamp_ntz":
+            return lambda text: parse_timestamp(text, None)
+        if data_type.name in _PARSERS:
+            return _PARSERS[data_type.name]
+    raise HeadwaterError("DELTA_UNSUPPORTED_DATA_TYPE", {"dataType": data_type.sql()})

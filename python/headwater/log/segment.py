@@ -1,0 +1,292 @@
+"""Log segments: which files of the log make up one version of a table.
+
+Owns the listing of ``_delta_log`` and the choice of checkpoint, commits and compaction files to read. Follows the
+protocol's chapters "Checkpoints", "Log Compaction Files" and "Last Checkpoint File". ``_last_checkpoint`` is a hint
+for where to begin to list and nothing more: where it is damaged or wrong, the whole directory is listed. A segment
+that cannot be built is an error that names the files or versions that are missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import orjson
+
+from headwater.errors import HeadwaterError
+from headwater.log.file_names import (
+    LAST_CHECKPOINT,
+    CheckpointName,
+    CommitName,
+    CompactionName,
+    log_directory,
+    parse_name,
+    version_prefix,
+)
+from headwater.log.stores import FileInfo, Store
+
+_LOG = logging.getLogger(__name__)
+_WARNED: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """A complete checkpoint: its one file, or all its parts in order; ``format`` is ``parquet`` or ``json``."""
+
+    version: int
+    files: tuple[FileInfo, ...]
+    format: str = "parquet"
+
+
+@dataclass(frozen=True)
+class CommitRange:
+    """A file with the actions of the commits ``first`` to ``last``: a commit (both the same) or a compaction."""
+
+    first: int
+    last: int
+    file: FileInfo
+
+
+@dataclass(frozen=True)
+class LastCheckpoint:
+    """The content of ``_last_checkpoint`` that a reader uses."""
+
+    version: int
+    size: int | None = None
+    parts: int | None = None
+
+
+@dataclass(frozen=True)
+class LogListing:
+    """The files of a log directory, sorted into kinds; ``start`` is the version the listing began from."""
+
+    table_path: str
+    start: int
+    commits: Mapping[int, FileInfo]
+    compactions: tuple[CommitRange, ...]
+    checkpoints: tuple[CheckpointFiles, ...]  #: complete ones, newest first
+    incomplete: Mapping[int, tuple[str, ...]]  #: by checkpoint version, the missing parts as "2 of 3"
+
+    @cached_property
+    def latest(self) -> int | None:
+        """The newest version there is a commit or a complete checkpoint of; None where there is neither."""
+        versions = [*self.commits, *(c.version for c in self.checkpoints)]
+        return max(versions, default=None)
+
+    @cached_property
+    def earliest(self) -> int | None:
+        """The oldest version that can be rebuilt, given that the listing began from version 0."""
+        versions = [c.version for c in self.checkpoints]
+        return 0 if 0 in self.commits else min(versions, default=None)
+
+
+@dataclass(frozen=True)
+class LogSegment:
+    """The files that rebuild one version. Invariants:
+
+    1. ``checkpoint`` is complete and not newer than ``version``; None only where ``ranges`` begin with version 0.
+    2. ``ranges`` are in ascending order, without gap or overlap: the first begins right after the checkpoint.
+    3. The last range ends with ``version``, or there is none and the checkpoint is of ``version``.
+    """
+
+    table_path: str
+    version: int
+    checkpoint: CheckpointFiles | None
+    ranges: tuple[CommitRange, ...]
+    listing: LogListing = field(repr=False, compare=False)
+
+    @property
+    def tip(self) -> FileInfo:
+        """The file that tells this version apart from one of another table at the same path."""
+        commit = self.listing.commits.get(self.version)
+        if commit is not None:
+            return commit
+        if self.checkpoint is not None and self.checkpoint.version == self.version:
+            return self.checkpoint.files[0]
+        return self.ranges[-1].file
+
+
+def read_last_checkpoint(table_path: str, store: Store) -> LastCheckpoint | None:
+    """The hint of the newest checkpoint; None where there is none or it is damaged, which is logged once a table."""
+    path = f"{log_directory(table_path)}/{LAST_CHECKPOINT}"
+    try:
+        content = orjson.loads(store.read(path))
+        version, size, parts = content["version"], content.get("size"), content.get("parts")
+        if not isinstance(version, int) or version < 0:
+            raise ValueError("version is not a number of a commit")
+        return LastCheckpoint(version, size, parts)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        warn_once(path, f"{path} is damaged and ignored ({error}); the log is listed from its beginning instead")
+        return None
+
+
+def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
+    """The log's files of version ``start`` and after.
+
+    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND`` where the table has no log directory.
+    """
+    try:
+        files = store.list_from(log_directory(table_path), version_prefix(start))
+    except (FileNotFoundError, NotADirectoryError):
+        raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": table_path}) from None
+    return sort_files(table_path, files, start)
+
+
+def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> LogListing:
+    """The listing's files by kind; a checkpoint with missing parts is none, and an empty file is no checkpoint."""
+    commits: dict[int, FileInfo] = {}
+    compactions: list[CommitRange] = []
+    single: list[tuple[tuple[int, int], CheckpointFiles]] = []
+    parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
+    for file in files:
+        match parse_name(file.name):
+            case CommitName(version):
+                commits[version] = file
+            case CompactionName(version, last):
+                compactions.append(CommitRange(version, last, file))
+            case CheckpointName(version, part, count, uuid, file_format) if file.size > 0:
+                if count > 1:
+                    parts[version, count][part] = file
+                else:  # of one version, one Parquet file is quicker to read than JSON with sidecars
+                    preference = 3 if uuid is None else 2 if file_format == "parquet" else 1
+                    single.append(((version, preference), CheckpointFiles(version, (file,), file_format)))
+    incomplete: dict[int, tuple[str, ...]] = {}
+    for (version, count), found in parts.items():
+        if len(found) == count:
+            single.append(((version, 0), CheckpointFiles(version, tuple(found[i] for i in sorted(found)))))
+        else:
+            incomplete[version] = tuple(f"{i} of {count}" for i in range(1, count + 1) if i not in found)
+    single.sort(key=lambda entry: entry[0], reverse=True)
+    return LogListing(table_path, start, commits, tuple(compactions), tuple(c for _, c in single), incomplete)
+
+
+def find_segment(table_path: str, store: Store, version: int | None = None) -> LogSegment:
+    """The segment of ``version``, or of the newest one.
+
+    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_EMPTY_DIRECTORY``, ``DELTA_VERSION_NOT_FOUND``,
+        ``DELTA_VERSIONS_NOT_CONTIGUOUS``, ``DELTA_TRUNCATED_TRANSACTION_LOG`` or ``DELTA_MISSING_PART_FILES``.
+    """
+    hint = read_last_checkpoint(table_path, store)
+    if hint is not None and hint.version > 0 and (version is None or hint.version <= version):
+        listing = list_log(table_path, store, hint.version)
+        usable = [c for c in listing.checkpoints if version is None or c.version <= version]
+        if usable and (version is None or version <= (listing.latest or 0)):
+            return build_segment(listing, version)
+        if not usable:
+            warn_once(
+                f"{log_directory(table_path)}/{LAST_CHECKPOINT}",
+                f"{table_path}: {LAST_CHECKPOINT} names version {hint.version}, but has no such checkpoint; "
+                "the log is listed from its beginning instead",
+            )
+    return build_segment(list_log(table_path, store), version)
+
+
+def build_segment(listing: LogListing, version: int | None = None, below: int | None = None) -> LogSegment:
+    """The segment of a version out of a listing. With ``below``, only checkpoints older than that version are used.
+
+    :raises HeadwaterError: as :func:`find_segment`.
+    """
+    if listing.latest is None:
+        if listing.incomplete:
+            raise _missing_parts(listing, max(listing.incomplete))
+        raise HeadwaterError("DELTA_EMPTY_DIRECTORY", {"directory": log_directory(listing.table_path)})
+    target = listing.latest if version is None else version
+    if target > listing.latest or target < 0:
+        raise version_not_found(listing, target)
+    limit = target if below is None else min(target, below - 1)
+    checkpoint = next((c for c in listing.checkpoints if c.version <= limit), None)
+    after = -1 if checkpoint is None else checkpoint.version
+    ranges = cover(listing, after, target)
+    if ranges is not None:
+        return LogSegment(listing.table_path, target, checkpoint, tuple(ranges), listing)
+    if checkpoint is None and 0 not in listing.commits:
+        broken = [v for v in listing.incomplete if v <= target]
+        if broken:
+            raise _missing_parts(listing, max(broken))
+        if listing.checkpoints and below is None:
+            raise version_not_found(listing, target)
+        raise HeadwaterError(
+            "DELTA_TRUNCATED_TRANSACTION_LOG",
+            {"version": target, "path": log_directory(listing.table_path), "missing": _missing(listing, after, target)},
+        )
+    raise HeadwaterError(
+        "DELTA_VERSIONS_NOT_CONTIGUOUS",
+        {
+            "version": target,
+            "path": log_directory(listing.table_path),
+            "missing": _missing(listing, after, target),
+        },
+    )
+
+
+def cover(listing: LogListing, after: int, target: int) -> list[CommitRange] | None:
+    """The fewest files with every commit from ``after + 1`` to ``target``; None where one is in no file."""
+    widest: dict[int, CommitRange] = {}
+    for compaction in listing.compactions:
+        best = widest.get(compaction.first)
+        if compaction.last <= target and (best is None or compaction.last > best.last):
+            widest[compaction.first] = compaction
+    ranges = []
+    position = after + 1
+    while position <= target:
+        chosen = widest.get(position)
+        if chosen is None:
+            commit = listing.commits.get(position)
+            if commit is None:
+                return None
+            chosen = CommitRange(position, position, commit)
+        ranges.append(chosen)
+        position = chosen.last + 1
+    return ranges
+
+
+def version_not_found(listing: LogListing, version: int) -> HeadwaterError:
+    """The error for a version outside of what the log can rebuild, with the range it can."""
+    earliest = listing.earliest
+    return HeadwaterError(
+        "DELTA_VERSION_NOT_FOUND",
+        {
+            "userVersion": version,
+            "earliest": "none" if earliest is None else earliest,
+            "latest": "none" if listing.latest is None else listing.latest,
+        },
+    )
+
+
+def warn_once(key: str, message: str) -> None:
+    """Log a warning about a damaged file, once for each text while the process lives."""
+    if (key, message) not in _WARNED:
+        _WARNED.add((key, message))
+        _LOG.warning("%s", message)
+
+
+def _missing(listing: LogListing, after: int, target: int) -> str:
+    """The versions without a commit in the range, as text like ``3, 7-9``."""
+    runs: list[list[int]] = []
+    covered = set(listing.commits)
+    for compaction in listing.compactions:
+        covered.update(range(compaction.first, compaction.last + 1))
+    for version in range(after + 1, target + 1):
+        if version in covered:
+            continue
+        if runs and runs[-1][1] == version - 1:
+            runs[-1][1] = version
+        else:
+            runs.append([version, version])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _missing_parts(listing: LogListing, version: int) -> HeadwaterError:
+    return HeadwaterError(
+        "DELTA_MISSING_PART_FILES",
+        {
+            "version": version,
+            "missing": ", ".join(listing.incomplete[version]),
+            "path": log_directory(listing.table_path),
+        },
+    )

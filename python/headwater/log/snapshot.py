@@ -1,0 +1,362 @@
+"""Snapshots: one version of a table, whole.
+
+Owns :class:`Snapshot`, its loading (from the log, or from an older snapshot and the commits since) and the cache of
+the newest snapshot of each table. Follows the protocol's chapters "Action Reconciliation" and "Reader Version
+Requirements". Promises: a snapshot never changes, what it shows is exactly one committed version, and a table whose
+features this version cannot read is refused before anything else. Live files are Arrow columns in blocks that
+successive snapshots share; statistics are parsed where asked and kept with their block.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint
+from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
+from headwater.log.features import check_readable
+from headwater.log.file_names import LAST_CHECKPOINT, log_directory, parse_name
+from headwater.log.files import FILE_SCHEMA
+from headwater.log.partition_values import typed_values
+from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
+from headwater.log.segment import (
+    CommitRange,
+    LogListing,
+    LogSegment,
+    build_segment,
+    cover,
+    find_segment,
+    list_log,
+    warn_once,
+)
+from headwater.log.statistics import block_statistics, leaf_of
+from headwater.log.stores import FileInfo, Store
+from headwater.schema.types import StructField, StructType, parse_schema
+
+__all__ = ["FILE_SCHEMA", "Snapshot", "SnapshotCache", "load_snapshot", "table_exists"]
+
+#: How many of a long run of commits are read and parsed at a time.
+_COMMITS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One version of a table; build it with :func:`load_snapshot`."""
+
+    table_path: str
+    store: Store
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    state: TableState
+    segment: LogSegment
+
+    @cached_property
+    def timestamp(self) -> int:
+        """When the version was committed, in milliseconds since the epoch: its in-commit timestamp, or its file's
+        time.
+        """
+        if in_commit_timestamps_enabled(self.metadata):
+            value = (self.commit_info or {}).get("inCommitTimestamp")
+            if isinstance(value, int):
+                return value
+        return self.segment.tip.modification_time
+
+    @cached_property
+    def commit_info(self) -> Mapping[str, object] | None:
+        """The provenance of this version's commit; None where it has none, or only a checkpoint is left of it."""
+        if self.state.commit_info is not None:
+            return self.state.commit_info
+        commit = self.segment.listing.commits.get(self.version)
+        if commit is None:
+            return None
+        try:
+            return commit_info_of(self.store.read(commit.path))
+        except FileNotFoundError:
+            return None
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The table's schema, with logical names."""
+        return parse_schema(self.metadata.schema_string)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The logical names of the partition columns, in order."""
+        return list(self.metadata.partition_columns)
+
+    @cached_property
+    def num_files(self) -> int:
+        return sum(live.num_files for live in self.state.blocks)
+
+    @cached_property
+    def size_in_bytes(self) -> int:
+        """Bytes of all live data files."""
+        total = 0
+        for live in self.state.blocks:
+            total += live.block.total_size
+            if len(live.dead):
+                total -= pc.sum(live.block.table.column("size").take(pa.array(live.dead))).as_py() or 0
+        return total
+
+    @cached_property
+    def has_deletion_vectors(self) -> bool:
+        """Whether any live file has a deletion vector."""
+        return any(count_deletion_vectors(live) > 0 for live in self.state.blocks)
+
+    @property
+    def set_transactions(self) -> dict[str, SetTransaction]:
+        """The newest transaction of each application, by application id."""
+        return dict(self.state.transactions)
+
+    @property
+    def domain_metadata(self) -> dict[str, DomainMetadata]:
+        """The live domains, by name."""
+        return dict(self.state.domains)
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The live files with all of :data:`FILE_SCHEMA`. The text of statistics is the bulk of it: see
+        :meth:`select`.
+        """
+        return self.select(FILE_SCHEMA.names)
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """The named columns of :attr:`files`, in the same order of rows; without ``stats`` it costs next to nothing."""
+        tables = [live.select(live.block.columns(names)) for live in self.state.blocks]
+        schema = pa.schema([FILE_SCHEMA.field(name) for name in names])
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+    def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
+        """Statistics of each live file, a row a file in the order of :attr:`files`.
+
+        Columns: ``num_records`` int64 and ``tight_bounds`` bool, null where absent (absent bounds are tight), and for
+        the i-th leaf, given as a path of physical names, ``min.i`` and ``max.i`` of the leaf's Arrow type and
+        ``nulls.i`` int64. Null means nothing is known. Bounds may be wider than the file's values even where
+        ``tight_bounds`` is true: texts are truncated, and maxima of timestamps are widened.
+        """
+        asked = [leaf_of(self.schema, path) for path in leaves]
+        tables = [live.select(pa.table(block_statistics(live.block, asked))) for live in self.state.blocks]
+        fields = [pa.field("num_records", pa.int64()), pa.field("tight_bounds", pa.bool_())]
+        for i, leaf in enumerate(asked):
+            fields += [pa.field(f"{bound}.{i}", leaf.arrow_type) for bound in ("min", "max")]
+            fields.append(pa.field(f"nulls.{i}", pa.int64()))
+        return pa.concat_tables([pa.schema(fields).empty_table(), *tables])
+
+    def partition_values(self, name: str, time_zone: str = "UTC") -> pa.ChunkedArray:
+        """The typed partition value of each live file, in the order of :attr:`files`; ``name`` is logical.
+
+        :param time_zone: the zone of timestamps whose text has none.
+        :raises KeyError: no partition column of that name.
+        :raises HeadwaterError: ``DELTA_INVALID_PARTITION_VALUE``.
+        """
+        column = self.partition_field(name)
+        pieces: list[pa.Array] = []
+        for live in self.state.blocks:
+            maps = live.block.table.column("partition_values")
+            values = live.block.derived(
+                ("partition", column.physical_name, column.type.sql(), time_zone),
+                partial(typed_values, maps, column.physical_name, column.type, time_zone),
+            )
+            pieces += live.live(values).chunks
+        return pa.chunked_array(pieces, column.type.to_arrow())
+
+    def partition_field(self, name: str) -> StructField:
+        """The schema's field of a partition column.
+
+        :raises KeyError: no partition column of that name.
+        """
+        column = self.schema.find(name)
+        if column is None or column.name not in self.metadata.partition_columns:
+            raise KeyError(name)
+        return column
+
+    def tombstones(self) -> pa.Table:
+        """The ``remove`` actions kept for VACUUM and checkpoints, with ``files.TOMBSTONE_SCHEMA``; read when called."""
+        return self.state.tombstones()
+
+
+def load_snapshot(table_path: str, store: Store, version: int | None = None, base: Snapshot | None = None) -> Snapshot:
+    """The table at ``version``, or at its newest one.
+
+    With ``base``, an older snapshot of the table, only commits since then are read where the log still has them all;
+    a ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is
+    returned itself.
+
+    :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
+        ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
+        ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
+    """
+    if base is not None and (version is None or version >= base.version):
+        newer = _advance(base, version)
+        if newer is not None:
+            return newer
+    segment = find_segment(table_path, store, version)
+    return _load(segment, store)
+
+
+def table_exists(table_path: str, store: Store) -> bool:
+    """Whether there is a Delta table: a log with at least a commit or a checkpoint, even one that cannot be read."""
+    try:
+        files = store.list_from(log_directory(table_path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(parse_name(file.name) is not None or file.name == LAST_CHECKPOINT for file in files)
+
+
+def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
+    return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
+
+
+def _load(segment: LogSegment, store: Store) -> Snapshot:
+    """Replay a segment; where its checkpoint cannot be read, an older one or the commits from the beginning."""
+    failure: tuple[int, str] | None = None
+    while True:
+        state = TableState()
+        if segment.checkpoint is not None:
+            try:
+                state = state_of_checkpoint(read_checkpoint(segment.checkpoint, segment.table_path, store))
+            except UnreadableCheckpoint as error:
+                failure = failure or (segment.checkpoint.version, str(error))
+                segment = _without_checkpoint(segment, store, failure)
+                continue
+        return _snapshot(segment, store, _replay(state, segment.ranges, segment.listing, store))
+
+
+def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, str]) -> LogSegment:
+    """The segment of the same version with the next checkpoint to try, in place of one that cannot be read."""
+    bad = segment.checkpoint
+    assert bad is not None
+    warn_once(
+        bad.files[0].path,
+        f"the checkpoint {bad.files[0].path} cannot be read ({failure[1]}); an older state of the log is used instead",
+    )
+    listing = segment.listing if segment.listing.start == 0 else list_log(segment.table_path, store)
+    position = next((i for i, c in enumerate(listing.checkpoints) if c == bad), None)
+    older = [c for c in listing.checkpoints if c.version < bad.version]
+    others = older if position is None else listing.checkpoints[position + 1 :]
+    try:
+        return build_segment(
+            LogListing(listing.table_path, 0, listing.commits, listing.compactions, tuple(others), listing.incomplete),
+            segment.version,
+        )
+    except HeadwaterError:
+        raise HeadwaterError(
+            "DELTA_CHECKPOINT_UNREADABLE",
+            {"version": failure[0], "path": log_directory(segment.table_path), "reason": failure[1]},
+        ) from None
+
+
+def _replay(state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store) -> TableState:
+    for start in range(0, len(ranges), _COMMITS_AT_ONCE):
+        some = ranges[start : start + _COMMITS_AT_ONCE]
+        contents = store.read_many([r.file.path for r in some])
+        commits: list[ParsedActions] = []
+        for r, content in zip(some, contents, strict=True):
+            commits += _parse(r, content, listing, store)
+        state = apply_commits(state, commits)
+    return state
+
+
+def _parse(r: CommitRange, content: bytes, listing: LogListing, store: Store) -> list[ParsedActions]:
+    try:
+        return [parse_actions(content, r.file.path)]
+    except HeadwaterError as error:
+        if r.first == r.last or any(v not in listing.commits for v in range(r.first, r.last + 1)):
+            raise
+        warn_once(r.file.path, f"the compacted log {r.file.path} is not used: {error}")
+        files = [listing.commits[v] for v in range(r.first, r.last + 1)]
+        contents = store.read_many([file.path for file in files])
+        return [parse_actions(data, file.path) for file, data in zip(files, contents, strict=True)]
+
+
+def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
+    for kind, action in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if action is None:
+            raise HeadwaterError("DELTA_STATE_RECOVER_ERROR", {"operation": kind, "version": segment.version})
+    assert state.protocol is not None
+    assert state.metadata is not None
+    check_readable(state.protocol)
+    pa.default_memory_pool().release_unused()
+    return Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
+
+
+def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
+    """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
+    listing = list_log(base.table_path, base.store, base.version)
+    files: list[FileInfo | None] = [listing.commits.get(base.version)]
+    files += [file for c in listing.checkpoints if c.version == base.version for file in c.files]
+    files += [c.file for c in base.segment.listing.compactions if c.last == base.version]
+    if base.segment.tip not in files:
+        return None  # the log was cleaned up beyond it, or the table dropped and made anew
+    if version is None:
+        target = max(listing.latest or 0, base.version)
+    elif version <= (listing.latest or 0):
+        target = version
+    else:
+        return None
+    if target == base.version:
+        return base
+    ranges = cover(listing, base.version, target)
+    if ranges is None:
+        return None
+    segment = LogSegment(base.table_path, target, base.segment.checkpoint, (*base.segment.ranges, *ranges), listing)
+    return _snapshot(segment, base.store, _replay(base.state, ranges, listing, base.store))
+
+
+class SnapshotCache:
+    """The newest snapshot known of each table, brought up to date by a listing at each use. Safe for threads.
+
+    :param capacity: how many tables to keep; the one not used for longest goes first.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._capacity = capacity
+        self._lock = Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    def get(self, table_path: str, store: Store, version: int | None = None) -> Snapshot:
+        """The snapshot of ``version``, or of the newest one there is now.
+
+        :raises HeadwaterError: as :func:`load_snapshot`.
+        """
+        entry = self._entry(table_path)
+        if version is not None:
+            return load_snapshot(table_path, store, version, entry.snapshot)
+        with entry.lock:  # two threads that want the same table's news read it once
+            entry.snapshot = load_snapshot(table_path, store, base=entry.snapshot)
+            return entry.snapshot
+
+    def put(self, snapshot: Snapshot) -> None:
+        """Make a snapshot known, as a writer does after its commit; one older than the known is not taken."""
+        entry = self._entry(snapshot.table_path)
+        with entry.lock:
+            if entry.snapshot is None or entry.snapshot.version < snapshot.version:
+                entry.snapshot = snapshot
+
+    def forget(self, table_path: str) -> None:
+        """Drop what is known of a table."""
+        with self._lock:
+            self._entries.pop(table_path, None)
+
+    def _entry(self, table_path: str) -> _Entry:
+        with self._lock:
+            entry = self._entries.setdefault(table_path, _Entry())
+            self._entries.move_to_end(table_path)
+            while len(self._entries) > self._capacity:
+                self._entries.popitem(last=False)
+            return entry
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.snapshot: Snapshot | None = None

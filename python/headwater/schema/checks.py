@@ -1,0 +1,194 @@
+"""Checks of a schema before it becomes a table's.
+
+Owns what CREATE, a write that evolves the schema and ALTER TABLE refuse: duplicate or impossible names, types no data
+file can hold, partition columns that cannot partition. Follows the protocol's chapters "Schema Serialization Format",
+"Void Type" and "Column Mapping". Promise: pure functions that raise one error naming every offender, or return None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headwater.errors import HeadwaterError
+from headwater.schema.columns import all_fields, format_name
+from headwater.schema.types import (
+    PRIMITIVES,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
+
+#: What Parquet and Spark's readers cannot have in a name without column mapping.
+INVALID_CHARACTERS = " ,;{}()\n\t="
+#: Columns the change data feed adds to each row.
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def check_schema(schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
+    """Everything a table's new schema must satisfy.
+
+    :param partition_columns: logical names.
+    :param configuration: the table's configuration with the change applied.
+    :raises HeadwaterError: the conditions of the checks below.
+    """
+    check_duplicates(schema)
+    check_characters(schema, configuration)
+    check_types(schema)
+    check_nested_not_null(schema)
+    check_partition_columns(schema, partition_columns)
+    check_reserved_names(schema, configuration)
+
+
+def check_duplicates(schema: StructType, where: str = "the table schema") -> None:
+    """Names must differ by more than case, at every level.
+
+    :raises HeadwaterError: ``DELTA_DUPLICATE_COLUMNS_FOUND``.
+    """
+    seen: set[tuple[str, ...]] = set()
+    duplicates: list[str] = []
+    for path, _ in all_fields(schema):
+        folded = tuple(part.lower() for part in path)
+        if folded in seen and format_name(folded) not in duplicates:
+            duplicates.append(format_name(folded))
+        seen.add(folded)
+    if duplicates:
+        raise HeadwaterError("DELTA_DUPLICATE_COLUMNS_FOUND", {"columns": ", ".join(duplicates), "where": where})
+
+
+def check_characters(schema: StructType, configuration: Mapping[str, str]) -> None:
+    """Names must be possible in data files; with column mapping any name is.
+
+    :raises HeadwaterError: ``DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES``.
+    """
+    if configuration.get("delta.columnMapping.mode", "none").lower() != "none":
+        return
+    bad = [format_name(path) for path, field in all_fields(schema) if set(field.name) & set(INVALID_CHARACTERS)]
+    if bad:
+        raise HeadwaterError("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", {"columns": ", ".join(bad)})
+
+
+def check_types(schema: StructType) -> None:
+    """Every type must be one of the protocol's. A void column is; data is refused where it cannot be left out
+    (:func:`check_writable`).
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_DATA_TYPES``, ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE``.
+    """
+    unsupported: list[str] = []
+    for path, field in all_fields(schema):
+        for kind, in_collection in _parts(field.type, False):
+            if _is_void(kind) and in_collection:
+                raise HeadwaterError(
+                    "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+                    {"column": format_name(path), "type": field.type.sql()},
+                )
+            if isinstance(kind, PrimitiveType) and kind.name not in PRIMITIVES:
+                unsupported.append(f"{format_name(path)}: {field.type.sql()}")
+            if isinstance(kind, DecimalType) and not 0 <= kind.scale <= kind.precision <= 38:
+                unsupported.append(f"{format_name(path)}: {field.type.sql()}")
+    if unsupported:
+        raise HeadwaterError("DELTA_UNSUPPORTED_DATA_TYPES", {"columns": ", ".join(unsupported)})
+
+
+def check_nested_not_null(schema: StructType) -> None:
+    """NOT NULL can be enforced on columns and fields of structs, not inside arrays and maps.
+
+    :raises HeadwaterError: ``DELTA_NESTED_NOT_NULL_CONSTRAINT``.
+    """
+    for path, field in all_fields(schema):
+        for kind, _ in _parts(field.type, False):
+            children: tuple[DataType, ...] = ()
+            if isinstance(kind, ArrayType):
+                children = (kind.element,)
+            elif isinstance(kind, MapType):
+                children = (kind.key, kind.value)
+            if any(not inner.nullable for child in children for _, inner in all_fields(child)):
+                raise HeadwaterError(
+                    "DELTA_NESTED_NOT_NULL_CONSTRAINT", {"column": format_name(path), "type": field.type.sql()}
+                )
+
+
+def check_partition_columns(schema: StructType, partition_columns: Sequence[str]) -> None:
+    """Partition columns must exist, be top-level, distinct, of a type with a text form, and leave a data column over.
+
+    :raises HeadwaterError: ``DELTA_PARTITION_COLUMN_NOT_FOUND``, ``DELTA_INVALID_PARTITION_COLUMN_TYPE``,
+        ``DELTA_DUPLICATE_COLUMNS_FOUND``, ``DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION``.
+    """
+    folded = [name.lower() for name in partition_columns]
+    repeated = sorted({name for name in folded if folded.count(name) > 1})
+    if repeated:
+        raise HeadwaterError(
+            "DELTA_DUPLICATE_COLUMNS_FOUND", {"columns": ", ".join(repeated), "where": "the partition columns"}
+        )
+    for name in partition_columns:
+        field = schema.find(name)
+        if field is None:
+            raise HeadwaterError(
+                "DELTA_PARTITION_COLUMN_NOT_FOUND", {"columnName": name, "columns": ", ".join(schema.names)}
+            )
+        if not _can_partition(field.type):
+            raise HeadwaterError(
+                "DELTA_INVALID_PARTITION_COLUMN_TYPE", {"name": name, "dataType": field.type.sql().upper()}
+            )
+    if partition_columns and len(folded) == len(schema):
+        raise HeadwaterError("DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION")
+
+
+def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *, writing: bool = False) -> None:
+    """With the change data feed on, its own columns cannot be the table's, nor (``writing``) be in data written to it.
+
+    :raises HeadwaterError: ``DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS``; ``RESERVED_CDC_COLUMNS_ON_WRITE`` when
+        writing.
+    """
+    if configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+        return
+    taken = [name for name in schema.names if name.lower() in CHANGE_COLUMNS]
+    if taken:
+        condition = "RESERVED_CDC_COLUMNS_ON_WRITE" if writing else "DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS"
+        raise HeadwaterError(condition, {"columns": ", ".join(taken)})
+
+
+def check_writable(schema: StructType) -> None:
+    """Refuse new data files for a table that could not have them: void columns are never in a file, and some shapes
+    need them there.
+
+    :raises HeadwaterError: ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE`` for a void inside an array or map;
+        ``DELTA_CANNOT_WRITE_EMPTY_SCHEMA`` where the table or a struct has no field that is not void.
+    """
+    check_types(schema)
+    _check_filled(schema, "The table")
+    for path, field in all_fields(schema):
+        for kind, _ in _parts(field.type, False):
+            if isinstance(kind, StructType):
+                _check_filled(kind, f"The struct {format_name(path)}")
+
+
+def _check_filled(struct: StructType, what: str) -> None:
+    if all(_is_void(field.type) for field in struct):
+        raise HeadwaterError("DELTA_CANNOT_WRITE_EMPTY_SCHEMA", {"what": what})
+
+
+def _parts(kind: DataType, in_collection: bool) -> Iterator[tuple[DataType, bool]]:
+    """The type and the types within its arrays and maps, and whether each is within one.
+
+    Struct fields are not entered.
+    """
+    yield kind, in_collection
+    match kind:
+        case ArrayType():
+            yield from _parts(kind.element, True)
+        case MapType():
+            yield from _parts(kind.key, True)
+            yield from _parts(kind.value, True)
+
+
+def _is_void(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name == "void"
+
+
+def _can_partition(kind: DataType) -> bool:
+    return isinstance(kind, DecimalType) or (
+        isinstance(kind, PrimitiveType) and kind.name in PRIMITIVES and kind.name not in ("void", "variant")
+    )

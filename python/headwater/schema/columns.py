@@ -1,0 +1,269 @@
+"""Columns by path: iteration over a schema, and which leaves have statistics.
+
+Owns the two ways a column is named, the logical path a user writes and the physical path that data files and
+statistics carry, and the rule which leaves are indexed for data skipping. Follows the protocol's chapters "Column
+Mapping", "Per-file Statistics" and "Schema Serialization Format". Promise: order is always schema order, depth first,
+which is what the index limit counts in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from headwater.errors import HeadwaterError
+from headwater.schema.types import (
+    PRIMITIVES,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+#: A column's names from the schema's root to the column itself.
+Path = tuple[str, ...]
+
+#: How many leaves have statistics where ``delta.dataSkippingNumIndexedCols`` is not set.
+DEFAULT_INDEXED_COLUMNS = 32
+
+_BOUNDED = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
+)
+#: The steps of a field path that go through an array or map.
+ELEMENT, KEY, VALUE = "element", "key", "value"
+
+
+class Leaf(NamedTuple):
+    """A column that holds no further struct fields directly: a primitive, or a whole array or map."""
+
+    path: Path
+    physical_path: Path
+    field: StructField
+
+    @property
+    def type(self) -> DataType:
+        return self.field.type
+
+
+def leaves(schema: StructType, prefix: Path = (), physical_prefix: Path = ()) -> Iterator[Leaf]:
+    """Every leaf, in schema order. Structs are entered; an array or map is one leaf, whatever it holds."""
+    for field in schema:
+        path, physical = (*prefix, field.name), (*physical_prefix, field.physical_name)
+        if isinstance(field.type, StructType):
+            yield from leaves(field.type, path, physical)
+        else:
+            yield Leaf(path, physical, field)
+
+
+def all_fields(schema: DataType, prefix: Path = ()) -> Iterator[tuple[Path, StructField]]:
+    """Every struct field at any depth, parents first, with its field path (``element``, ``key``, ``value``
+    through collections).
+    """
+    match schema:
+        case StructType():
+            for field in schema:
+                path = (*prefix, field.name)
+                yield path, field
+                yield from all_fields(field.type, path)
+        case ArrayType():
+            yield from all_fields(schema.element, (*prefix, ELEMENT))
+        case MapType():
+            yield from all_fields(schema.key, (*prefix, KEY))
+            yield from all_fields(schema.value, (*prefix, VALUE))
+
+
+def map_fields(schema: StructType, change: Callable[[StructField, Path], StructField], prefix: Path = ()) -> StructType:
+    """The schema with every struct field, at any depth, replaced by ``change(field, path)``; children are changed
+    first.
+    """
+    return StructType(
+        tuple(change(replace(f, type=_map_type(f.type, change, (*prefix, f.name))), (*prefix, f.name)) for f in schema)
+    )
+
+
+def _map_type(kind: DataType, change: Callable[[StructField, Path], StructField], prefix: Path) -> DataType:
+    match kind:
+        case StructType():
+            return map_fields(kind, change, prefix)
+        case ArrayType():
+            return replace(kind, element=_map_type(kind.element, change, (*prefix, ELEMENT)))
+        case MapType():
+            return replace(
+                kind,
+                key=_map_type(kind.key, change, (*prefix, KEY)),
+                value=_map_type(kind.value, change, (*prefix, VALUE)),
+            )
+    return kind
+
+
+def find_path(schema: StructType, path: Sequence[str]) -> StructField | None:
+    """The field at a logical path, case-insensitively; None if there is none.
+
+    A path goes through an array by ``element`` and through a map by ``key`` or ``value``.
+    """
+    kind: DataType = schema
+    field: StructField | None = None
+    for name in path:
+        inner = _step(kind, name)
+        if inner is None:
+            return None
+        field, kind = (inner, inner.type) if isinstance(inner, StructField) else (field, inner)
+    return field if field is not None and kind is field.type else None
+
+
+def _step(kind: DataType, name: str) -> StructField | DataType | None:
+    folded = name.lower()
+    match kind:
+        case StructType():
+            return kind.find(name)
+        case ArrayType() if folded == ELEMENT:
+            return kind.element
+        case MapType() if folded == KEY:
+            return kind.key
+        case MapType() if folded == VALUE:
+            return kind.value
+    return None
+
+
+def parse_name(text: str) -> Path:
+    """The path of a dotted column name, where backticks quote a part: ``a.`b.c` `` is ``("a", "b.c")``.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` where the text is no column name.
+    """
+    names = parse_name_list(text)
+    if len(names) != 1:
+        raise _no_name(text)
+    return names[0]
+
+
+def parse_name_list(text: str) -> list[Path]:
+    """The paths of a comma-separated list of dotted column names; an empty text is the empty list.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` where a part is empty or a backtick is not closed.
+    """
+    if not text.strip():
+        return []
+    paths: list[Path] = []
+    parts: list[str] = []
+    position = 0
+    while True:
+        part, position = _name_part(text, position)
+        parts.append(part)
+        separator = text[position : position + 1]
+        if separator != ".":
+            paths.append(tuple(parts))
+            parts = []
+        if not separator:
+            return paths
+        position += 1
+
+
+def _name_part(text: str, position: int) -> tuple[str, int]:
+    """One part of a name from ``position``, and where the separator after it stands."""
+    while position < len(text) and text[position].isspace():
+        position += 1
+    if text[position : position + 1] == "`":
+        part, position = _quoted_part(text, position + 1)
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if position < len(text) and text[position] not in ".,":
+            raise _no_name(text)
+    else:
+        end = position
+        while end < len(text) and text[end] not in ".,":
+            end += 1
+        part, position = text[position:end].strip(), end
+    if not part:
+        raise _no_name(text)
+    return part, position
+
+
+def _quoted_part(text: str, position: int) -> tuple[str, int]:
+    part = ""
+    while True:
+        end = text.find("`", position)
+        if end < 0:
+            raise _no_name(text)
+        part += text[position:end]
+        if text[end + 1 : end + 2] != "`":
+            return part, end + 1
+        part, position = part + "`", end + 2
+
+
+def _no_name(text: str) -> HeadwaterError:
+    return HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": text, "schema": "(not a column name)"})
+
+
+def format_name(path: Sequence[str]) -> str:
+    """A path as a user writes it, quoted where needed."""
+    return ".".join(p if p.replace("_", "a").isalnum() else "`" + p.replace("`", "``") + "`" for p in path)
+
+
+def has_bounds(kind: DataType) -> bool:
+    """Whether a column of this type has a smallest and largest value in the statistics, not only a null count."""
+    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in _BOUNDED)
+
+
+def indexed_leaves(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
+) -> list[tuple[Path, DataType]]:
+    """The leaves that get statistics: physical path and type, in schema order.
+
+    Types without bounds (:func:`has_bounds`) get a null count only. Arrays and maps are left out, though each counts
+    as one leaf for ``delta.dataSkippingNumIndexedCols`` (-1: no limit). ``delta.dataSkippingStatsColumns``, where set,
+    wins over the number; a struct named there stands for all its leaves, and names the schema no longer has are passed
+    over. Partition columns, given by logical name, are no data columns.
+    """
+    partitions = {name.lower() for name in partition_columns}
+    data_leaves = [leaf for leaf in leaves(schema) if leaf.path[0].lower() not in partitions]
+    named = configuration.get("delta.dataSkippingStatsColumns")
+    if named is not None:
+        chosen = {tuple(part.lower() for part in path) for path in parse_name_list(named)}
+        data_leaves = [leaf for leaf in data_leaves if _is_chosen(leaf, chosen)]
+    else:
+        limit = int(configuration.get("delta.dataSkippingNumIndexedCols", DEFAULT_INDEXED_COLUMNS))
+        data_leaves = data_leaves if limit < 0 else data_leaves[:limit]
+    return [(leaf.physical_path, leaf.type) for leaf in data_leaves if _is_plain(leaf.type)]
+
+
+def _is_chosen(leaf: Leaf, chosen: set[Path]) -> bool:
+    folded = tuple(part.lower() for part in leaf.path)
+    return any(folded[:length] in chosen for length in range(1, len(folded) + 1))
+
+
+def _is_plain(kind: DataType) -> bool:
+    return isinstance(kind, DecimalType) or (
+        isinstance(kind, PrimitiveType) and kind.name in PRIMITIVES and kind.name != "void"
+    )
+
+
+def check_statistics_columns(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
+) -> None:
+    """Refuse a ``delta.dataSkippingStatsColumns`` that cannot be honoured.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS``,
+        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN``,
+        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE``.
+    """
+    partitions = {name.lower() for name in partition_columns}
+    seen: set[Path] = set()
+    for path in parse_name_list(configuration.get("delta.dataSkippingStatsColumns", "")):
+        name = format_name(path)
+        field = find_path(schema, path)
+        if field is None:
+            raise HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": name, "schema": schema.sql()})
+        if path[0].lower() in partitions:
+            raise HeadwaterError("DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN", {"column": name})
+        if not isinstance(field.type, StructType) and not has_bounds(field.type):
+            raise HeadwaterError(
+                "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE", {"column": name, "type": field.type.sql()}
+            )
+        folded = tuple(part.lower() for part in path)
+        if folded in seen:
+            raise HeadwaterError("DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS", {"columns": name})
+        seen.add(folded)

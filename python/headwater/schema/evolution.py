@@ -1,0 +1,331 @@
+"""Schema evolution: the schema after a write that may add to it, and after ALTER TABLE ADD COLUMNS.
+
+Owns mergeSchema's rule, the check whether data fits a table as it is, and the edits of single columns. Follows the
+protocol's chapters "Type Widening", "Void Type" and "Schema Serialization Format". Promise: a column that exists keeps
+its name, position, nullability and metadata; what is added is nullable, at the end unless told otherwise; data files
+written before stay readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from headwater.errors import HeadwaterError
+from headwater.schema.checks import check_duplicates
+from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
+from headwater.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.schema.widening import can_store, can_widen, with_change
+
+_VOID = PrimitiveType("void")
+#: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
+_OWN_METADATA = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+
+
+def merge(
+    table: StructType, data: StructType, *, allow_widening: bool = False, keep_existing_type: bool = False
+) -> StructType:
+    """The table's schema grown so that it holds ``data``'s columns, as ``mergeSchema`` does.
+
+    Columns match ignoring case. A data type the column can hold without loss leaves it as it is.
+
+    :param allow_widening: the table has type widening on: a column takes the wider type and records the change.
+    :param keep_existing_type: another primitive type is no error; the column keeps its own, and the writer casts.
+    :raises HeadwaterError: ``DELTA_DUPLICATE_COLUMNS_FOUND``, ``DELTA_FAILED_TO_MERGE_FIELDS``.
+    """
+    check_duplicates(data, "the data to write")
+    return _Merge(allow_widening, keep_existing_type).structs(table, data, ())
+
+
+class _Merge(NamedTuple):
+    """One merge's settings."""
+
+    allow_widening: bool
+    keep_existing_type: bool
+
+    def structs(self, table: StructType, data: StructType, path: Path) -> StructType:
+        merged = [self.field(field, data.find(field.name), (*path, field.name)) for field in table]
+        merged += [_as_new(field) for field in data if table.find(field.name) is None]
+        return StructType(tuple(merged))
+
+    def field(self, table: StructField, data: StructField | None, path: Path) -> StructField:
+        if data is None:
+            return table
+        changes: list[tuple[DataType, DataType, Path]] = []
+        kind = self.types(table.type, data.type, path, (), changes)
+        metadata = table.metadata
+        for old, new, field_path in changes:
+            metadata = with_change(metadata, old, new, field_path)
+        return replace(table, type=kind, metadata=metadata)
+
+    def types(
+        self,
+        table: DataType,
+        data: DataType,
+        path: Path,
+        field_path: Path,
+        changes: list[tuple[DataType, DataType, Path]],
+    ) -> DataType:
+        """The merged type. ``field_path`` leads from the nearest struct field here; type changes are put into
+        ``changes``.
+        """
+
+        def inner(table: DataType, data: DataType, step: str) -> DataType:
+            return self.types(table, data, (*path, step), (*field_path, step), changes)
+
+        match table, data:
+            case StructType(), StructType():
+                return self.structs(table, data, path)
+            case ArrayType(), ArrayType():
+                return replace(table, element=inner(table.element, data.element, ELEMENT))
+            case MapType(), MapType():
+                return replace(table, key=inner(table.key, data.key, KEY), value=inner(table.value, data.value, VALUE))
+        if can_store(data, table):
+            return table
+        if table == _VOID:
+            return _nullable(data)
+        if self.allow_widening and can_widen(table, data):
+            changes.append((table, data, field_path))
+            return data
+        if self.keep_existing_type and not _is_nested(table) and not _is_nested(data):
+            return table
+        raise HeadwaterError(
+            "DELTA_FAILED_TO_MERGE_FIELDS",
+            {"column": format_name(path), "tableType": table.sql(), "dataType": data.sql()},
+        )
+
+
+def is_write_compatible(table: StructType, data: StructType) -> bool:
+    """Whether data can be appended without changing the schema: no new columns, every type equal or castable without
+    loss.
+
+    Columns the data lacks and nulls in NOT NULL columns are the writer's to fill or refuse, not a mismatch of schemas.
+    """
+    return not schema_mismatch(table, data)
+
+
+def schema_mismatch(table: StructType, data: StructType) -> list[str]:
+    """Why :func:`is_write_compatible` says no: a line for each column that is new or of a type that does not fit."""
+    return _mismatch(table, data, ())
+
+
+def schema_mismatch_error(table: StructType, data: StructType) -> HeadwaterError:
+    """``DELTA_METADATA_MISMATCH`` with the report and how to let the schema grow."""
+    return HeadwaterError(
+        "DELTA_METADATA_MISMATCH",
+        {
+            "differences": "\n".join(f"- {line}" for line in schema_mismatch(table, data)),
+            "tableSchema": table.sql(),
+            "dataSchema": data.sql(),
+        },
+    )
+
+
+def _mismatch(table: DataType, data: DataType, path: Path) -> list[str]:
+    match table, data:
+        case StructType(), StructType():
+            lines: list[str] = []
+            for field in data:
+                target = table.find(field.name)
+                name = (*path, field.name)
+                if target is None:
+                    lines.append(f"{format_name(name)} ({field.type.sql()}) is not a column of the table")
+                else:
+                    lines += _mismatch(target.type, field.type, name)
+            return lines
+        case ArrayType(), ArrayType():
+            return _mismatch(table.element, data.element, (*path, ELEMENT))
+        case MapType(), MapType():
+            return [
+                *_mismatch(table.key, data.key, (*path, KEY)),
+                *_mismatch(table.value, data.value, (*path, VALUE)),
+            ]
+    if can_store(data, table):
+        return []
+    return [f"{format_name(path)} is {data.sql()}, the table's column is {table.sql()}"]
+
+
+class After(NamedTuple):
+    """A new column's position: behind this sibling."""
+
+    name: str
+
+
+FIRST = "first"
+
+
+class NewColumn(NamedTuple):
+    """A column to add: its logical path, ``element``/``key``/``value`` leading through collections; ``position``
+    None is the end.
+    """
+
+    path: Path
+    type: DataType
+    nullable: bool = True
+    comment: str | None = None
+    position: After | str | None = None
+
+
+def add_columns(schema: StructType, columns: Sequence[NewColumn | tuple[Any, ...]]) -> StructType:
+    """The schema with columns added one after another, so that a later one may name an earlier.
+
+    :raises HeadwaterError: ``DELTA_ADD_COLUMN_EXISTS``, ``DELTA_ADD_COLUMN_STRUCT_NOT_FOUND``,
+        ``DELTA_ADD_COLUMN_PARENT_NOT_STRUCT``, ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` for the column to stand after,
+        ``DELTA_OPERATION_NOT_ALLOWED`` for NOT NULL: rows that exist could only have null there.
+    """
+    for each in columns:
+        schema = _add_column(schema, NewColumn(*each))
+    return schema
+
+
+def _add_column(schema: StructType, column: NewColumn) -> StructType:
+    *parent, name = column.path
+    if not column.nullable:
+        raise HeadwaterError(
+            "DELTA_OPERATION_NOT_ALLOWED",
+            {"operation": f"ADD COLUMNS with NOT NULL ({format_name(column.path)})", "hint": "Add it as nullable."},
+        )
+
+    def insert(kind: DataType) -> DataType:
+        if not isinstance(kind, StructType):
+            raise HeadwaterError(
+                "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
+                {"columnName": format_name(column.path), "parent": format_name(parent), "type": kind.sql()},
+            )
+        if kind.find(name) is not None:
+            raise HeadwaterError("DELTA_ADD_COLUMN_EXISTS", {"columnName": format_name(column.path)})
+        metadata = {} if column.comment is None else {"comment": column.comment}
+        fields = list(kind.fields)
+        fields.insert(_position(kind, column), StructField(name, column.type, True, metadata))
+        return StructType(tuple(fields))
+
+    changed = _change_at(schema, parent, insert, column.path)
+    assert isinstance(changed, StructType)
+    return changed
+
+
+def _position(struct: StructType, column: NewColumn) -> int:
+    if column.position is None:
+        return len(struct)
+    if column.position == FIRST:
+        return 0
+    # A plain ("after", name) pair is accepted beside After(name).
+    sibling = column.position[-1]
+    found = struct.find(sibling)
+    if found is None:
+        raise HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": sibling, "schema": struct.sql()})
+    return struct.fields.index(found) + 1
+
+
+def _change_at(
+    kind: DataType, path: Sequence[str], change: Callable[[DataType], DataType], whole: Sequence[str]
+) -> DataType:
+    """The type with ``change`` applied to the type at ``path`` within it."""
+    if not path:
+        return change(kind)
+    step, rest = path[0], path[1:]
+    match kind, step.lower():
+        case StructType(), _:
+            found = kind.find(step)
+            if found is not None:
+                replaced = replace(found, type=_change_at(found.type, rest, change, whole))
+                return StructType(tuple(replaced if f is found else f for f in kind))
+        case ArrayType(), "element":
+            return replace(kind, element=_change_at(kind.element, rest, change, whole))
+        case MapType(), "key":
+            return replace(kind, key=_change_at(kind.key, rest, change, whole))
+        case MapType(), "value":
+            return replace(kind, value=_change_at(kind.value, rest, change, whole))
+        case _:
+            raise HeadwaterError(
+                "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
+                {"columnName": format_name(whole), "parent": format_name(whole[: -len(path)]), "type": kind.sql()},
+            )
+    raise HeadwaterError(
+        "DELTA_ADD_COLUMN_STRUCT_NOT_FOUND",
+        {"columnName": format_name(whole), "parent": format_name(whole[:-1]), "schema": kind.sql()},
+    )
+
+
+def replace_field(schema: StructType, path: Sequence[str], change: Callable[[StructField], StructField]) -> StructType:
+    """The schema with one field, found by its logical path ignoring case, replaced.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``.
+    """
+    target = find_path(schema, path)
+    if target is None:
+        raise HeadwaterError(
+            "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": format_name(path), "schema": schema.sql()}
+        )
+    folded = tuple(part.lower() for part in path)
+    return map_fields(schema, lambda f, at: change(f) if tuple(p.lower() for p in at) == folded else f)
+
+
+def set_comment(schema: StructType, path: Sequence[str], comment: str | None) -> StructType:
+    """The schema with a column's comment set, or removed where None.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``.
+    """
+
+    def change(field: StructField) -> StructField:
+        metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
+        if comment is not None:
+            metadata["comment"] = comment
+        return replace(field, metadata=metadata)
+
+    return replace_field(schema, path, change)
+
+
+def change_type(schema: StructType, path: Sequence[str], new: DataType, *, allow_widening: bool) -> StructType:
+    """The schema after ALTER COLUMN TYPE: every supported widening, and any type for a void column.
+
+    :param path: may end in ``element``, ``key`` or ``value``.
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_CANNOT_CHANGE_DATA_TYPE``.
+    """
+    field_path: list[str] = []
+    owner = tuple(path)
+    while owner and find_path(schema, owner) is None and owner[-1].lower() in (ELEMENT, KEY, VALUE):
+        field_path.insert(0, owner[-1].lower())
+        owner = owner[:-1]
+
+    def change(field: StructField) -> StructField:
+        metadata = field.metadata
+
+        def at(old: DataType) -> DataType:
+            nonlocal metadata
+            if old == new:
+                return old
+            if old != _VOID and not (allow_widening and can_widen(old, new)):
+                raise HeadwaterError(
+                    "DELTA_CANNOT_CHANGE_DATA_TYPE",
+                    {"columnName": format_name(path), "fromType": old.sql(), "toType": new.sql()},
+                )
+            metadata = with_change(metadata, old, new, field_path)
+            return new
+
+        kind = _change_at(field.type, field_path, at, path)
+        return replace(field, type=kind, metadata=metadata)
+
+    return replace_field(schema, owner, change)
+
+
+def _as_new(field: StructField) -> StructField:
+    metadata = {key: value for key, value in field.metadata.items() if not key.startswith(_OWN_METADATA)}
+    return StructField(field.name, _nullable(field.type), True, metadata)
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The type with everything inside nullable and free of another table's metadata."""
+    match kind:
+        case StructType():
+            return StructType(tuple(_as_new(f) for f in kind))
+        case ArrayType():
+            return ArrayType(_nullable(kind.element), True)
+        case MapType():
+            return MapType(_nullable(kind.key), _nullable(kind.value), True)
+    return kind
+
+
+def _is_nested(kind: DataType) -> bool:
+    return isinstance(kind, StructType | ArrayType | MapType)

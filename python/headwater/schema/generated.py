@@ -1,0 +1,56 @@
+"""Generated columns: values that follow from other columns of the row.
+
+Owns ``delta.generationExpression``. Follows the protocol's chapter "Generated Columns". Promise: a writer that fills
+what the data lacks from :func:`generated_columns` and enforces :func:`generated_checks` on what it has, honours the
+chapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from headwater.schema.columns import all_fields
+from headwater.schema.constraints import GENERATED, Check, quote
+from headwater.schema.types import DataType, StructType
+
+GENERATION_EXPRESSION = "delta.generationExpression"
+
+
+class GeneratedColumn(NamedTuple):
+    """A top-level column and its expression, Spark SQL over the row's other columns."""
+
+    name: str
+    type: DataType
+    sql: str
+
+    @property
+    def value_sql(self) -> str:
+        """The expression cast to the column's type: what to write."""
+        return f"CAST(({self.sql}) AS {self.type.sql()})"
+
+
+def generated_columns(schema: StructType) -> list[GeneratedColumn]:
+    """The generated columns in schema order."""
+    return [
+        GeneratedColumn(f.name, f.type, str(f.metadata[GENERATION_EXPRESSION]))
+        for f in schema
+        if GENERATION_EXPRESSION in f.metadata
+    ]
+
+
+def has_generated_columns(schema: StructType) -> bool:
+    """Whether any field, at any depth, has a generation expression."""
+    return any(GENERATION_EXPRESSION in field.metadata for _, field in all_fields(schema))
+
+
+def generated_checks(schema: StructType, provided: Iterable[str] | None = None) -> list[Check]:
+    """The condition each generated column's value must meet; only for the columns the data provides, where those
+    are given.
+    """
+    wanted = None if provided is None else {name.lower() for name in provided}
+    return [
+        Check(column.name, f"{quote((column.name,))} <=> {column.value_sql}", GENERATED)
+        for column in generated_columns(schema)
+        if wanted is None or column.name.lower() in wanted
+    ]

@@ -1,0 +1,168 @@
+"""Column mapping: physical names and ids of columns.
+
+Owns the mode, the assignment of ids and names to new columns and the schema as data files see it. Follows the
+protocol's chapter "Column Mapping". Promise: an id or physical name, once given, is never changed, and a new one is
+never one that was in use.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import Protocol
+from headwater.schema.columns import (
+    ELEMENT,
+    KEY,
+    VALUE,
+    Path,
+    all_fields,
+    format_name,
+    map_fields,
+)
+from headwater.schema.types import ArrayType, DataType, MapType, StructField, StructType
+
+MODE = "delta.columnMapping.mode"
+MAX_ID = "delta.columnMapping.maxColumnId"
+ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_PREFIX = "delta.columnMapping."
+
+
+def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> str:
+    """``none``, ``name`` or ``id``. With a protocol given, ``none`` where that does not support column mapping.
+
+    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` for another mode.
+    """
+    value = configuration.get(MODE, "none").lower()
+    if value not in ("none", "name", "id"):
+        raise HeadwaterError(
+            "DELTA_INVALID_PROPERTY_VALUE",
+            {"property": MODE, "value": value, "expected": "none, name or id"},
+        )
+    return value if protocol is None or _is_supported(protocol) else "none"
+
+
+def _is_supported(protocol: Protocol) -> bool:
+    if protocol.reader_features is not None:
+        return "columnMapping" in protocol.reader_features
+    return protocol.min_reader_version == 2
+
+
+def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """An existing table can go from no mapping to mapping by name, and otherwise stays.
+
+    Going back to none would need every file rewritten under the logical names.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE``.
+    """
+    before, after = mode(old), mode(new)
+    if before != after and (before, after) != ("none", "name"):
+        raise HeadwaterError("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", {"oldMode": before, "newMode": after})
+
+
+def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
+    """The highest id ever given: the table property, or the schema's highest where that is more or the property
+    missing.
+    """
+    ids = (field.metadata.get(ID, 0) for _, field in all_fields(schema))
+    return max(int(configuration.get(MAX_ID, 0)), max(map(int, ids), default=0))
+
+
+def assign(schema: StructType, max_id: int, *, keep_names: bool = False) -> tuple[StructType, int]:
+    """The schema with an id and a physical name for each field that lacks one, and the new highest id.
+
+    :param max_id: the table's ``delta.columnMapping.maxColumnId``, 0 for a new table.
+    :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on
+        and whose files have those names already.
+    """
+    counter = _Assignment(max_column_id({MAX_ID: str(max_id)}, schema), keep_names)
+    return counter.struct(schema), counter.max_id
+
+
+class _Assignment:
+    """Gives ids in schema order, parents before their children."""
+
+    def __init__(self, max_id: int, keep_names: bool) -> None:
+        self.max_id = max_id
+        self.keep_names = keep_names
+
+    def struct(self, struct: StructType) -> StructType:
+        return StructType(tuple(self.field(f) for f in struct))
+
+    def field(self, field: StructField) -> StructField:
+        metadata = dict(field.metadata)
+        if ID not in metadata:
+            self.max_id += 1
+            metadata[ID] = self.max_id
+        if PHYSICAL_NAME not in metadata:
+            metadata[PHYSICAL_NAME] = field.name if self.keep_names else f"col-{uuid.uuid4()}"
+        return replace(field, metadata=metadata, type=self.kind(field.type))
+
+    def kind(self, kind: DataType) -> DataType:
+        match kind:
+            case StructType():
+                return self.struct(kind)
+            case ArrayType():
+                return replace(kind, element=self.kind(kind.element))
+            case MapType():
+                return replace(kind, key=self.kind(kind.key), value=self.kind(kind.value))
+        return kind
+
+
+def strip(schema: StructType) -> StructType:
+    """The schema without ids and physical names: for a new table, or one whose mode is none, where they have no
+    force.
+    """
+    return map_fields(
+        schema,
+        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if not k.startswith(_PREFIX)}),
+    )
+
+
+def physical_schema(schema: StructType) -> StructType:
+    """The schema with physical names at every level; metadata is kept."""
+    return map_fields(schema, lambda f, _: replace(f, name=f.physical_name))
+
+
+def physical_path(schema: StructType, path: Sequence[str]) -> Path:
+    """The physical field path of a logical one, found ignoring case.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``.
+    """
+    physical: list[str] = []
+    kind: DataType = schema
+    for depth in range(1, len(path) + 1):
+        step = path[depth - 1]
+        if isinstance(kind, StructType):
+            field = kind.find(step)
+            if field is None:
+                break
+            physical.append(field.physical_name)
+            kind = field.type
+        elif isinstance(kind, ArrayType) and step.lower() == ELEMENT:
+            physical.append(ELEMENT)
+            kind = kind.element
+        elif isinstance(kind, MapType) and step.lower() in (KEY, VALUE):
+            physical.append(step.lower())
+            kind = kind.key if step.lower() == KEY else kind.value
+        else:
+            break
+    if len(physical) != len(path):
+        raise HeadwaterError(
+            "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": format_name(path), "schema": schema.sql()}
+        )
+    return tuple(physical)
+
+
+def logical_path(schema: StructType, path: Sequence[str]) -> Path | None:
+    """The logical field path of a physical one; None where the schema no longer has that column."""
+    logical_paths = {physical_path(schema, logical): logical for logical, _ in all_fields(schema)}
+    return logical_paths.get(tuple(path))
+
+
+def field_ids(schema: StructType) -> dict[Path, int]:
+    """The id of each field that has one, by logical field path: what a data file's ``field_id`` must be."""
+    return {path: int(field.metadata[ID]) for path, field in all_fields(schema) if ID in field.metadata}

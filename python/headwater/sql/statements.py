@@ -1,0 +1,68 @@
+"""The grammar of statements Spark's parser does not know, or would read as something else.
+
+Owns their parsing into a command with its table, arguments and output columns. What is not one of them is Spark's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.commands.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
+from headwater.errors import HeadwaterError
+from headwater.schema.types import schema_string
+
+_COMMENT = re.compile(r"(?s)\s+|--[^\n]*(?:\n|$)|/\*.*?\*/")
+_DESCRIBE = re.compile(r"(?is)desc(?:ribe)?\s+(history|detail)\s+(.+)")
+_LIMIT = re.compile(r"(?is)(.*?\S)\s+limit\s+(\S+)")
+_QUOTED_PATH = re.compile(r"""(?s)(['"])(.*)\1""")
+_NAME = re.compile(r"(?s)(?:`(?:[^`]|``)*`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|[\w$]+))*")
+
+
+def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
+    """The command of a text, None where the text is Spark's."""
+    text = _without_leading_comments(request["text"]).rstrip().rstrip(";").rstrip()
+    match = _DESCRIBE.fullmatch(text)
+    if match is None:
+        return None
+    kind, rest = match.group(1).lower(), match.group(2).strip()
+    limit = None
+    if kind == "history" and (limited := _LIMIT.fullmatch(rest)):
+        rest, limit = limited.group(1), _limit(limited.group(2), text)
+    if rest.lower().startswith("table ") and kind == "history":
+        rest = rest[6:].strip()
+    schema = HISTORY_SCHEMA if kind == "history" else DETAIL_SCHEMA
+    return {
+        "command": f"describe_{kind}",
+        "table": _table(rest, text),
+        "arguments": {"limit": limit},
+        "output": schema_string(schema),
+    }
+
+
+def _without_leading_comments(text: str) -> str:
+    position = 0
+    while match := _COMMENT.match(text, position):
+        position = match.end()
+    return text[position:]
+
+
+def _limit(text: str, statement: str) -> int:
+    if not text.isdecimal():
+        raise HeadwaterError(
+            "DELTA_STATEMENT_NOT_PARSED", {"statement": statement, "reason": f"LIMIT takes a number, not {text}"}
+        )
+    return int(text)
+
+
+def _table(text: str, statement: str) -> str:
+    """A table's name as written, or the path of a quoted one."""
+    if path := _QUOTED_PATH.fullmatch(text):
+        return path.group(2)
+    if _NAME.fullmatch(text):
+        return text
+    raise HeadwaterError(
+        "DELTA_STATEMENT_NOT_PARSED",
+        {"statement": statement, "reason": f"'{text}' is not a table name or a quoted path"},
+    )

@@ -1,0 +1,252 @@
+"""Conflicts: may a transaction still commit after another one did?
+
+Owns the rules, as pure functions of what this transaction read and wants to write (:class:`Intent`) and what a winner
+wrote (:class:`WinningCommit`). Follows the protocol's chapters "Action Reconciliation", "Transaction Identifiers" and
+"Domain Metadata" and Delta's documented isolation levels:
+
+- ``Serializable``: what was committed could have happened one after the other, in the order of the versions.
+- ``WriteSerializable``: the same, except that a blind append (a commit that read nothing) may be ordered before a
+  version that precedes it, so that appends never make a running DELETE, UPDATE or MERGE fail.
+- ``SnapshotIsolation``: only for commits that change no data (compaction); what others add is none of their business.
+
+Promise: each conflict is a documented error that names the winner: its version, operation, time and, where files are
+the reason, their partition. Whether a file may match what was read is asked only where the answer matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from enum import Enum
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
+from headwater.log.commits import ParsedActions
+from headwater.log.files import FileKey, canonical_path
+
+
+class Isolation(str, Enum):
+    """How much of a concurrent commit a transaction must notice; the value is the protocol's word."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT = "SnapshotIsolation"
+
+
+def _nothing(files: Sequence[AddFile]) -> Sequence[AddFile]:
+    return ()
+
+
+def _no_paths() -> Collection[str]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What of the table's rows a transaction read.
+
+    ``may_match`` returns those of newly added files that hold rows a predicate of :attr:`predicates` may be true for,
+    and ``read_paths`` the canonical paths of the files that were read by such predicates. Neither is called for
+    :attr:`whole_table`, nor where no predicate was read.
+    """
+
+    whole_table: bool = False
+    predicates: tuple[str, ...] = ()
+    may_match: Callable[[Sequence[AddFile]], Sequence[AddFile]] = _nothing
+    read_paths: Callable[[], Collection[str]] = _no_paths
+
+    @property
+    def nothing(self) -> bool:
+        return not self.whole_table and not self.predicates
+
+    def matching(self, files: Sequence[AddFile]) -> Sequence[AddFile]:
+        """Those of ``files``, just added by another, that this transaction would have read."""
+        if self.whole_table:
+            return files
+        return self.may_match(files) if self.predicates and files else ()
+
+    def removed(self, files: Sequence[RemoveFile]) -> Sequence[RemoveFile]:
+        """Those of ``files``, just removed by another, that this transaction read."""
+        if self.whole_table:
+            return files
+        if not self.predicates or not files:
+            return ()
+        read = self.read_paths()
+        return [file for file in files if canonical_path(file.path) in read]
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a transaction read and means to write. ``removed`` holds the keys of the logical files it removes."""
+
+    metadata: Metadata | None
+    reads: Reads = Reads()
+    removed: frozenset[FileKey] = frozenset()
+    isolation: Isolation = Isolation.WRITE_SERIALIZABLE
+    metadata_changed: bool = False
+    app_ids: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
+    creates_table: bool = False
+
+
+@dataclass(frozen=True)
+class WinningCommit:
+    """A commit that took the version this transaction tried. ``timestamp`` in milliseconds since the epoch."""
+
+    version: int
+    timestamp: int | None = None
+    operation: str = "an unnamed operation"
+    blind_append: bool = False
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    adds: Sequence[AddFile] = ()
+    removes: Sequence[RemoveFile] = ()
+    app_ids: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
+    commit_info: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of_actions(version: int, actions: ParsedActions, modification_time: int | None = None) -> WinningCommit:
+        """The winner that a commit file holds; ``modification_time`` of the file is used where the commit tells no
+        time.
+        """
+        info = actions.commit_info or {}
+        told = info.get("inCommitTimestamp") or info.get("timestamp")
+        return WinningCommit(
+            version,
+            told if isinstance(told, int) else modification_time,
+            str(info.get("operation") or "an unnamed operation"),
+            # Only a writer's own word makes a commit a blind append: one that says nothing may have read the table.
+            info.get("isBlindAppend") is True,
+            actions.protocol,
+            actions.metadata,
+            [AddFile.from_json(file) for is_add, file in actions.files if is_add],
+            [RemoveFile.from_json(file) for is_add, file in actions.files if not is_add],
+            frozenset(actions.transactions),
+            frozenset(actions.domains),
+            info,
+        )
+
+    @property
+    def description(self) -> dict[str, str]:
+        """The parameters by which every conflict's message names the winner."""
+        when = "at an unknown time"
+        if self.timestamp is not None:
+            moment = datetime.fromtimestamp(self.timestamp / 1000, timezone.utc)
+            when = moment.isoformat(" ", "milliseconds").replace("+00:00", " UTC")
+        return {"version": str(self.version), "operation": self.operation, "timestamp": when}
+
+
+def file_key(path: str, deletion_vector: DeletionVector | None) -> FileKey:
+    """The key of the logical file an action is about."""
+    return canonical_path(path), deletion_vector.unique_id if deletion_vector else None
+
+
+def check(mine: Intent, winner: WinningCommit) -> None:
+    """Return if ``mine`` may be committed after ``winner``, as if it had seen it.
+
+    :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``, ``DELTA_PROTOCOL_CHANGED``, ``DELTA_METADATA_CHANGED``,
+        ``DELTA_CONCURRENT_APPEND``, ``DELTA_CONCURRENT_DELETE_READ``, ``DELTA_CONCURRENT_DELETE_DELETE`` or
+        ``DELTA_CONCURRENT_TRANSACTION``.
+    """
+    for rule in _RULES:
+        rule(mine, winner)
+
+
+def _creation(mine: Intent, winner: WinningCommit) -> None:
+    """Two creations of one table never merge: each has its own identifier, schema and properties."""
+    if mine.creates_table:
+        raise _conflict("DELTA_CONCURRENT_WRITE", winner, reason="it created the table that this statement creates")
+
+
+def _protocol(mine: Intent, winner: WinningCommit) -> None:
+    """A new feature may ask something of files and actions that are already prepared."""
+    if winner.protocol is not None:
+        raise _conflict("DELTA_PROTOCOL_CHANGED", winner)
+
+
+def _metadata(mine: Intent, winner: WinningCommit) -> None:
+    """A new schema, partitioning or property may make prepared files wrong. The same metadata written again changes
+    nothing.
+    """
+    if winner.metadata is not None and winner.metadata != mine.metadata:
+        raise _conflict("DELTA_METADATA_CHANGED", winner)
+
+
+def _appends(mine: Intent, winner: WinningCommit) -> None:
+    """Rows came that what this transaction read would have shown it. Files that only rearrange rows bring none."""
+    if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
+        return
+    if winner.blind_append and mine.isolation is Isolation.WRITE_SERIALIZABLE and not mine.metadata_changed:
+        return
+    matching = mine.reads.matching([file for file in winner.adds if file.data_change])
+    if matching:
+        raise _conflict("DELTA_CONCURRENT_APPEND", winner, partition=_partitions(matching))
+
+
+def _deletes_of_read_files(mine: Intent, winner: WinningCommit) -> None:
+    """Rows that this transaction read went, or changed."""
+    if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
+        return
+    gone = mine.reads.removed([file for file in winner.removes if file.data_change])
+    if gone:
+        raise _conflict("DELTA_CONCURRENT_DELETE_READ", winner, partition=_partitions(gone), file=gone[0].path)
+
+
+def _deletes_of_deleted_files(mine: Intent, winner: WinningCommit) -> None:
+    """A file is rewritten by both, so that the second would bring back rows, or write them twice.
+
+    Only paths are compared: whoever changes a file's deletion vector removes the file as it was.
+    """
+    mine_paths = {path for path, _ in mine.removed}
+    both = [file for file in winner.removes if canonical_path(file.path) in mine_paths]
+    if both:
+        raise _conflict("DELTA_CONCURRENT_DELETE_DELETE", winner, partition=_partitions(both), file=both[0].path)
+
+
+def _transactions(mine: Intent, winner: WinningCommit) -> None:
+    """The same stream or job is writing twice at once."""
+    both = mine.app_ids & winner.app_ids
+    if both:
+        raise _conflict("DELTA_CONCURRENT_TRANSACTION", winner, appId=", ".join(sorted(both)))
+
+
+def _domains(mine: Intent, winner: WinningCommit) -> None:
+    both = mine.domains & winner.domains
+    if both:
+        reason = f"both change the metadata domain {', '.join(sorted(both))}"
+        raise _conflict("DELTA_CONCURRENT_WRITE", winner, reason=reason)
+
+
+_RULES: tuple[Callable[[Intent, WinningCommit], None], ...] = (
+    _creation,
+    _protocol,
+    _metadata,
+    _appends,
+    _deletes_of_read_files,
+    _deletes_of_deleted_files,
+    _transactions,
+    _domains,
+)
+
+#: So many partitions are named in a message; the rest are counted.
+_MOST_PARTITIONS = 3
+
+
+def _partitions(files: Iterable[AddFile] | Iterable[RemoveFile]) -> str:
+    """Where the files are, in words."""
+    names: dict[str, None] = {}
+    for file in files:
+        values = file.partition_values or {}
+        names[", ".join(f"{column}={value}" for column, value in values.items())] = None
+    if set(names) == {""}:
+        return "the table"
+    listed = [f"[{name}]" for name in names if name]
+    more = f" and {len(listed) - _MOST_PARTITIONS} more" if len(listed) > _MOST_PARTITIONS else ""
+    return f"partition {', '.join(listed[:_MOST_PARTITIONS])}{more}"
+
+
+def _conflict(condition: str, winner: WinningCommit, **parameters: str) -> HeadwaterError:
+    return HeadwaterError(condition, {**winner.description, **parameters})

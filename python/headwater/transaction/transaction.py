@@ -1,0 +1,471 @@
+"""The optimistic transaction: how a version of a table comes to be.
+
+Owns the commit protocol. Follows the protocol's chapters "Delta Log Entries", "Creation of New Log Entries", "Commit
+Provenance Information", "In-Commit Timestamps" and "Append-only Tables".
+
+**What may fail.** The process may die at any moment, the machine with it; a store may answer with an error although
+it did what it was asked, or be slow; any number of writers, of other programs and machines too, commit to the same
+table. What a store is relied on for: an acknowledged file stays, whole, under its name; of all that create one name,
+exactly one succeeds; a listing shows every file whose creation was acknowledged before it.
+
+**The steps.**
+
+1. *Read.* The transaction works on one snapshot and notes what of it is read. Nothing is locked. A crash leaves
+   nothing.
+2. *Write data files* (the caller does), under names that nobody else chooses. A crash leaves files that no version
+   names; VACUUM removes them.
+3. *Validate.* Protocol, features, append-only, duplicate actions: a commit that must not be is refused before
+   anything is tried.
+4. *Put if absent* the file of the next version. This is the one moment: before it, the table is as it was; from it
+   on, every reader sees all of the commit. A file is never seen in part, and a machine that loses power has the file
+   or has not.
+5. *The name was taken.* The winners since are read and checked one by one (:mod:`headwater.transaction.conflicts`).
+   With no conflict the commit moves to the version after the newest, after a short wait of random length. In-commit
+   timestamp and read version's successor are worked out anew; file actions stay as they are. A conflict ends the
+   transaction: its data files are as in 2.
+6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
+   identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
+   The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race.
+7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum and checkpoint, behind the caller's back. Nothing in it
+   can undo or fail the commit; what a crash keeps from being written is only speed.
+
+How each is tested: ``tests/transaction`` fails stores at each step and races writers, in threads and in processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    serialize,
+)
+from headwater.log.commits import commit_info_of, parse_actions
+from headwater.log.features import check_writable, supports
+from headwater.log.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
+from headwater.log.files import FileKey, canonical_path
+from headwater.log.snapshot import Snapshot, SnapshotCache, in_commit_timestamps_enabled, load_snapshot
+from headwater.log.stores import FileInfo, Store
+from headwater.transaction import upkeep
+from headwater.transaction.commit_info import commit_info, default_engine_info
+from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
+
+_LOG = logging.getLogger(__name__)
+
+#: A transaction gives up after so many lost races. Each one lost is a commit of somebody else, so this is no
+#: deadlock, but starvation.
+MAX_ATTEMPTS = 1000
+_FIRST_WAIT_SECONDS = 0.002
+_LONGEST_WAIT_SECONDS = 0.25
+
+#: Which of a snapshot's files may hold rows a predicate is true for: (snapshot, predicate texts, time zone) to paths
+#: as in the log.
+FileMatcher = Callable[[Snapshot, Sequence[str], str], Collection[str]]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A commit that stands. ``timestamp`` in milliseconds since the epoch, as the table's history shows it."""
+
+    version: int
+    timestamp: int
+    snapshot: Snapshot
+
+
+def match_by_pruning(snapshot: Snapshot, predicates: Sequence[str], time_zone: str) -> Collection[str]:
+    """The default :data:`FileMatcher`: what data skipping cannot exclude for all of the predicates together."""
+    from headwater.pruning import prune_all  # imported where used: plain appends never load it
+
+    return set(snapshot.select(["path"]).column("path").filter(prune_all(snapshot, predicates, time_zone)).to_pylist())
+
+
+class Transaction:
+    """One attempt to make the next version of a table. Not for use by several threads; commit it once.
+
+    :param table_path: as the store spells it, without a trailing slash.
+    :param snapshot: the version that is read; None to create the table.
+    :param cache: gets the snapshot the commit makes.
+    :param matcher: decides which files a predicate concerns.
+    """
+
+    def __init__(
+        self,
+        table_path: str,
+        store: Store,
+        snapshot: Snapshot | None,
+        cache: SnapshotCache | None = None,
+        *,
+        matcher: FileMatcher = match_by_pruning,
+        max_attempts: int = MAX_ATTEMPTS,
+    ) -> None:
+        self.table_path = table_path
+        self.store = store
+        self.snapshot = snapshot
+        self.id = str(uuid.uuid4())
+        self._cache = cache
+        self._matcher = matcher
+        self._max_attempts = max_attempts
+        self._metadata: Metadata | None = None
+        self._protocol: Protocol | None = None
+        self._whole_table = False
+        self._reads: list[tuple[tuple[str, ...], str]] = []
+        self._read_app_ids: set[str] = set()
+        self._transactions: dict[str, SetTransaction] = {}
+        self._domains: dict[str, DomainMetadata] = {}
+        self._removes: list[RemoveFile] = []
+        self._adds: list[AddFile] = []
+        self._changes: list[AddCDCFile] = []
+
+    # What is read
+
+    def read_whole_table(self) -> None:
+        """Note that the result depends on every row of the table."""
+        self._whole_table = True
+
+    def read_where(self, predicates: Sequence[str], time_zone: str = "UTC") -> None:
+        """Note that the result depends on the rows for which all ``predicates`` (Spark SQL texts) are true; none is
+        every row.
+        """
+        if predicates:
+            self._reads.append((tuple(predicates), time_zone))
+        else:
+            self.read_whole_table()
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The newest version the application has committed, None where it has not; the commit then depends on it."""
+        self._read_app_ids.add(app_id)
+        known = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
+        return known.version if known else None
+
+    # What is written
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata as it will be.
+
+        :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
+        """
+        metadata = self._metadata or (self.snapshot.metadata if self.snapshot else None)
+        if metadata is None:
+            raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "metadata"})
+        return metadata
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol as it will be.
+
+        :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
+        """
+        protocol = self._protocol or (self.snapshot.protocol if self.snapshot else None)
+        if protocol is None:
+            raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "protocol"})
+        return protocol
+
+    def update_metadata(self, metadata: Metadata) -> None:
+        """Commit this metadata; the last call counts, and metadata the table has already is not written again."""
+        self._metadata = None if self.snapshot and self.snapshot.metadata == metadata else metadata
+
+    def update_protocol(self, protocol: Protocol) -> None:
+        """Commit this protocol; the last call counts, and a protocol the table has already is not written again."""
+        self._protocol = None if self.snapshot and self.snapshot.protocol == protocol else protocol
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record that the application has got this far."""
+        self._transactions[app_id] = SetTransaction(app_id, version, _now())
+
+    def add(self, files: Iterable[AddFile]) -> None:
+        """Make the files part of the table."""
+        self._adds.extend(files)
+
+    def remove(self, files: Iterable[RemoveFile]) -> None:
+        """Make the files no longer part of the table."""
+        self._removes.extend(files)
+
+    def add_action(self, action: Action) -> None:
+        """Commit an action of any kind but ``commitInfo``, which is made here."""
+        match action:
+            case AddFile():
+                self._adds.append(action)
+            case RemoveFile():
+                self._removes.append(action)
+            case AddCDCFile():
+                self._changes.append(action)
+            case Metadata():
+                self.update_metadata(action)
+            case Protocol():
+                self.update_protocol(action)
+            case SetTransaction():
+                self._transactions[action.app_id] = action
+            case DomainMetadata():
+                self._domains[action.domain] = action
+            case CommitInfo():
+                raise ValueError("a transaction makes its commitInfo itself")
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a commit would hold anything beside its provenance."""
+        state = self._metadata or self._protocol or self._transactions or self._domains
+        return bool(state or self._adds or self._removes or self._changes)
+
+    # The commit
+
+    def commit(
+        self,
+        operation: str,
+        parameters: Mapping[str, Any],
+        metrics: Mapping[str, int | str] | None = None,
+        *,
+        user_metadata: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        engine_info: str | None = None,
+        on_begin: Callable[[int, str], None] | None = None,
+    ) -> Committed:
+        """Make the next version of the table, or raise and leave the table as it is.
+
+        :param on_begin: called with version and transaction identifier right before each attempt; what it raises ends
+            the commit.
+        :raises HeadwaterError: a conflict (:func:`~headwater.transaction.conflicts.check`);
+            ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``; for what may never be committed
+            ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
+            ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and what
+            :func:`~headwater.log.features.check_writable` raises.
+        :raises OSError: the store failed, and the commit is not there.
+        """
+        self._validate()
+        intent = self._intent()
+
+        def provenance(timestamp: int, in_commit_timestamp: int | None) -> CommitInfo:
+            return commit_info(
+                timestamp=timestamp,
+                operation=operation,
+                parameters=parameters,
+                metrics=metrics or {},
+                read_version=self.snapshot.version if self.snapshot else None,
+                isolation=intent.isolation,
+                blind_append=intent.reads.nothing and not self._removes,
+                engine_info=engine_info or default_engine_info(),
+                transaction_id=self.id,
+                in_commit_timestamp=in_commit_timestamp,
+                user_metadata=user_metadata,
+                tags=tags,
+            )
+
+        version = self._put(intent, provenance, on_begin)
+        return self._committed(version)
+
+    def _put(
+        self,
+        intent: Intent,
+        provenance: Callable[[int, int | None], CommitInfo],
+        on_begin: Callable[[int, str], None] | None,
+    ) -> int:
+        """Steps 4 to 6: put the commit, at the next version nobody else took; returns that version."""
+        directory = log_directory(self.table_path)
+        body = serialize(self._file_actions())  # the bulk of a commit, the same for every attempt
+        started = time.monotonic()
+        previous = self.snapshot.timestamp if self.snapshot else None
+        first = version = self.snapshot.version + 1 if self.snapshot else 0
+        if self.snapshot is None:
+            self.store.make_directory(directory)
+        for attempt in range(self._max_attempts):
+            now = _now()
+            metadata, stamp = self._stamped_metadata(version, now, previous)
+            data = serialize([provenance(now, stamp), *self._table_actions(metadata)]) + body
+            if on_begin is not None:
+                on_begin(version, self.id)
+            path = f"{directory}/{commit_name(version)}"
+            try:
+                self.store.put_if_absent(path, data)
+                return version
+            except FileExistsError:
+                taken = self.store.read(path)
+                if _is_ours(taken, self.id):
+                    return version
+            except Exception:
+                if self._exists_as_ours(path):
+                    _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
+                    return version
+                raise
+            winners = self._winners(version)
+            for winner in winners:
+                check(intent, winner)
+                if winner.timestamp is not None:
+                    previous = max(previous or 0, winner.timestamp)
+            version = winners[-1].version + 1
+            _wait(attempt)
+        raise HeadwaterError(
+            "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
+            {
+                "numAttempts": self._max_attempts,
+                "startVersion": first,
+                "attemptVersion": version,
+                "totalTime": int((time.monotonic() - started) * 1000),
+                "numActions": len(self._adds) + len(self._removes) + len(self._changes),
+            },
+        )
+
+    def _winners(self, version: int) -> list[WinningCommit]:
+        """The commits of ``version`` and after, in order, without gap; at least one."""
+        listed = self.store.list_from(log_directory(self.table_path), version_prefix(version))
+        commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
+        files: list[FileInfo] = []
+        while (file := commits.get(version + len(files))) is not None:
+            files.append(file)
+        if not files:  # listed by a store that lags behind its own acknowledgements: the one we know of is enough
+            path = f"{log_directory(self.table_path)}/{commit_name(version)}"
+            return [WinningCommit.of_actions(version, parse_actions(self.store.read(path), path))]
+        contents = self.store.read_many([file.path for file in files])
+        winners = []
+        for number, (file, content) in enumerate(zip(files, contents, strict=True), version):
+            winner = WinningCommit.of_actions(number, parse_actions(content, file.path), file.modification_time)
+            if self.snapshot is not None and not in_commit_timestamps_enabled(self.snapshot.metadata):
+                winner = replace(winner, timestamp=file.modification_time)
+            winners.append(winner)
+        return winners
+
+    def _exists_as_ours(self, path: str) -> bool:
+        try:
+            return _is_ours(self.store.read(path), self.id)
+        except Exception:
+            return False
+
+    def _table_actions(self, metadata: Metadata | None) -> list[Action]:
+        """All actions that are not of files, in the order the log has them."""
+        state: list[Action | None] = [self._protocol, metadata]
+        return [a for a in state if a is not None] + [*self._transactions.values(), *self._domains.values()]
+
+    def _file_actions(self) -> list[Action]:
+        return [*self._removes, *self._adds, *self._changes]
+
+    def _stamped_metadata(self, version: int, now: int, previous: int | None) -> tuple[Metadata | None, int | None]:
+        """The metadata to commit, if any, and the in-commit timestamp, if the table has them.
+
+        ``previous`` is the time of the version before, milliseconds, by whichever clock that version goes. An
+        existing table that gets in-commit timestamps also gets the two properties which say since when.
+        """
+        metadata = self.metadata
+        if not in_commit_timestamps_enabled(metadata):
+            return self._metadata, None
+        stamp = now if previous is None else max(now, previous + 1)
+        if self.snapshot is None or in_commit_timestamps_enabled(self.snapshot.metadata):
+            return self._metadata, stamp
+        since = {
+            "delta.inCommitTimestampEnablementVersion": str(version),
+            "delta.inCommitTimestampEnablementTimestamp": str(stamp),
+        }
+        return replace(metadata, configuration={**metadata.configuration, **since}), stamp
+
+    def _intent(self) -> Intent:
+        """What conflicts are checked against."""
+        removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._removes)
+        return Intent(
+            self.snapshot.metadata if self.snapshot else None,
+            Reads(
+                self._whole_table,
+                tuple(predicate for predicates, _ in self._reads for predicate in predicates),
+                self._matching,
+                self._paths_read,
+            ),
+            removed,
+            self._isolation(),
+            self._metadata is not None,
+            frozenset(self._read_app_ids | self._transactions.keys()),
+            frozenset(self._domains),
+            self.snapshot is None,
+        )
+
+    def _isolation(self) -> Isolation:
+        """A commit of files that changes no data needs only what it rewrites to be there still; others what the table
+        says.
+        """
+        files: list[AddFile | RemoveFile] = [*self._adds, *self._removes]
+        if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
+            return Isolation.SNAPSHOT
+        level = self.metadata.configuration.get("delta.isolationLevel", "")
+        return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
+
+    def _matching(self, files: Sequence[AddFile]) -> Sequence[AddFile]:
+        """Those of the files, added by winners, that one of the reads may concern: asked of the table as it is with
+        them.
+
+        A file may be gone again by then, rewritten by a later winner: it is taken to match.
+        """
+        newest = self._load(None)
+        live = {canonical_path(path) for path in newest.select(["path"]).column("path").to_pylist()}
+        found = self._paths_matching(newest)
+        return [file for file in files if (path := canonical_path(file.path)) in found or path not in live]
+
+    def _paths_read(self) -> Collection[str]:
+        return self._paths_matching(self.snapshot) if self.snapshot else ()
+
+    def _paths_matching(self, snapshot: Snapshot) -> set[str]:
+        found: set[str] = set()
+        for predicates, time_zone in self._reads:
+            found.update(canonical_path(path) for path in self._matcher(snapshot, predicates, time_zone))
+        return found
+
+    def _load(self, version: int | None) -> Snapshot:
+        return load_snapshot(self.table_path, self.store, version, self.snapshot)
+
+    def _validate(self) -> None:
+        """Step 3."""
+        protocol, metadata = self.protocol, self.metadata
+        if self.snapshot is not None:
+            check_writable(self.snapshot.protocol, self.snapshot.metadata)
+        check_writable(protocol, metadata)
+        before = self.snapshot.metadata if self.snapshot else metadata
+        append_only = before.configuration.get("delta.appendOnly", "false").lower() == "true"
+        if append_only and any(file.data_change for file in self._removes):
+            raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": metadata.name or self.table_path})
+        if self._domains and not supports(protocol, "domainMetadata"):
+            names = ", ".join(sorted(self._domains))
+            raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": names})
+        _check_unique(self._removes, self._adds)
+
+    def _committed(self, version: int) -> Committed:
+        """Step 7: the snapshot that the commit made, to whoever asks next, and the upkeep it may call for."""
+        snapshot = self._load(version)
+        if self._cache is not None:
+            self._cache.put(snapshot)
+        upkeep.schedule(snapshot, self.id)
+        return Committed(version, snapshot.timestamp, snapshot)
+
+
+def _check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
+    """Refuse a commit with two actions about one logical file: which of them counts would depend on the reader."""
+    seen: set[FileKey] = set()
+    for kind, files in (("remove", removes), ("add", adds)):
+        for file in files:
+            key = file_key(file.path, file.deletion_vector)
+            if key in seen:
+                raise HeadwaterError("DELTA_DUPLICATE_ACTIONS_FOUND", {"actionType": kind, "path": file.path})
+            seen.add(key)
+
+
+def _is_ours(data: bytes, transaction_id: str) -> bool:
+    return (commit_info_of(data) or {}).get("txnId") == transaction_id
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _wait(attempt: int) -> None:
+    """The first loser tries again at once; those that lose again and again leave ever more room, at random."""
+    if attempt > 0:
+        time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(attempt, 10))))

@@ -1,0 +1,80 @@
+"""What a new schema must satisfy."""
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.schema.checks import check_reserved_names, check_schema, check_writable
+from headwater.schema.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+
+INT, STRING, VOID = PrimitiveType("integer"), PrimitiveType("string"), PrimitiveType("void")
+
+
+def schema(*fields):
+    return StructType(tuple(StructField(name, kind) for name, kind in fields))
+
+
+@pytest.mark.parametrize(
+    ("table", "partitions", "configuration", "condition", "mentions"),
+    [
+        (schema(("a", INT), ("A", INT)), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "a"),
+        (schema(("s", schema(("x", INT), ("X", INT)))), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "s.x"),
+        (schema(("a b", INT)), [], {}, "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "columnMapping"),
+        (
+            schema(("m", MapType(STRING, schema(("x=", INT))))),
+            [],
+            {"delta.columnMapping.mode": "none"},
+            "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+            "m.value.`x=`",
+        ),
+        (schema(("i", PrimitiveType("interval day"))), [], {}, "DELTA_UNSUPPORTED_DATA_TYPES", "interval day"),
+        (schema(("i", DecimalType(39, 2))), [], {}, "DELTA_UNSUPPORTED_DATA_TYPES", "decimal(39,2)"),
+        (schema(("v", ArrayType(VOID))), [], {}, "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE", "v"),
+        (schema(("a", INT)), ["b"], {}, "DELTA_PARTITION_COLUMN_NOT_FOUND", "b"),
+        (schema(("a", INT)), ["a"], {}, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", ""),
+        (schema(("a", INT), ("b", INT)), ["a", "A"], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "partition"),
+        (
+            schema(("a", INT), ("b", ArrayType(INT))),
+            ["b"],
+            {},
+            "DELTA_INVALID_PARTITION_COLUMN_TYPE",
+            "ARRAY<INT>",
+        ),
+        (
+            schema(("a", INT), ("_Change_Type", STRING)),
+            [],
+            {"delta.enableChangeDataFeed": "TRUE"},
+            "DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS",
+            "_Change_Type",
+        ),
+    ],
+)
+def test_refused(table, partitions, configuration, condition, mentions):
+    with pytest.raises(HeadwaterError) as error:
+        check_schema(table, partitions, configuration)
+    assert error.value.condition == condition
+    assert mentions in str(error.value)
+
+
+def test_not_null_inside_an_array_is_refused_and_inside_a_struct_is_not():
+    field = StructField("x", INT, nullable=False)
+    check_schema(schema(("s", StructType((field,)))), [], {})
+    with pytest.raises(HeadwaterError, match="DELTA_NESTED_NOT_NULL_CONSTRAINT"):
+        check_schema(schema(("a", ArrayType(StructType((field,))))), [], {})
+
+
+def test_accepted():
+    mapped = {"delta.columnMapping.mode": "name"}
+    check_schema(schema(("a b", INT), ("v", VOID), ("_change_type", STRING)), [], mapped)
+    check_schema(schema(("a", INT), ("b", PrimitiveType("binary")), ("d", DecimalType(38, 38))), ["B", "d"], {})
+
+
+def test_change_columns_in_data_have_their_own_condition():
+    with pytest.raises(HeadwaterError, match="RESERVED_CDC_COLUMNS_ON_WRITE"):
+        check_reserved_names(schema(("_commit_version", INT)), {"delta.enableChangeDataFeed": "true"}, writing=True)
+
+
+@pytest.mark.parametrize("bad", [schema(("v", VOID)), schema(("s", schema(("v", VOID))), ("a", INT)), schema()])
+def test_nothing_to_put_into_a_file(bad):
+    with pytest.raises(HeadwaterError, match="DELTA_CANNOT_WRITE_EMPTY_SCHEMA"):
+        check_writable(bad)
+    check_writable(schema(("a", INT), ("v", VOID), ("s", schema(("v", VOID), ("i", INT)))))

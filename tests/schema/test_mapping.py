@@ -1,0 +1,92 @@
+"""Column mapping."""
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import Protocol
+from headwater.schema.columns import all_fields
+from headwater.schema.evolution import NewColumn, add_columns
+from headwater.schema.mapping import (
+    ID,
+    PHYSICAL_NAME,
+    assign,
+    check_mode_change,
+    field_ids,
+    logical_path,
+    max_column_id,
+    mode,
+    physical_path,
+    physical_schema,
+    strip,
+)
+from headwater.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
+
+INT, STRING = PrimitiveType("integer"), PrimitiveType("string")
+SCHEMA = StructType(
+    (
+        StructField("A", INT),
+        StructField("st", StructType((StructField("X", INT),))),
+        StructField("m", MapType(STRING, StructType((StructField("q", ArrayType(INT)),)))),
+    )
+)
+
+
+def test_ids_are_given_parents_first_and_names_are_unique():
+    mapped, highest = assign(SCHEMA, 0)
+    ids = {".".join(path): number for path, number in field_ids(mapped).items()}
+    assert ids == {"A": 1, "st": 2, "st.X": 3, "m": 4, "m.value.q": 5}
+    assert highest == 5
+    names = [field.physical_name for _, field in all_fields(mapped)]
+    assert len(set(names)) == 5
+    assert all(name.startswith("col-") for name in names)
+
+
+def test_what_is_assigned_stays_and_dropped_ids_do_not_come_back():
+    mapped, highest = assign(SCHEMA, 0)
+    assert assign(mapped, highest) == (mapped, highest)
+    fewer = StructType(mapped.fields[:2])
+    grown, highest = assign(add_columns(fewer, [NewColumn(("b",), INT)]), 5)
+    assert grown.find("b").metadata[ID] == 6 == highest
+    assert grown.fields[:2] == mapped.fields[:2]
+    assert max_column_id({}, mapped) == 5
+
+
+def test_a_table_that_turns_mapping_on_keeps_its_names():
+    mapped, _ = assign(SCHEMA, 0, keep_names=True)
+    assert physical_schema(mapped).sql() == SCHEMA.sql()
+    assert mapped.find("st").type.find("x").metadata[PHYSICAL_NAME] == "X"
+    assert strip(mapped) == SCHEMA
+
+
+def test_paths_there_and_back():
+    mapped, _ = assign(SCHEMA, 0)
+    for path, _ in all_fields(mapped):
+        physical = physical_path(mapped, tuple(part.upper() for part in path))
+        assert logical_path(mapped, physical) == path
+    assert physical_path(mapped, ("m", "value", "q", "element"))[-1] == "element"
+    assert logical_path(mapped, ("gone",)) is None
+    with pytest.raises(HeadwaterError, match="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"):
+        physical_path(mapped, ("A", "x"))
+
+
+def test_the_mode_counts_only_where_the_protocol_supports_it():
+    configuration = {"delta.columnMapping.mode": "Name"}
+    assert mode(configuration) == "name"
+    assert mode({}) == "none"
+    assert mode(configuration, Protocol(2, 5)) == "name"
+    assert mode(configuration, Protocol(1, 2)) == "none"
+    assert mode(configuration, Protocol(3, 7, frozenset(), frozenset())) == "none"
+    assert mode(configuration, Protocol(3, 7, frozenset({"columnMapping"}), frozenset({"columnMapping"}))) == "name"
+    with pytest.raises(HeadwaterError, match="DELTA_INVALID_PROPERTY_VALUE"):
+        mode({"delta.columnMapping.mode": "x"})
+
+
+def test_mode_changes():
+    def change(old, new):
+        check_mode_change({"delta.columnMapping.mode": old}, {"delta.columnMapping.mode": new})
+
+    change("none", "name")
+    change("id", "id")
+    for old, new in [("none", "id"), ("name", "id"), ("name", "none"), ("id", "name")]:
+        with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"):
+            change(old, new)

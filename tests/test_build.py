@@ -1,0 +1,73 @@
+"""Building the JAR: reproducible, only when stale, with errors that say what to do."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+_ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> SimpleNamespace:
+    """The functions of ``jvm/build.py`` in a checkout with one Scala class, one Java class and a service file."""
+    for name in ("jvm/build.py", "jvm/scalac.options", "python/headwater/versions.py", "conf/error-conditions.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_ROOT / name, tmp_path / name)
+    main = tmp_path / "jvm" / "src" / "main"
+    services = main / "resources" / "META-INF" / "services"
+    for folder in (main / "scala", main / "java", services):
+        folder.mkdir(parents=True)
+    (main / "scala" / "A.scala").write_text("package a\nclass A { def b: B = new B(this) }\n")
+    (main / "java" / "B.java").write_text("package a;\npublic class B { public B(A a) {} }\n")
+    (services / "some.Service").write_text("a.A\n")
+    return SimpleNamespace(root=tmp_path, source=main / "scala" / "A.scala", **_load(tmp_path))
+
+
+def _load(root: Path) -> dict[str, object]:
+    module = runpy.run_path(str(root / "jvm" / "build.py"))
+    return {name: module[name] for name in ("build", "is_stale", "JAR", "BuildError")}
+
+
+def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
+    jar = checkout.build()
+    first = jar.read_bytes()
+    with zipfile.ZipFile(jar) as archive:
+        names = set(archive.namelist())
+        assert b"4.2.0" in archive.read("headwater/build.properties")
+    assert {"a/A.class", "a/B.class", "META-INF/services/some.Service", "headwater/error-conditions.json"} <= names
+    assert checkout.build(force=True).read_bytes() == first
+
+
+def test_only_a_stale_jar_is_built(checkout: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = checkout.build()
+    built = jar.stat().st_ino
+    assert checkout.build().stat().st_ino == built
+    assert not checkout.is_stale()
+    checkout.source.write_text("package a\nclass A { def other: Int = 1 }\n")
+    (checkout.root / "jvm/src/main/java/B.java").unlink()
+    assert checkout.is_stale()
+    checkout.build()
+    assert not checkout.is_stale()
+
+
+def test_sources_that_do_not_compile(checkout: SimpleNamespace) -> None:
+    checkout.source.write_text("class {")
+    with pytest.raises(checkout.BuildError, match="compiler rejected"):
+        checkout.build()
+    assert not checkout.JAR.exists()
+
+
+def test_no_jdk(checkout: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(checkout.BuildError, match=r"needs a JDK.*JAVA_HOME=.* holds no javac"):
+        checkout.build()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(checkout.BuildError, match="JAVA_HOME is not set"):
+        checkout.build()

@@ -1,0 +1,119 @@
+"""Settings reach Spark complete: Headwater's own, and everything the user had set."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater
+from headwater import launch
+from headwater.errors import HeadwaterError
+
+_JAR = Path("/somewhere/headwater.jar")
+
+
+@pytest.fixture(autouse=True)
+def _no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "jar_path", lambda: _JAR)
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class _Builder:
+    """As much of ``SparkSession.Builder`` as ``configure`` uses."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = {key.replace("_", "."): value for key, value in options.items()}
+
+    def config(self, key: str, value: str) -> None:
+        self._options[key] = value
+
+
+def _settings_of(command: list[str]) -> dict[str, str]:
+    values = [value for option, value in zip(command, command[1:], strict=False) if option == "--conf"]
+    return dict(value.split("=", 1) for value in values)
+
+
+def test_settings_of_a_plain_spark() -> None:
+    assert launch.settings({}, _JAR) == {
+        "spark.sql.extensions": "headwater.spark.HeadwaterExtension",
+        "spark.sql.catalog.spark_catalog": "headwater.spark.HeadwaterCatalog",
+        "spark.jars": "/somewhere/headwater.jar",
+        "spark.headwater.python": sys.executable,
+    }
+
+
+def test_settings_keep_what_is_there() -> None:
+    existing = {
+        "spark.sql.extensions": "a.B, c.D",
+        "spark.jars": "x.jar",
+        "spark.headwater.python": "/opt/python",
+        "spark.master": "yarn",
+    }
+    merged = launch.settings(existing, _JAR)
+    assert merged["spark.sql.extensions"] == "a.B,c.D,headwater.spark.HeadwaterExtension"
+    assert merged["spark.jars"] == "x.jar,/somewhere/headwater.jar"
+    assert merged["spark.headwater.python"] == "/opt/python"
+    assert launch.settings(merged, _JAR) == merged
+
+
+def test_configure_merges_with_builder_and_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# comment\nspark.jars  from-defaults.jar\nspark.sql.extensions=from.Defaults\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    builder = _Builder(spark_sql_extensions="from.Builder")
+    assert headwater.configure(builder) is builder
+    assert builder._options["spark.sql.extensions"] == "from.Builder,headwater.spark.HeadwaterExtension"
+    assert builder._options["spark.jars"] == "from-defaults.jar,/somewhere/headwater.jar"
+
+
+def test_configure_leaves_a_remote_builder_alone() -> None:
+    builder = _Builder(spark_remote="sc://host:15002")
+    headwater.configure(builder)
+    assert builder._options == {"spark.remote": "sc://host:15002"}
+
+
+def test_shell_gets_settings_and_the_users_arguments() -> None:
+    command, environment = launch.shell_command("spark-sql", ["--master", "local[1]", "-e", "SELECT 1", "--help"])
+    assert command[0].endswith("/bin/spark-sql")
+    assert Path(command[0]).is_file()
+    assert command[-5:] == ["--master", "local[1]", "-e", "SELECT 1", "--help"]
+    assert _settings_of(command) == launch.settings({}, _JAR)
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--jars", "a.jar,b.jar", "--conf", "spark.sql.extensions=x.Y", "--conf", "spark.a=b=c"],
+        ["--jars=a.jar,b.jar", "-c", "spark.sql.extensions=x.Y", "--conf=spark.a=b=c"],
+        ["--conf", "spark.jars=a.jar,b.jar", "--conf", "spark.sql.extensions=x.Y", "-c", "spark.a=b=c"],
+    ],
+)
+def test_shell_merges_the_users_settings(arguments: list[str]) -> None:
+    command, _ = launch.shell_command("pyspark", arguments)
+    assert "--jars" not in command
+    found = _settings_of(command)
+    assert found["spark.jars"] == "a.jar,b.jar,/somewhere/headwater.jar"
+    assert found["spark.sql.extensions"] == "x.Y,headwater.spark.HeadwaterExtension"
+    assert found["spark.a"] == "b=c"
+
+
+def test_shell_merges_a_properties_file(tmp_path: Path) -> None:
+    file = tmp_path / "my.conf"
+    file.write_text("spark.jars: mine.jar\n")
+    command, _ = launch.shell_command("spark-sql", ["--properties-file", str(file)])
+    assert _settings_of(command)["spark.jars"] == "mine.jar,/somewhere/headwater.jar"
+    assert command[command.index("--properties-file") + 1] == str(file)
+
+
+def test_shell_of_another_spark_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.1.1.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(HeadwaterError, match=r"4\.1\.1"):
+        launch.shell_command("spark-sql", [])
