@@ -131,6 +131,13 @@ def test_collated_strings_are_not_pruned() -> None:
     assert kept(partition, "(`a` = 'x')") == [0]
 
 
+def test_padded_strings_are_not_pruned() -> None:
+    padded = StructField("a", PrimitiveType("string"), metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(3)"})
+    assert kept(FakeSnapshot(struct(a=padded), [File([{"a": "x  "}])]), "(`a` = 'x')") == [0]
+    limited = StructField("a", PrimitiveType("string"), metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"})
+    assert kept(FakeSnapshot(struct(a=limited), [File([{"a": "x  "}])]), "(`a` = 'x')") == []
+
+
 @pytest.mark.parametrize("kind", ["double", "float"])
 def test_nan_is_above_everything_and_outside_of_statistics(kind: str) -> None:
     snapshot = column(kind, [1.0, float("nan")], [5.0])

@@ -45,6 +45,7 @@ def value(text: str, time_zone: str = "UTC") -> Literal | None:
         ("5L", "long", 5),
         ("-9223372036854775808L", "long", -(2**63)),
         ("5S", "short", 5),
+        ("CAST('-5' AS BIGINT)", "long", -5),
         ("5Y", "byte", 5),
         ("1.0D", "double", 1.0),
         ("-1.5E-10D", "double", -1.5e-10),
@@ -82,7 +83,8 @@ def test_decimal_literals_are_exact() -> None:
         "TIMESTAMP 'yesterday'",
         "'x' collate UTF8_LCASE",
         "CAST('2020-01-01 00:00:00' AS TIMESTAMP)",  # in a zone the text does not tell
-        "CAST('5' AS INT)",
+        "CAST(' 5' AS INT)",
+        "CAST('300' AS TINYINT)",
         "CAST(5.5BD AS INT)",
         "CAST('1.55' AS DECIMAL(2,1))",
         "CAST('x' AS CHAR(3))",
@@ -157,6 +159,9 @@ def test_forms() -> None:
         "`a` BETWEEN 1 AND 2 AND `b` = 1": And(
             (And((Comparison("<=", one, A), Comparison("<=", A, two))), Comparison("=", B, one))
         ),
+        "(`b` = 1) AND (NOT between(`a`, 1, 2))": And(
+            (Comparison("=", B, one), Not(And((Comparison("<=", one, A), Comparison("<=", A, two)))))
+        ),
         "startswith(`a`, 'x')": StartsWith(A, "x", True),
         "`a` LIKE 'x%'": StartsWith(A, "x", True),
         "`a` NOT LIKE 'x%'": Not(StartsWith(A, "x", True)),
@@ -222,6 +227,8 @@ def test_the_columns_of_a_predicate() -> None:
     assert partition_predicate_columns("true") == set()
     for text in ("(`a` = ", "(`a` IN (SELECT `b` FROM t))", "exists(SELECT 1)", '(`a` = "b")'):
         assert partition_predicate_columns(text) is None, text
+    assert partition_predicate_columns("between(`a`, 1, 2) AND (b.c = CAST(d AS DATE)) AND (e > 5L)") == set("abde")
+    assert partition_predicate_columns("(current_date = DATE '2020-01-01')") is None
     assert is_partition_only("(`A` = 1) OR (upper(`b`) = 'X')", ["a", "b"])
     assert not is_partition_only("(`a` = 1) AND (`c` = 1)", ["a", "b"])
     assert not is_partition_only("(`a` = ", ["a"])

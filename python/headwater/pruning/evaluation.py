@@ -237,14 +237,18 @@ def _reaches(lower: Bounds, upper: Bounds, strict: bool) -> Mask:
     met = (pc.less if strict else pc.less_equal)(lower.low, upper.high)
     if not upper.cut_off:
         return met
-    return disjunction(met, _is_cut_off(upper.high, lower.low.as_py())) if lower.is_literal else MAYBE
+    return disjunction(met, _is_cut_off(upper.high, lower.low.as_py(), strict)) if lower.is_literal else MAYBE
 
 
-def _is_cut_off(high: Any, text: str) -> Mask:
-    """Whether a maximum may stand for longer values that go on as ``text`` does."""
+def _is_cut_off(high: Any, text: str, strict: bool) -> Mask:
+    """Whether a maximum may stand for longer values that go on as ``text`` does; ``strict``: after ``text`` itself."""
     if len(text) < CUT_OFF:
         return False
-    near = pc.and_(pc.greater_equal(high, pa.scalar(text[:CUT_OFF])), pc.less_equal(high, pa.scalar(text)))
+    # Lengths are cheap to compare, and rule out all maxima among keys that are equally long.
+    near = (pc.less_equal if strict else pc.less)(pc.binary_length(high), len(text.encode()))
+    if not pc.any(near).as_py():
+        return False
+    near = pc.and_(near, pc.greater_equal(high, pa.scalar(text[:CUT_OFF])))
     rows = pc.indices_nonzero(near).to_numpy()
     if len(rows) == 0:
         return False
