@@ -102,7 +102,8 @@ class FakeSnapshot:
 
     def partition_values(self, name: str) -> pa.Array:
         found = self.schema.find(name)
-        assert found is not None and name == found.name
+        assert found is not None
+        assert name == found.name
         return pa.array([f.partition.get(name) for f in self.contents], found.type.to_arrow())
 
     def _type(self, leaf: Sequence[str]) -> pa.DataType:

@@ -1,4 +1,7 @@
-"""Every call Spark makes, by name. A handler takes the request and the statement and returns something JSON can hold."""
+"""Every call Spark makes, by name.
+
+A handler takes the request and the statement and returns something JSON can hold.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ HANDLERS: Mapping[str, Handler] = {
     "missing_path": refuse.missing_path,
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,
+    "unsupported_predicate": refuse.unsupported_predicate,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
 }

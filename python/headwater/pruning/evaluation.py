@@ -62,7 +62,8 @@ _NEGATED = {Outcome.TRUE: Outcome.FALSE, Outcome.FALSE: Outcome.TRUE, Outcome.NU
 
 
 def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
-    """Which files may hold a row that the predicate accepts: a boolean a file, in the order of ``snapshot.files``, no nulls.
+    """Which files may hold a row that the predicate accepts: a boolean a file, in the order of ``snapshot.files``, no
+    nulls.
 
     :param predicate_sql: Spark SQL text as Catalyst prints it, with unqualified attributes.
     :param time_zone: the session time zone the text was printed with; its timestamp literals are in that zone.

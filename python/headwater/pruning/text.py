@@ -29,7 +29,8 @@ class Lifted:
     keyword: str
 
 
-#: A literal of binary digits, a string, a name, or what leaves it uncertain: a comment, a double quote (string or name).
+#: A literal of binary digits, a string, a name, or what leaves it uncertain: a comment, a double quote (string or
+#: name).
 _QUOTED = re.compile(
     r"""(?P<hex>(?<![\w`])[xX]'[0-9A-Fa-f]*')|(?P<string>'(?:[^'\\]|\\.)*')|(?P<name>`(?:[^`]|``)*`)"""
     r"""|(?P<bad>--|/\*|"|'|`)""",
@@ -179,7 +180,7 @@ def _groups(words: list[str], text: str) -> set[int]:
 
 
 def _atom_end(words: list[str], start: int, groups: set[int], text: str) -> int:
-    """The token after the piece that starts here: an AND or OR outside its parentheses, or the one closing around it."""
+    """The token after the piece that starts here: an AND or OR outside it, or the one closing around it."""
     depth = 0
     for i in range(start, len(words)):
         if words[i] == "(":

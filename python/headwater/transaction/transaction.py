@@ -155,14 +155,26 @@ class Transaction:
     # What is written
 
     @property
-    def metadata(self) -> Metadata | None:
-        """The metadata as it will be; None while a new table has none."""
-        return self._metadata or (self.snapshot.metadata if self.snapshot else None)
+    def metadata(self) -> Metadata:
+        """The metadata as it will be.
+
+        :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
+        """
+        metadata = self._metadata or (self.snapshot.metadata if self.snapshot else None)
+        if metadata is None:
+            raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "metadata"})
+        return metadata
 
     @property
-    def protocol(self) -> Protocol | None:
-        """The protocol as it will be; None while a new table has none."""
-        return self._protocol or (self.snapshot.protocol if self.snapshot else None)
+    def protocol(self) -> Protocol:
+        """The protocol as it will be.
+
+        :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
+        """
+        protocol = self._protocol or (self.snapshot.protocol if self.snapshot else None)
+        if protocol is None:
+            raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "protocol"})
+        return protocol
 
     def update_metadata(self, metadata: Metadata) -> None:
         """Commit this metadata; the last call counts, and metadata the table has already is not written again."""
@@ -347,7 +359,6 @@ class Transaction:
         existing table that gets in-commit timestamps also gets the two properties which say since when.
         """
         metadata = self.metadata
-        assert metadata is not None
         if not in_commit_timestamps_enabled(metadata):
             return self._metadata, None
         stamp = now if previous is None else max(now, previous + 1)
@@ -385,11 +396,12 @@ class Transaction:
         files: list[AddFile | RemoveFile] = [*self._adds, *self._removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT
-        level = self.metadata.configuration.get("delta.isolationLevel", "") if self.metadata else ""
+        level = self.metadata.configuration.get("delta.isolationLevel", "")
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 
     def _matching(self, files: Sequence[AddFile]) -> Sequence[AddFile]:
-        """Those of the files, added by winners, that one of the reads may concern: asked of the table as it is with them.
+        """Those of the files, added by winners, that one of the reads may concern: asked of the table as it is with
+        them.
 
         A file may be gone again by then, rewritten by a later winner: it is taken to match.
         """
@@ -413,9 +425,6 @@ class Transaction:
     def _validate(self) -> None:
         """Step 3."""
         protocol, metadata = self.protocol, self.metadata
-        if protocol is None or metadata is None:
-            missing = " and ".join(n for n, a in (("protocol", protocol), ("metadata", metadata)) if a is None)
-            raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": missing})
         if self.snapshot is not None:
             check_writable(self.snapshot.protocol, self.snapshot.metadata)
         check_writable(protocol, metadata)

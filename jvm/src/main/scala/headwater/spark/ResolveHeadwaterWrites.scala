@@ -3,7 +3,7 @@ package headwater.spark
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -45,7 +45,8 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     }
     val predicate = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
-        FilterText.of(o.deleteExpr).map(ReplaceWhere -> _)
+        // A predicate that cannot be told must not turn into an overwrite of everything.
+        Some(ReplaceWhere -> FilterText.of(o.deleteExpr).getOrElse(unsupported(o.deleteExpr)))
       case _ => None
     }
     val options = provided ++ mode ++ predicate ++ Map(Resolved -> "true") ++
@@ -63,6 +64,9 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case other => other
     }
   }
+
+  private def unsupported(predicate: Expression): String =
+    Bridge.call(new StatementContext(session), "unsupported_predicate", "predicate" -> predicate.sql).asText()
 
   private def optionsOf(write: V2WriteCommand): Map[String, String] = write match {
     case a: AppendData => a.writeOptions
