@@ -49,13 +49,6 @@ class File:
             found.append(current)
         return found
 
-    @property
-    def num_files(self) -> int:
-        return self.files.num_rows
-
-    def select(self, names: Sequence[str]) -> pa.Table:
-        return self.files.select(list(names))
-
     def statistics(self, leaf: Sequence[str]) -> tuple[Any, Any, int | None]:
         if leaf[-1] in self.missing or "*" in self.missing:
             return None, None, None
@@ -91,6 +84,13 @@ class FakeSnapshot:
             }
         )
         self.asked: list[Sequence[tuple[str, ...]]] = []
+
+    @property
+    def num_files(self) -> int:
+        return self.files.num_rows
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        return self.files.select(list(names))
 
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         self.asked.append(leaves)
