@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
+from headwater.commands.clustering import clustering_columns
 from headwater.commands.tables import locate, open_same, open_snapshot
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
@@ -99,6 +100,7 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
         "schema": schema_string(visible.for_reading(snapshot.schema)),
         "tableSchema": schema_string(snapshot.schema),
         "partitionColumns": snapshot.partition_columns,
+        "clusteringColumns": clustering_columns(snapshot),
         "description": metadata.description,
         "configuration": dict(metadata.configuration),
         "properties": {
