@@ -63,6 +63,14 @@ def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     return {**describe(snapshot), "timeTravel": version is not None}
 
 
+def names_version_of_table(path: str, statement: Statement) -> bool:
+    """Whether a path is that of a table with a version after it (``/path@v3``), and not of a table so named."""
+    match = _PATH_WITH_VERSION.fullmatch(path)
+    if match is None or table_exists({"table": path}, statement):
+        return False
+    return table_exists({"table": match.group(1)}, statement)
+
+
 def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     """The newest version of a table a query was analysed against.
 

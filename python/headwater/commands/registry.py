@@ -37,6 +37,8 @@ HANDLERS: Mapping[str, Handler] = {
     "missing_path": refuse.missing_path,
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,
+    "two_versions": refuse.two_versions,
+    "old_version": refuse.old_version,
     "unsupported_predicate": refuse.unsupported_predicate,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
