@@ -46,6 +46,14 @@ class Faults:
         """The handler dies the next time it gets there."""
         (self.folder / point).touch()
 
+    def kill_always(self, point: str) -> None:
+        """The handler dies every time it gets there, until the point is spared."""
+        (self.folder / f"{point}.always").touch()
+
+    def spare(self, point: str) -> None:
+        """Let the handler live."""
+        (self.folder / f"{point}.always").unlink()
+
     def happened(self, point: str) -> bool:
         """Whether it got there."""
         return not (self.folder / point).exists()

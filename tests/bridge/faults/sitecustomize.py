@@ -1,8 +1,8 @@
 """Faults in the handler, for tests: Python imports this at the start of a process whose PYTHONPATH names this folder.
 
-The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for, each once:
-``<point>`` ends the process with SIGKILL when it gets there, ``<point>.wait`` holds it there for as long as the file
-exists. Reading a table named ``raise_<CONDITION>`` raises that condition; ``raise_python_<name>`` a Python exception.
+The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for:
+``<point>`` ends the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait``
+holds it there for as long as the file exists. Reading a table named ``raise_<CONDITION>`` raises that condition; ``raise_python_<name>`` a Python exception.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def reached(point: str) -> None:
     while (folder / f"{point}.wait").exists():
         time.sleep(0.05)
     try:
-        (folder / point).unlink()
+        if not (folder / f"{point}.always").exists():
+            (folder / point).unlink()
     except FileNotFoundError:
         return
     os.kill(os.getpid(), signal.SIGKILL)
