@@ -2,8 +2,8 @@
 
 Owns the one error type that every handler raises and the lookup of its text. A condition is a documented name
 (``DELTA_TABLE_NOT_FOUND``), a SQLSTATE and a message template with ``<parameter>`` placeholders, all kept in
-``conf/error-conditions.json``. The JVM side turns the same three into a Spark error, so SQL, PySpark and Spark Connect show the
-same condition, state and text. Promise: an error raised here never carries a Python traceback in its message.
+``conf/error-conditions.json``. The JVM side turns the same three into a Spark error, so SQL, PySpark and Spark Connect
+show the same condition, state and text. Promise: an error raised here never carries a Python traceback in its message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The py4j gateway: authenticated both ways, loopback only.
 
-Owns the order of its making, which the token's safety rests on: this side listens first, the JVM builds its side with both
-ports, and only then does this side learn where the JVM listens. One JVM thread is one thread here, so that what a handler calls
-back runs inside the statement that called it.
+Owns the order of its making, which the token's safety rests on: this side listens first, the JVM builds its side with
+both ports, and only then does this side learn where the JVM listens. One JVM thread is one thread here, so that what a
+handler calls back runs inside the statement that called it.
 """
 
 from __future__ import annotations

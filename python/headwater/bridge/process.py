@@ -1,7 +1,8 @@
 """The handler process: from its start to its end.
 
-Owns the handshake over standard input and output, the log on standard error, and the rule that the process ends with the JVM
-that started it: the JVM's death closes standard input, and that ends this process at once, whatever its threads do.
+Owns the handshake over standard input and output, the log on standard error, and the rule that the process ends with
+the JVM that started it: the JVM's death closes standard input, and that ends this process at once, whatever its threads
+do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from importlib.abc import MetaPathFinder
 from typing import Any, TextIO
 
 logger = logging.getLogger("headwater")
@@ -29,8 +31,20 @@ _LEVELS = {
 }
 
 
+_LAST_MOMENT_SECONDS = 1.2
+
+
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow imports pandas, where it is there, with its first value: half a second nothing here has a use for."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not loaded in the handler process", name=fullname)
+
+
 def main() -> None:
     """Shake hands with the JVM, then serve until it is gone."""
+    sys.meta_path.insert(0, _WithoutPandas())
     # A terminal's Ctrl-C reaches every process of its group; cancelling is the JVM's decision, told through the calls.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = _receive(sys.stdin)
@@ -69,6 +83,10 @@ def _take_standard_output() -> TextIO:
 def _wait_for_end(stream: TextIO) -> None:
     while stream.readline():
         pass
+    # A checkpoint being written is worth a moment, though a JVM that was killed must not leave this process behind.
+    upkeep = sys.modules.get("headwater.transaction.upkeep")
+    if upkeep is not None:
+        upkeep.wait_for_upkeep(_LAST_MOMENT_SECONDS)
     # Threads may be deep in a read or a lock; what they do can no longer reach anyone.
     os._exit(0)
 

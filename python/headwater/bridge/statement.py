@@ -1,14 +1,13 @@
 """The statement a handler works for.
 
-Owns the Python face of the JVM's statement context: the session's settings, the writer, Hadoop's file systems. What a handler does
-to Spark, it does through this and nothing else.
+Owns the Python face of the JVM's statement context: the session's settings, the writer, Hadoop's file systems. What a
+handler does to Spark, it does through this and nothing else.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -88,8 +87,15 @@ class HadoopFileSystem:
             raise FileNotFoundError(path)
         return bytes(content)
 
-    def open(self, path: str) -> BinaryIO:
-        return io.BytesIO(self.read(path))
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        content = self._files.readRange(path, offset, length)
+        if content is None:
+            raise FileNotFoundError(path)
+        return bytes(content)
+
+    def copy_to_local(self, path: str, local_path: str) -> None:
+        if not self._files.copyToLocal(path, local_path):
+            raise FileNotFoundError(path)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         scheme = path.split(":", 1)[0].lower()

@@ -43,7 +43,9 @@ def alter_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]
     raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"change": ", ".join(sorted(kinds)).replace("_", " ")})
 
 
-def _set_properties(changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement) -> tuple[str, dict[str, Any]]:
+def _set_properties(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
     metadata = txn.metadata
     given = {change["key"]: change["value"] for change in changes}
     if "comment" in given:
@@ -51,7 +53,10 @@ def _set_properties(changes: list[Change], txn: Transaction, snapshot: Snapshot,
     properties = normalize(given, allow_arbitrary=allows_arbitrary(statement.confs))
     configuration = {**metadata.configuration, **properties}
     _install(txn, snapshot, replace(metadata, configuration=configuration))
-    shown = {**properties, **({"comment": metadata.description} if metadata.description != snapshot.metadata.description else {})}
+    shown = {
+        **properties,
+        **({"comment": metadata.description} if metadata.description != snapshot.metadata.description else {}),
+    }
     return "SET TBLPROPERTIES", {"properties": json.dumps(shown, separators=(",", ":"))}
 
 
@@ -66,14 +71,20 @@ def _install(txn: Transaction, snapshot: Snapshot, metadata: Metadata) -> None:
         configuration[mapping.MAX_ID] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
     check_statistics_columns(schema, metadata.partition_columns, configuration)
-    metadata = replace(metadata, schema_string=schema_string(schema) if schema != snapshot.schema else metadata.schema_string, configuration=configuration)
+    metadata = replace(
+        metadata,
+        schema_string=schema_string(schema) if schema != snapshot.schema else metadata.schema_string,
+        configuration=configuration,
+    )
     protocol = protocol_for(metadata, snapshot.protocol)
     if protocol != snapshot.protocol:
         txn.update_protocol(protocol)
     txn.update_metadata(replace(metadata, configuration=without_protocol_properties(configuration)))
 
 
-def _unset_properties(changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement) -> tuple[str, dict[str, Any]]:
+def _unset_properties(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
     keys = [canonical_name(change["key"], allow_arbitrary=True) for change in changes]
     metadata = txn.metadata
     if "comment" in keys:
@@ -83,11 +94,16 @@ def _unset_properties(changes: list[Change], txn: Transaction, snapshot: Snapsho
     return "UNSET TBLPROPERTIES", {"properties": json.dumps(keys, separators=(",", ":")), "ifExists": "true"}
 
 
-def _add_columns(changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement) -> tuple[str, dict[str, Any]]:
+def _add_columns(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
     columns = [_new_column(change) for change in changes]
     set_schema(txn, add_columns(snapshot.schema, columns))
     _require_protocol(txn, snapshot)
-    described = [{"column": {"name": ".".join(c.path), "type": c.type.to_json(), "nullable": c.nullable, "metadata": {}}} for c in columns]
+    described = [
+        {"column": {"name": ".".join(c.path), "type": c.type.to_json(), "nullable": c.nullable, "metadata": {}}}
+        for c in columns
+    ]
     return "ADD COLUMNS", {"columns": json.dumps(described, separators=(",", ":"))}
 
 
@@ -102,10 +118,14 @@ def _new_column(change: Change) -> NewColumn:
         raise HeadwaterError("WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED", {})
     position = change.get("position")
     where = None if position is None else After(position["after"]) if "after" in position else FIRST
-    return NewColumn(tuple(change["path"]), parse_type(json.loads(change["type"])), change["nullable"], change.get("comment"), where)
+    return NewColumn(
+        tuple(change["path"]), parse_type(json.loads(change["type"])), change["nullable"], change.get("comment"), where
+    )
 
 
-def _comment_columns(changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement) -> tuple[str, dict[str, Any]]:
+def _comment_columns(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
     schema = snapshot.schema
     for change in changes:
         schema = set_comment(schema, change["path"], change["comment"])
@@ -115,7 +135,9 @@ def _comment_columns(changes: list[Change], txn: Transaction, snapshot: Snapshot
     return "CHANGE COLUMN", {"column": json.dumps({"path": ".".join(path), **column}, separators=(",", ":"))}
 
 
-_STATEMENTS: list[tuple[frozenset[str], Callable[[list[Change], Transaction, Snapshot, Statement], tuple[str, dict[str, Any]]]]] = [
+_STATEMENTS: list[
+    tuple[frozenset[str], Callable[[list[Change], Transaction, Snapshot, Statement], tuple[str, dict[str, Any]]]]
+] = [
     (frozenset({"set_property"}), _set_properties),
     (frozenset({"remove_property"}), _unset_properties),
     (frozenset({"add_column"}), _add_columns),

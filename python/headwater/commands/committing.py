@@ -57,16 +57,21 @@ def commit(
 def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
     """The application id and version an idempotent write names, in its options or the session.
 
-    :raises HeadwaterError: ``DELTA_IDEMPOTENT_WRITE_INCOMPLETE`` where only one of the two is given, ``DELTA_ILLEGAL_OPTION``.
+    :raises HeadwaterError: ``DELTA_IDEMPOTENT_WRITE_INCOMPLETE`` where only one of the two is given,
+        ``DELTA_ILLEGAL_OPTION``.
     """
     app_id = options.get("txnappid") or statement.conf(_APP_ID)
     version = options.get("txnversion") or statement.conf(_APP_VERSION)
     if app_id is None and version is None:
         return None
     if app_id is None or version is None:
-        raise HeadwaterError("DELTA_IDEMPOTENT_WRITE_INCOMPLETE", {"missing": "txnAppId" if app_id is None else "txnVersion"})
+        raise HeadwaterError(
+            "DELTA_IDEMPOTENT_WRITE_INCOMPLETE", {"missing": "txnAppId" if app_id is None else "txnVersion"}
+        )
     if not version.lstrip("-").isdecimal():
-        raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": "txnVersion", "input": version, "explain": "must be a whole number"})
+        raise HeadwaterError(
+            "DELTA_ILLEGAL_OPTION", {"name": "txnVersion", "input": version, "explain": "must be a whole number"}
+        )
     return app_id, int(version)
 
 
@@ -103,4 +108,6 @@ def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
 def _vector(value: Mapping[str, Any] | None) -> DeletionVector | None:
     if value is None:
         return None
-    return DeletionVector(value["storage_type"], value["path_or_inline"], value["size"], value["cardinality"], value["offset"])
+    return DeletionVector(
+        value["storage_type"], value["path_or_inline"], value["size"], value["cardinality"], value["offset"]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -26,7 +27,9 @@ HISTORY_SCHEMA = _struct(
     userName=_STRING,
     operation=_STRING,
     operationParameters=MapType(_STRING, _STRING),
-    job=_struct(jobId=_STRING, jobName=_STRING, jobRunId=_STRING, runId=_STRING, jobOwnerId=_STRING, triggerType=_STRING),
+    job=_struct(
+        jobId=_STRING, jobName=_STRING, jobRunId=_STRING, runId=_STRING, jobOwnerId=_STRING, triggerType=_STRING
+    ),
     notebook=_struct(notebookId=_STRING),
     clusterId=_STRING,
     readVersion=_LONG,
@@ -66,7 +69,7 @@ def describe_history(request: dict[str, Any], statement: Statement) -> dict[str,
     return {"rows": [_history_row(entry.version, entry.timestamp, entry.commit_info or {}) for entry in entries]}
 
 
-def _history_row(version: int, timestamp: int, info: dict[str, Any]) -> dict[str, Any]:
+def _history_row(version: int, timestamp: int, info: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "version": version,
         "timestamp": _time(timestamp),

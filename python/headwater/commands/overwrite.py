@@ -1,7 +1,8 @@
 """Overwrites: which files a write replaces, and what of them stays.
 
-Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go. By predicate
-(``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew without the rows that match.
+Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go.
+By predicate (``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew
+without the rows that match.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from headwater.transaction import Transaction
 
 @dataclass(frozen=True)
 class Overwrite:
-    """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to), ``predicate``."""
+    """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to),
+    ``predicate``.
+    """
 
     kind: str
     predicate: str | None = None
@@ -57,8 +60,8 @@ def replace_files(
             removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
     elif overwrite.predicate is not None:
         _check_predicate(statement, snapshot, overwrite.predicate)
-        txn.read_where([overwrite.predicate], "UTC")
-        removed = snapshot.files.filter(prune(snapshot, overwrite.predicate, "UTC"))
+        txn.read_where([overwrite.predicate], statement.time_zone)
+        removed = snapshot.files.filter(prune(snapshot, overwrite.predicate, statement.time_zone))
         kept = _keep_others(statement, snapshot, target, overwrite.predicate, data_change)
     txn.remove(removals(removed, data_change))
     return kept, removed
@@ -68,7 +71,8 @@ def _keep_others(
     statement: Statement, snapshot: Snapshot, target: Target, predicate: str, data_change: bool
 ) -> Written:
     """Write anew the rows a predicate does not accept, of the files that may have both kinds."""
-    both = pc.and_(prune(snapshot, predicate, "UTC"), leaves_rows(snapshot, predicate, "UTC"))
+    zone = statement.time_zone
+    both = pc.and_(prune(snapshot, predicate, zone), leaves_rows(snapshot, predicate, zone))
     mixed = snapshot.files.filter(both)
     if not mixed.num_rows:
         return Written()

@@ -1,6 +1,7 @@
 """Reading: what a table is, which files a scan reads, which aggregates the log answers.
 
-Promise: a statement that has loaded a table keeps to that version; a scan names every file that may hold a matching row.
+Promise: a statement that has loaded a table keeps to that version; a scan names every file that may hold a matching
+row.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from headwater.log import deletion_vectors
 from headwater.log.actions import DeletionVector
 from headwater.log.features import enabled_features
 from headwater.log.history import version_at
-from headwater.log.snapshot import Snapshot, table_exists as log_exists
+from headwater.log.snapshot import Snapshot
+from headwater.log.snapshot import table_exists as log_exists
 from headwater.log.stores import LocalStore, absolute_path
-from headwater.pruning import aggregate_from_log, select
+from headwater.pruning import aggregate_from_log, prune_all
 from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
 from headwater.schema.types import schema_string
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
+#: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
+_LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_values")
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
 
 
@@ -113,10 +117,14 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
 def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     """The files a scan must read: ``{"files": [...]}``, or ``{"arrow": file}`` for a long list.
 
-    Each is ``[path, size, modificationTime, deletion vector | null, partition value, ...]``; the path absolute and decoded.
+    Each is ``[path, size, modificationTime, deletion vector | null, partition value, ...]``; the path absolute and
+    decoded.
     """
     snapshot = open_same(request, statement, request["version"])
-    files = select(snapshot, request["filters"], "UTC") if request["filters"] else snapshot.files
+    files = snapshot.select(_LISTED)
+    if request["filters"]:
+        mask = prune_all(snapshot, request["filters"], "UTC")
+        files = files if mask.true_count == len(mask) else files.filter(mask)
     listed = file_list(snapshot, files)
     if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
         _check_present(snapshot, listed)
@@ -163,14 +171,18 @@ def physical_name(snapshot: Snapshot, column: str) -> str:
 def _absolute(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     simple = pc.invert(pc.match_substring_regex(paths, "[%:]|^/|\\.\\."))
     if pc.all(simple).as_py() is not False:
-        return pc.binary_join_element_wise(pa.scalar(snapshot.table_path, paths.type), paths, pa.scalar("/", paths.type))
+        return pc.binary_join_element_wise(
+            pa.scalar(snapshot.table_path, paths.type), paths, pa.scalar("/", paths.type)
+        )
     return pa.array([absolute_path(snapshot.table_path, path) for path in paths.to_pylist()], pa.string())
 
 
 def _vectors(snapshot: Snapshot, column: pa.ChunkedArray) -> pa.Array:
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.string())
-    return pa.array([vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()], pa.string())
+    return pa.array(
+        [vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()], pa.string()
+    )
 
 
 def describe_vector(table_path: str, vector: Mapping[str, Any]) -> str:
@@ -189,7 +201,9 @@ def _to_private_file(table: pa.Table) -> str:
     # mkstemp makes the file readable by this user alone; the JVM deletes it once read.
     handle, path = tempfile.mkstemp(prefix="headwater-scan-", suffix=".arrow")
     columns = [
-        column.cast(pa.string() if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) else column.type)
+        column.cast(
+            pa.string() if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) else column.type
+        )
         for column in table.columns
     ]
     plain = pa.table(columns, names=table.column_names)

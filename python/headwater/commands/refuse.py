@@ -23,6 +23,11 @@ def invalid_timestamp(request: dict[str, Any], statement: Statement) -> NoReturn
     raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": request["timestamp"]})
 
 
+def unsupported_predicate(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """An overwrite by a predicate with a subquery, or one whose value differs from call to call."""
+    raise HeadwaterError("DELTA_UNSUPPORTED_REPLACE_WHERE", {"predicate": request["predicate"]})
+
+
 def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
     raise HeadwaterError(

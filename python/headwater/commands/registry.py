@@ -1,4 +1,7 @@
-"""Every call Spark makes, by name. A handler takes the request and the statement and returns something JSON can hold."""
+"""Every call Spark makes, by name.
+
+A handler takes the request and the statement and returns something JSON can hold.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,11 @@ HANDLERS: Mapping[str, Handler] = {
     "describe_detail": describe.describe_detail,
     "parse": statements.parse,
     "recover_commit": recover.recover_commit,
+    "finish_upkeep": recover.finish_upkeep,
     "missing_path": refuse.missing_path,
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,
+    "unsupported_predicate": refuse.unsupported_predicate,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
 }

@@ -1,7 +1,7 @@
 """Writing rows: from a resolved plan to data files and their ``add`` actions.
 
-Owns what every statement that writes rows shares: computed columns, constraints as part of the query, names and ids as the files have
-them, statistics. Nothing here commits; files that no commit names are unreferenced and harmless.
+Owns what every statement that writes rows shares: computed columns, constraints as part of the query, names and ids as
+the files have them, statistics. Nothing here commits; files that no commit names are unreferenced and harmless.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ def write_rows(
     """
     schema = target.schema
     check_writable(schema)
-    check_reserved_names(StructType(tuple(StructField(n, PrimitiveType("string")) for n in provided)), target.metadata.configuration, writing=True)
+    check_reserved_names(
+        StructType(tuple(StructField(n, PrimitiveType("string")) for n in provided)),
+        target.metadata.configuration,
+        writing=True,
+    )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     query = compose(target, plan, provided, identities, extra_checks if enforce else (), enforce)
     files = statement.write(specification(target, query, options))
@@ -116,11 +120,15 @@ def compose(
     extra_checks: Sequence[tuple[Check, str]],
     enforce: bool,
 ) -> str:
-    """The query whose rows go into the files: the plan itself where nothing is to be added, else one level for each step."""
+    """The query whose rows go into the files: the plan itself where nothing is to be added, else one level for each
+    step.
+    """
     schema = target.schema
     source = f"hw_plan.`{plan}`"
     have = {name.lower() for name in provided}
-    computed: dict[str, GeneratedColumn] = {c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have}
+    computed: dict[str, GeneratedColumn] = {
+        c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have
+    }
     ids = {c.name.lower(): c for c in identities}
     checks = table_checks(target, provided) if enforce else []
     checks += [(check, condition) for check, condition in extra_checks]
@@ -176,8 +184,10 @@ def _check_sql(check: Check, condition: str, schema: StructType) -> str:
 
 
 def _shown(column: StructField) -> bool:
-    return isinstance(column.type, PrimitiveType) and column.type.name not in ("void", "binary", "variant") or (
-        type(column.type).__name__ == "DecimalType"
+    return (
+        isinstance(column.type, PrimitiveType)
+        and column.type.name not in ("void", "binary", "variant")
+        or (type(column.type).__name__ == "DecimalType")
     )
 
 
@@ -204,7 +214,9 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
         "path": target.path,
         "query": query,
         "schema": schema_string(file_schema(stored, mode)),
-        "partitionBy": [physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns],
+        "partitionBy": [
+            physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
+        ],
         "statistics": [list(path) for path, _ in _leaves(target)],
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
@@ -253,7 +265,10 @@ def _partition_text(column: StructField, text: str | None) -> str | None:
 
 
 def _advance(
-    schema: StructType, identities: Sequence[IdentityColumn], leaves: Sequence[tuple[tuple[str, ...], Any]], files: Sequence[Mapping[str, Any]]
+    schema: StructType,
+    identities: Sequence[IdentityColumn],
+    leaves: Sequence[tuple[tuple[str, ...], Any]],
+    files: Sequence[Mapping[str, Any]],
 ) -> StructType:
     positions = {path: i for i, (path, _) in enumerate(leaves)}
     marks = {}
@@ -266,7 +281,7 @@ def _advance(
 
 
 def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
-    """The error for columns, at any depth, that a write brings and the table does not have; None where there are none."""
+    """The error for columns, at any depth, that a write brings and the table lacks; None where there are none."""
     from headwater.schema.evolution import schema_mismatch, schema_mismatch_error
 
     lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]

@@ -1,7 +1,7 @@
 """Opening tables: from what Spark names to a snapshot.
 
-Owns the process's snapshot cache and the options every statement shares. A path comes from the JVM already qualified: a plain path
-on the local file system, a URI elsewhere.
+Owns the process's snapshot cache and the options every statement shares. A path comes from the JVM already qualified: a
+plain path on the local file system, a URI elsewhere.
 """
 
 from __future__ import annotations
@@ -71,5 +71,7 @@ class Options(dict[str, str]):
         if value is None:
             return None
         if value.strip().lower() not in ("true", "false"):
-            raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": "must be true or false"})
+            raise HeadwaterError(
+                "DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": "must be true or false"}
+            )
         return value.strip().lower() == "true"

@@ -1,7 +1,8 @@
 """INSERT, ``DataFrame.write`` and ``writeTo``: rows into an existing table.
 
-Owns what a write may change: which columns the table will have, which files it replaces. ``resolve_write`` answers while the statement is
-analysed, ``write`` does the work, ``plan_save`` tells a save by path which of the two worlds, new table or existing, it is in.
+Owns what a write may change: which columns the table will have, which files it replaces. ``resolve_write`` answers
+while the statement is analysed, ``write`` does the work, ``plan_save`` tells a save by path which of the two worlds,
+new table or existing, it is in.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _check_append_options(options: Options, overwriting: bool) -> None:
 
 
 def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, str]:
-    """The columns a write must bring, in the table's order: the table's as they will be, less those it computes itself."""
+    """The columns a write must bring, in the table's order: all it will have, less those it computes itself."""
     snapshot = open_snapshot(request["table"], statement, request["version"])
     options = Options(request["options"])
     data = parse_schema(request["schema"])
@@ -92,9 +93,7 @@ def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, st
 
 def _named_by_position(table: StructType, data: StructType) -> StructType:
     """By position, the first columns are the table's; those beyond keep their own names."""
-    return StructType(
-        tuple(replace(f, name=table.fields[i].name) if i < len(table) else f for i, f in enumerate(data))
-    )
+    return StructType(tuple(replace(f, name=table.fields[i].name) if i < len(table) else f for i, f in enumerate(data)))
 
 
 def _overwrites_schema(options: Options) -> bool:
@@ -140,7 +139,11 @@ def write(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
             "numFiles": len(written.files) + len(kept.files),
             "numOutputRows": written.rows + kept.rows,
             "numOutputBytes": written.bytes + kept.bytes,
-            **({"numRemovedFiles": removed.num_rows, "numRemovedBytes": removed_bytes(removed)} if overwrite.kind != "append" else {}),
+            **(
+                {"numRemovedFiles": removed.num_rows, "numRemovedBytes": removed_bytes(removed)}
+                if overwrite.kind != "append"
+                else {}
+            ),
         },
     )
 
@@ -164,7 +167,11 @@ def _overwrite_of(options: Options, statement: Statement, snapshot: Snapshot) ->
         _check_append_options(options, False)
         return Overwrite("append")
     if predicate is not None:
-        if mode == "dynamic" or "partitionoverwritemode" in options and options["partitionoverwritemode"].lower() == "dynamic":
+        if (
+            mode == "dynamic"
+            or "partitionoverwritemode" in options
+            and options["partitionoverwritemode"].lower() == "dynamic"
+        ):
             raise HeadwaterError("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", {})
         return Overwrite("predicate", predicate)
     if snapshot.partition_columns and (mode == "dynamic" or _is_dynamic(options, statement)):
@@ -176,7 +183,8 @@ def _is_dynamic(options: Options, statement: Statement) -> bool:
     value = options.get("partitionoverwritemode") or statement.conf(_DYNAMIC) or "static"
     if value.lower() not in ("static", "dynamic"):
         raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": "partitionOverwriteMode", "input": value, "explain": "must be static or dynamic"}
+            "DELTA_ILLEGAL_OPTION",
+            {"name": "partitionOverwriteMode", "input": value, "explain": "must be static or dynamic"},
         )
     return value.lower() == "dynamic"
 
@@ -186,7 +194,8 @@ def evolve_metadata(
 ) -> None:
     """Give the table the columns the data brings, where the write may do that.
 
-    :raises HeadwaterError: ``DELTA_METADATA_CHANGED`` where the columns were matched against another schema than the table has now.
+    :raises HeadwaterError: ``DELTA_METADATA_CHANGED`` where the columns were matched against another schema than the
+        table has now.
     """
     table = snapshot.schema
     if _overwrites_schema(options) and overwrite.kind == "all":
@@ -214,8 +223,8 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
 
 
 def _replace_where_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, str]]:
-    if overwrite.predicate is None or not statement.flag("spark.databricks.delta.replaceWhere.constraintCheck.enabled", True):
+    if overwrite.predicate is None or not statement.flag(
+        "spark.databricks.delta.replaceWhere.constraintCheck.enabled", True
+    ):
         return []
     return [(Check("replaceWhere", overwrite.predicate, "check"), "DELTA_REPLACE_WHERE_MISMATCH")]
-
-

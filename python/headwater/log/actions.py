@@ -1,8 +1,9 @@
 """Actions: what a commit file holds, one JSON object a line.
 
-Owns the typed form of each action and its JSON, both ways. Follows the protocol's chapter "Actions". Fields a newer writer added
-are kept in ``extra`` where the protocol wants unknown content preserved (``commitInfo``, ``metaData``), and ignored elsewhere.
-Live files of a whole table are never held as these objects: a snapshot keeps them as an Arrow table.
+Owns the typed form of each action and its JSON, both ways. Follows the protocol's chapter "Actions". Fields a newer
+writer added are kept in ``extra`` where the protocol wants unknown content preserved (``commitInfo``, ``metaData``),
+and ignored elsewhere. Live files of a whole table are never held as these objects: a snapshot keeps them as an Arrow
+table.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 class DeletionVector:
     """Where a file's deleted row positions are (chapter "Deletion Vector Descriptor Schema").
 
-    ``storage_type`` is ``u`` (relative, random prefix and UUID), ``i`` (inline) or ``p`` (absolute path); sizes in bytes.
+    ``storage_type`` is ``u`` (relative, random prefix and UUID), ``i`` (inline) or ``p`` (absolute path); sizes in
+    bytes.
     """
 
     storage_type: str
@@ -57,8 +59,8 @@ class DeletionVector:
 class AddFile:
     """A data file that becomes part of the table. ``path`` as in the log: relative and URL-encoded, or absolute.
 
-    ``size`` in bytes, ``modification_time`` in milliseconds since the epoch; ``partition_values`` by physical column name, as
-    the protocol serialises them (null is None); ``stats`` is the JSON text of the per-file statistics.
+    ``size`` in bytes, ``modification_time`` in milliseconds since the epoch; ``partition_values`` by physical column
+    name, as the protocol serialises them (null is None); ``stats`` is the JSON text of the per-file statistics.
     """
 
     path: str
@@ -238,7 +240,8 @@ class Metadata:
 class Protocol:
     """The versions and features a table needs (chapter "Protocol Evolution").
 
-    Features are None below reader version 3 or writer version 7, as the protocol says; :meth:`to_json` leaves them out then.
+    Features are None below reader version 3 or writer version 7, as the protocol says; :meth:`to_json` leaves them out
+    then.
     """
 
     min_reader_version: int
@@ -270,7 +273,9 @@ class Protocol:
 
 @dataclass(frozen=True)
 class SetTransaction:
-    """The newest version an application has committed (chapter "Transaction Identifiers"); ``last_updated`` in milliseconds."""
+    """The newest version an application has committed (chapter "Transaction Identifiers"); ``last_updated`` in
+    milliseconds.
+    """
 
     app_id: str
     version: int
@@ -295,9 +300,7 @@ class DomainMetadata:
     removed: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}
-        }
+        return {"domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> DomainMetadata:

@@ -1,7 +1,8 @@
 """Data types and schemas as the log stores them.
 
-Owns the parsed form of a schema string and its way back to JSON, byte for byte the same meaning: unknown metadata keys are kept.
-Follows the protocol's chapter "Schema Serialization Format". Types are immutable values that compare by content.
+Owns the parsed form of a schema string and its way back to JSON, byte for byte the same meaning: unknown metadata keys
+are kept. Follows the protocol's chapter "Schema Serialization Format". Types are immutable values that compare by
+content.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class DataType:
 
 @dataclass(frozen=True)
 class PrimitiveType(DataType):
-    """A primitive by the protocol's name (``long``, not ``bigint``); also names this version does not know (``interval day``)."""
+    """A primitive by the protocol's name (``long``, not ``bigint``); also names this version does not know (``interval
+    day``).
+    """
 
     name: str
 

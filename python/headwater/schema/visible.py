@@ -1,7 +1,7 @@
 """The schema as Spark sees it.
 
-Owns the step from the log's schema to that of a relation: the protocol's own metadata keys stay behind, so that a DataFrame read from
-one table does not carry them into another.
+Owns the step from the log's schema to that of a relation: the protocol's own metadata keys stay behind, so that a
+DataFrame read from one table does not carry them into another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def _visible(field: StructField) -> dict[str, Any]:
 
 
 def changed(then: StructType, now: StructType) -> bool:
-    """Whether a query analysed with one schema cannot be run with the other: names, types, nullability or physical names differ."""
+    """Whether a query analysed with one schema cannot be run with the other: names, types, nullability or physical
+    names differ.
+    """
     return _shape(then) != _shape(now)
 
 

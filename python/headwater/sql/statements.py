@@ -50,7 +50,9 @@ def _without_leading_comments(text: str) -> str:
 
 def _limit(text: str, statement: str) -> int:
     if not text.isdecimal():
-        raise HeadwaterError("DELTA_STATEMENT_NOT_PARSED", {"statement": statement, "reason": f"LIMIT takes a number, not {text}"})
+        raise HeadwaterError(
+            "DELTA_STATEMENT_NOT_PARSED", {"statement": statement, "reason": f"LIMIT takes a number, not {text}"}
+        )
     return int(text)
 
 
@@ -61,5 +63,6 @@ def _table(text: str, statement: str) -> str:
     if _NAME.fullmatch(text):
         return text
     raise HeadwaterError(
-        "DELTA_STATEMENT_NOT_PARSED", {"statement": statement, "reason": f"'{text}' is not a table name or a quoted path"}
+        "DELTA_STATEMENT_NOT_PARSED",
+        {"statement": statement, "reason": f"'{text}' is not a table name or a quoted path"},
     )

@@ -39,7 +39,7 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def answer(
       aggregate: Aggregate, index: HeadwaterFileIndex, filters: Seq[Expression], groups: Seq[Expression], wanted: Seq[Map[String, Any]]): LogicalPlan = {
-    val texts = filters.map(FilterText.of)
+    val texts = filters.map(FilterText.inUtc)
     if (texts.exists(_.isEmpty)) return aggregate
     val result = Bridge.call(
       new StatementContext(session), "aggregate",

@@ -30,6 +30,26 @@ final class HadoopFiles(session: SparkSession) {
     } catch { case _: FileNotFoundException => null }
   }
 
+  /** `length` bytes from `offset`, fewer where the file ends before; null if there is no such file. */
+  def readRange(uri: String, offset: Long, length: Int): Array[Byte] = on(uri) { (fs, path) =>
+    try {
+      val in = fs.open(path)
+      try {
+        in.seek(offset)
+        in.readNBytes(length)
+      } finally in.close()
+    } catch { case _: FileNotFoundException => null }
+  }
+
+  /** Writes a file's content into a local one; false if there is no such file. */
+  def copyToLocal(uri: String, local: String): Boolean = on(uri) { (fs, path) =>
+    try {
+      val in = fs.open(path)
+      try java.nio.file.Files.copy(in, java.nio.file.Paths.get(local), java.nio.file.StandardCopyOption.REPLACE_EXISTING) finally in.close()
+      true
+    } catch { case _: FileNotFoundException => false }
+  }
+
   def exists(uri: String): Boolean = on(uri)((fs, path) => fs.exists(path))
 
   def makeDirectory(uri: String): Unit = on(uri)((fs, path) => fs.mkdirs(path))

@@ -2,6 +2,7 @@ package headwater.spark
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -10,6 +11,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, PartitionDirectory}
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -69,7 +71,7 @@ class HeadwaterFileIndex(
       "table" -> path,
       "version" -> state.version,
       "tableId" -> state.tableId,
-      "filters" -> filters.flatMap(FilterText.of))
+      "filters" -> filters.flatMap(FilterText.inUtc))
     FileList.fromAnswer(answer, partitionSchema.length)
   }
 
@@ -123,15 +125,23 @@ object FileList {
     else fromJson(answer.get("files"), partitionColumns)
 }
 
-/** A filter as Spark SQL text over bare column names, literals in UTC; none where a part cannot be written as SQL. */
+/** A column whose text is always quoted: Spark leaves quotes out around names such as `true`, which then read as something else. */
+private case class QuotedColumn(name: String, dataType: DataType) extends LeafExpression with Unevaluable {
+  override def nullable: Boolean = true
+  override def sql: String = "`" + name.replace("`", "``") + "`"
+}
+
+/** A filter as Spark SQL text over bare column names; none where a part cannot be written as SQL. */
 object FilterText {
+  /** With timestamp literals in UTC. */
+  def inUtc(filter: Expression): Option[String] = {
+    val conf = SQLConf.get.clone()
+    conf.setConfString(SQLConf.SESSION_LOCAL_TIMEZONE.key, "UTC")
+    SQLConf.withExistingConf(conf)(of(filter))
+  }
+
+  /** With timestamp literals in the session's time zone, as its user would write them. */
   def of(filter: Expression): Option[String] =
     if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || !e.deterministic)) None
-    else {
-      val bare = filter.transform { case a: AttributeReference => a.withQualifier(Nil) }
-      val conf = org.apache.spark.sql.internal.SQLConf.get.clone()
-      conf.setConfString("spark.sql.session.timeZone", "UTC")
-      try org.apache.spark.sql.internal.SQLConf.withExistingConf(conf)(Some(bare.sql))
-      catch { case scala.util.control.NonFatal(_) => None }
-    }
+    else try Some(filter.transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql) catch { case NonFatal(_) => None }
 }

@@ -3,7 +3,7 @@ package headwater.spark
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -45,7 +45,8 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     }
     val predicate = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
-        FilterText.of(o.deleteExpr).map(ReplaceWhere -> _)
+        // A predicate that cannot be told must not turn into an overwrite of everything.
+        Some(ReplaceWhere -> FilterText.of(o.deleteExpr).getOrElse(unsupported(o.deleteExpr)))
       case _ => None
     }
     val options = provided ++ mode ++ predicate ++ Map(Resolved -> "true") ++
@@ -59,10 +60,15 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case a: AppendData => a.copy(table = marked, query = query, writeOptions = options)
       case o: OverwriteByExpression =>
         o.copy(table = marked, query = query, writeOptions = options, deleteExpr = Literal.TrueLiteral)
-      case o: OverwritePartitionsDynamic => o.copy(table = marked, query = query, writeOptions = options)
+      // Spark overwrites partitions dynamically only through writers of its second interface; the options say what is meant.
+      case o: OverwritePartitionsDynamic =>
+        OverwriteByExpression(marked, Literal.TrueLiteral, query, options, o.isByName, o.withSchemaEvolution)
       case other => other
     }
   }
+
+  private def unsupported(predicate: Expression): String =
+    Bridge.call(new StatementContext(session), "unsupported_predicate", "predicate" -> predicate.sql).asText()
 
   private def optionsOf(write: V2WriteCommand): Map[String, String] = write match {
     case a: AppendData => a.writeOptions

@@ -85,6 +85,13 @@ class FakeSnapshot:
         )
         self.asked: list[Sequence[tuple[str, ...]]] = []
 
+    @property
+    def num_files(self) -> int:
+        return self.files.num_rows
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        return self.files.select(list(names))
+
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         self.asked.append(leaves)
         counts = [None if "*" in f.missing else len(f.rows) + len(f.deleted) for f in self.contents]
@@ -102,7 +109,8 @@ class FakeSnapshot:
 
     def partition_values(self, name: str) -> pa.Array:
         found = self.schema.find(name)
-        assert found is not None and name == found.name
+        assert found is not None
+        assert name == found.name
         return pa.array([f.partition.get(name) for f in self.contents], found.type.to_arrow())
 
     def _type(self, leaf: Sequence[str]) -> pa.DataType:
