@@ -83,7 +83,11 @@ class FakeSnapshot:
                 "deletion_vector": pa.array(vectors, vector),
             }
         )
+        self.num_files = len(files)
         self.asked: list[Sequence[tuple[str, ...]]] = []
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        return self.files.select(list(names))
 
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         self.asked.append(leaves)

@@ -33,6 +33,8 @@ from headwater.schema.types import schema_string
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
+#: What a scan needs of a snapshot's files; the text of statistics, most of a large log, is not among it.
+_SCANNED = ["path", "size", "modification_time", "deletion_vector", "partition_values"]
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
 
 
@@ -119,8 +121,7 @@ def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     decoded.
     """
     snapshot = open_same(request, statement, request["version"])
-    files = select(snapshot, request["filters"], "UTC") if request["filters"] else snapshot.files
-    listed = file_list(snapshot, files)
+    listed = file_list(snapshot, select(snapshot, request["filters"], "UTC", _SCANNED))
     if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
         _check_present(snapshot, listed)
     if listed.num_rows <= _LONGEST_JSON_LIST:
