@@ -31,6 +31,7 @@ HANDLERS: Mapping[str, Handler] = {
     "describe_detail": describe.describe_detail,
     "parse": statements.parse,
     "recover_commit": recover.recover_commit,
+    "finish_upkeep": recover.finish_upkeep,
     "missing_path": refuse.missing_path,
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,

@@ -43,8 +43,8 @@ def aggregate_from_log(
     """The exact result of an aggregation, or ``None`` where the log does not hold it.
 
     :param group_by: names of partition columns; empty for one row over the whole table.
-    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)``, the column as
-        SQL text.
+    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)``, the column
+        as SQL text.
     :param predicate_sql: a predicate over partition columns, or ``None``.
     :returns: the group columns by their names, then one column an aggregate, in order: counts as int64, others in the
         column's type.

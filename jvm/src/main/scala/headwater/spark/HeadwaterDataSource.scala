@@ -29,12 +29,12 @@ class HeadwaterDataSource
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
-    HeadwaterTable.load(
-      session,
-      HeadwaterDataSource.path(session, options.asScala.toMap),
-      TableVersion(
-        Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
-        Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _))))
+    val path = HeadwaterDataSource.path(session, options.asScala.toMap)
+    val asked = TableVersion(
+      Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
+      Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _)))
+    try HeadwaterTable.load(session, path, asked)
+    catch { case e: HeadwaterException if e.getCondition == "DELTA_TABLE_NOT_FOUND" => new AbsentTable(path, e) }
   }
 
   /** `df.write.format("delta").save(path)` in every mode; the handler says whether that creates, replaces or adds. */

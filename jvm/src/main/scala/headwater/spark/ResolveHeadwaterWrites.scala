@@ -60,7 +60,9 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case a: AppendData => a.copy(table = marked, query = query, writeOptions = options)
       case o: OverwriteByExpression =>
         o.copy(table = marked, query = query, writeOptions = options, deleteExpr = Literal.TrueLiteral)
-      case o: OverwritePartitionsDynamic => o.copy(table = marked, query = query, writeOptions = options)
+      // Spark overwrites partitions dynamically only through writers of its second interface; the options say what is meant.
+      case o: OverwritePartitionsDynamic =>
+        OverwriteByExpression(marked, Literal.TrueLiteral, query, options, o.isByName, o.withSchemaEvolution)
       case other => other
     }
   }

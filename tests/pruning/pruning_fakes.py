@@ -83,8 +83,11 @@ class FakeSnapshot:
                 "deletion_vector": pa.array(vectors, vector),
             }
         )
-        self.num_files = len(files)
         self.asked: list[Sequence[tuple[str, ...]]] = []
+
+    @property
+    def num_files(self) -> int:
+        return self.files.num_rows
 
     def select(self, names: Sequence[str]) -> pa.Table:
         return self.files.select(list(names))
