@@ -25,7 +25,10 @@ def test_every_action_is_parsed():
     assert parsed.metadata.id == "i"
     assert parsed.transactions == {"a": SetTransaction("a", 2)}
     assert parsed.domains == {"d": DomainMetadata("d", "c")}
-    assert [(is_add, action["path"]) for is_add, action in parsed.files] == [(True, "x"), (False, "y")]
+    assert [(is_add, action["dataChange"]) for is_add, action in parsed.files] == [(True, True), (False, True)]
+    assert parsed.files.keys == [("x", None), ("y", None)]
+    assert parsed.files.adds()["path"].to_pylist() == ["x"]
+    assert parsed.files.removes()["path"].to_pylist() == ["y"]
     assert parsed.change_files[0]["path"] == "z"
 
 
@@ -50,6 +53,9 @@ def test_empty_lines_are_no_actions(separator):
         (b'{"add":{"size":1}}\n', "line 1"),
         (b'{"add":{"path":7}}\n', "line 1"),
         (b'{"add":"x"}\n', "line 1"),
+        (b'{"add":{"path":"x","size":"big"}}\n{"add":{"path":"y"}}\n', "the action of x"),
+        (b'{"add":{"path":"x","partitionValues":5}}\n', "the action of x"),
+        (b'{"remove":{"path":"x","deletionTimestamp":"now"}}\n', "the action of x"),
         (b'{"protocol":{}}\n', "line 1"),
         (b'{"commitInfo":"x"}\n', "line 1"),
         (b"\x00\x00\x00\x00", "line 1"),

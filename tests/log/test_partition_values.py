@@ -76,6 +76,18 @@ def test_a_missing_key_is_null():
     assert parse_value(None, PrimitiveType("integer")) is None
 
 
+@pytest.mark.parametrize("name", ["p", "q", "r"])
+def test_maps_of_one_shape_and_of_several_give_the_same(name):
+    kind = pa.map_(pa.string(), pa.string())
+    even = [[("p", str(i)), ("q", None if i % 3 else "7")] for i in range(20)]
+    for maps in (even, [*even, []], [*even, [("q", "1"), ("p", "2")]], [[], *even], [*even, None]):
+        array = pa.array(maps, kind)
+        for piece in (array, array.slice(3), array.slice(2, 5), array.slice(0, 0)):
+            expected = [dict(m or ()).get(name) for m in piece.to_pylist()]
+            found = typed_values(pa.chunked_array([piece]), name, PrimitiveType("string"))
+            assert found.to_pylist() == expected
+
+
 def test_types_that_do_not_partition():
     with pytest.raises(HeadwaterError):
         parse_value("x", StructType())

@@ -183,6 +183,18 @@ def test_a_newer_snapshot_is_built_from_the_last(log, make):
     assert second.state.blocks[0].block is first.state.blocks[0].block or len(second.state.blocks) == 1
 
 
+def test_a_segment_advanced_to_begins_at_the_newest_checkpoint(log, make):
+    log.create(actions=[make.add("a")])
+    base = log.load()
+    for version in (1, 2, 3):
+        log.commit(version, make.add(str(version)))
+    log.checkpoint(2, *log.header(), make.add("a"), make.add("1"), make.add("2"))
+    advanced = log.load(base=base)
+    assert make.paths(advanced) == ["1", "2", "3", "a"]
+    assert advanced.segment.checkpoint.version == 2
+    assert [(r.first, r.last) for r in advanced.segment.ranges] == [(3, 3)]
+
+
 def test_statistics_of_unchanged_files_are_parsed_once(log, make, monkeypatch):
     from headwater.log import statistics
 
@@ -250,7 +262,8 @@ def test_many_small_commits_leave_few_blocks(log, make):
 
 def test_a_table_exists_where_its_log_has_something(log):
     assert not table_exists(log.path, log.store)
-    log.raw("_other", b"")
+    log.raw("_last_checkpoint", b"")
+    log.raw("00000000000000000000.crc", b"")
     assert not table_exists(log.path, log.store)
     log.create()
     assert table_exists(log.path, log.store)

@@ -1,3 +1,5 @@
+"""The fake snapshot beside the tests is imported by name, whichever way pytest imports the tests themselves."""
+
 import sys
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""No file with a matching row is dropped: random tables, writers and predicates against a plain evaluator of SQL's
-logic.
-"""
+"""No file with a matching row is dropped: random tables and predicates against a plain evaluator of SQL's logic."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from fakes import FakeSnapshot, File, struct
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pruning_fakes import FakeSnapshot, File, struct
 
 from headwater.pruning import prune
 from headwater.pruning.evaluation import Outcome, possible
@@ -320,7 +318,7 @@ def data_file(random: Random, paths: Paths, pools: Pools) -> File:
 
 
 #: Enough for a quick run; HEADWATER_EXAMPLES asks for more.
-EXAMPLES = int(os.environ.get("HEADWATER_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("HEADWATER_EXAMPLES", "50"))
 EMPTY: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 OUTCOMES = {True: Outcome.TRUE, False: Outcome.FALSE, None: Outcome.NULL}
 OFFSETS = [datetime.timedelta(hours=h) for h in (-12, -5, 0, 14)]

@@ -1,13 +1,14 @@
 """The calls Spark makes: one entry point, JSON in and JSON out.
 
-Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a
-handler called back, is only pointed at, and the JVM raises the original. Promise: no exception leaves this module, so
-no traceback and no py4j text reaches a user; the log has them.
+Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a handler called
+back, is handed back to the statement, which raises the original. Promise: no exception leaves this module, so no traceback and
+no py4j text reaches a user; a debugging log has them.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import orjson
@@ -24,6 +25,12 @@ class EntryPoint:
 
     def call(self, name: str, request: str, context: Any) -> str:
         """Run a handler and wrap its answer."""
+        began = time.perf_counter()
+        answer = self._answer(name, request, context)
+        logger.debug("%s: %.1f ms", name, (time.perf_counter() - began) * 1000)
+        return answer
+
+    def _answer(self, name: str, request: str, context: Any) -> str:
         try:
             from headwater.commands.registry import HANDLERS
 
@@ -34,12 +41,11 @@ class EntryPoint:
             return _encode({"error": _describe(error)})
         except Py4JJavaError as error:
             logger.debug("'%s' failed in Spark", name, exc_info=True)
-            return _encode({"error": {**_describe(_internal(error)), "jvm": True}})
-        except MemoryError as error:
-            logger.exception("'%s' ran out of memory", name)
+            _hand_back(context, error)
             return _encode({"error": _describe(_internal(error))})
         except Exception as error:
-            logger.exception("'%s' failed", name)
+            logger.error("'%s' failed: %s", name, _locate(error))
+            logger.debug("'%s' failed", name, exc_info=True)
             return _encode({"error": _describe(_internal(error))})
 
     class Java:
@@ -54,9 +60,21 @@ def _describe(error: HeadwaterError) -> dict[str, Any]:
     return {
         "condition": error.condition,
         "sqlState": error.sql_state,
-        "text": error.text,
-        "parameters": error.parameters,
+        "text": _encodable(error.text),
+        "parameters": {name: _encodable(value) for name, value in error.parameters.items()},
     }
+
+
+def _encodable(text: str) -> str:
+    """File names that are no UTF-8 hold lone surrogates, which neither JSON nor the JVM takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _hand_back(context: Any, error: Py4JJavaError) -> None:
+    try:
+        context.failed(error.java_exception)
+    except Py4JError:
+        logger.debug("Spark's own error could not be handed back", exc_info=True)
 
 
 def _internal(error: Exception) -> HeadwaterError:
@@ -64,5 +82,15 @@ def _internal(error: Exception) -> HeadwaterError:
         return HeadwaterError(
             "DELTA_FILE_ACCESS_FAILED", {"path": error.filename, "reason": error.strerror or type(error).__name__}
         )
-    reason = type(error).__name__ if isinstance(error, Py4JError) else f"{type(error).__name__}: {error}"
-    return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+    if isinstance(error, Py4JError):
+        return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": "a call back to Spark failed"})
+    return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": f"{type(error).__name__}: {error}"})
+
+
+def _locate(error: Exception) -> str:
+    """An error and where it was raised, in one line: what a log without tracebacks has to say."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place is not None else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -8,6 +8,8 @@ handler calls back runs inside the statement that called it.
 from __future__ import annotations
 
 import importlib
+import socket
+import time
 from dataclasses import dataclass
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
@@ -15,6 +17,9 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from headwater.bridge.calls import EntryPoint
 
 _LOOPBACK = "127.0.0.1"
+
+#: Connections that may wait to be accepted: as many statements as may begin at once.
+_BACKLOG = 128
 
 
 @dataclass
@@ -41,7 +46,16 @@ def start(token: str) -> Serving:
         ),
         python_server_entry_point=EntryPoint(),
     )
-    return Serving(gateway, gateway.get_callback_server().get_listening_port())
+    server = gateway.get_callback_server()
+    _listen(server.server_socket)
+    return Serving(gateway, server.get_listening_port())
+
+
+def _listen(listener: socket.socket) -> None:
+    """py4j has bound the socket and listens, in a thread of its own, soon; and then for five connections."""
+    while not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        time.sleep(0.001)
+    listener.listen(_BACKLOG)
 
 
 def load_handlers() -> None:

@@ -13,32 +13,57 @@ import os
 import signal
 import sys
 import threading
+from importlib.abc import MetaPathFinder
 from typing import Any, TextIO
 
 logger = logging.getLogger("headwater")
 
+#: Spark's names for the levels of a log, in Python's.
+_LEVELS = {
+    "ALL": "DEBUG",
+    "TRACE": "DEBUG",
+    "DEBUG": "DEBUG",
+    "INFO": "INFO",
+    "WARN": "WARNING",
+    "ERROR": "ERROR",
+    "FATAL": "CRITICAL",
+    "OFF": "CRITICAL",
+}
+
+
+_LAST_MOMENT_SECONDS = 1.2
+
+
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow imports pandas, where it is there, with its first value: half a second nothing here has a use for."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not loaded in the handler process", name=fullname)
+
 
 def main() -> None:
     """Shake hands with the JVM, then serve until it is gone."""
+    sys.meta_path.insert(0, _WithoutPandas())
     # A terminal's Ctrl-C reaches every process of its group; cancelling is the JVM's decision, told through the calls.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = _receive(sys.stdin)
     if settings is None:
         return
     _configure_logging(str(settings.get("logLevel", "WARN")))
-    answers = sys.stdout
-    # Nothing but the handshake may go to the pipe the JVM reads.
-    sys.stdout = sys.stderr
+    answers = _take_standard_output()
 
     from headwater.bridge import gateway
 
     serving = gateway.start(str(settings["token"]))
-    print(json.dumps({"port": serving.port, "pid": os.getpid()}), file=answers, flush=True)
+    with answers:
+        print(json.dumps({"port": serving.port}), file=answers, flush=True)
+    # Nobody may call before this side knows the other's port, but what the calls need can be imported.
+    threading.Thread(target=gateway.load_handlers, name="headwater-imports", daemon=True).start()
     told = _receive(sys.stdin)
     if told is None:
-        return
+        os._exit(0)
     serving.connect(int(told["port"]))
-    threading.Thread(target=gateway.load_handlers, name="headwater-imports", daemon=True).start()
     _wait_for_end(sys.stdin)
 
 
@@ -47,9 +72,21 @@ def _receive(stream: TextIO) -> dict[str, Any] | None:
     return json.loads(line) if line else None
 
 
+def _take_standard_output() -> TextIO:
+    """The pipe the JVM reads, for the handshake alone: what libraries print goes to the log, from here on."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr
+    return answers
+
+
 def _wait_for_end(stream: TextIO) -> None:
     while stream.readline():
         pass
+    # A checkpoint being written is worth a moment, though a JVM that was killed must not leave this process behind.
+    upkeep = sys.modules.get("headwater.transaction.upkeep")
+    if upkeep is not None:
+        upkeep.wait_for_upkeep(_LAST_MOMENT_SECONDS)
     # Threads may be deep in a read or a lock; what they do can no longer reach anyone.
     os._exit(0)
 
@@ -58,5 +95,8 @@ def _configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s headwater %(threadName)s: %(message)s"))
     logger.addHandler(handler)
-    known = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "CRITICAL", "OFF": "CRITICAL"}
-    logger.setLevel(known.get(level.upper(), level.upper()))
+    logger.setLevel(_LEVELS.get(level.upper(), "WARNING"))
+    # py4j logs tracebacks of its own, as errors; they are for who debugs.
+    bridge = logging.getLogger("py4j")
+    bridge.propagate = False
+    bridge.addHandler(handler if logger.isEnabledFor(logging.DEBUG) else logging.NullHandler())

@@ -61,12 +61,9 @@ class Statement:
         return self._context.checkExpression(text, schema)
 
     def begin_commit(self, description: Mapping[str, Any]) -> None:
-        """Tell Spark's side what is about to be committed, so that it can ask about it should this process die."""
+        """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before
+        it answers. A statement that was cancelled ends here, with nothing committed."""
         self._context.beginCommit(orjson.dumps(description).decode())
-
-    def end_commit(self) -> None:
-        """The commit is decided; nothing needs asking any more."""
-        self._context.endCommit()
 
 
 class HadoopFileSystem:

@@ -51,7 +51,6 @@ def commit(
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
     )
-    statement.end_commit()
     return {"version": committed.version}
 
 

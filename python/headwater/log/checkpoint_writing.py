@@ -139,7 +139,7 @@ def _write_v2(snapshot: Snapshot, now: int) -> WrittenCheckpoint:
         snapshot.store.put(f"{directory}/{SIDECAR_DIRECTORY}/{name}", data)
         size = len(data)
         state.append(("sidecar", {"path": name, "sizeInBytes": size, "modificationTime": now, "tags": []}))
-    # The columns of files stay empty, but other readers expect every checkpoint to have them.
+    # Readers that learn a checkpoint's schema from this file look for the columns of the sidecars in it.
     top = _ActionFile({**_STATE_TYPES, **files.types, **_V2_TYPES})
     top.write_state(state)
     data = top.close()

@@ -9,7 +9,7 @@ cleanup of the log in between does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -30,7 +30,6 @@ from headwater.log.files import (
     TOMBSTONE_SCHEMA,
     FileBlock,
     keep,
-    table_of,
 )
 from headwater.log.segment import CheckpointFiles
 from headwater.log.stores import Store
@@ -63,17 +62,16 @@ class CheckpointState:
 
 
 class TombstoneSource:
-    """The ``remove`` actions of one checkpoint file, read when asked for."""
+    """The ``remove`` actions of one file of the log: a table, or what is read from a checkpoint when asked for."""
 
-    def __init__(self, file: ParquetActions | None, removes: Sequence[Mapping[str, Any]] = ()) -> None:
-        self._file = file
-        self._removes = removes
+    def __init__(self, source: pa.Table | ParquetActions) -> None:
+        self._source = source
 
     def table(self) -> pa.Table:
         """The tombstones, with :data:`~headwater.log.files.TOMBSTONE_SCHEMA`."""
-        if self._file is None:
-            return table_of(self._removes, TOMBSTONE_SCHEMA)
-        return self._file.file_actions("remove", TOMBSTONE_SCHEMA)[0]
+        if isinstance(self._source, ParquetActions):
+            return self._source.file_actions("remove", TOMBSTONE_SCHEMA)[0]
+        return self._source
 
 
 def read_checkpoint(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
@@ -95,10 +93,10 @@ def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> Checkpo
     for info in checkpoint.files:
         if checkpoint.format == "json":
             parsed = parse_actions(store.read(info.path), info.path)
-            adds = [action for is_add, action in parsed.files if is_add]
-            if adds:
-                blocks.append(FileBlock.of_actions(adds))
-            tombstones.append(TombstoneSource(None, [action for is_add, action in parsed.files if not is_add]))
+            adds = parsed.files.adds()
+            if adds.num_rows:
+                blocks.append(FileBlock.of_table(adds))
+            tombstones.append(TombstoneSource(parsed.files.removes()))
         else:
             file = ParquetActions(store, info.path)
             file.other_actions(parsed)

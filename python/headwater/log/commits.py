@@ -9,22 +9,28 @@ never a version with some actions lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileActions, table_of
+
+#: What comes of an action whose fields are missing or of another type.
+_WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException)
 
 
 @dataclass
 class ParsedActions:
-    """The actions of one file of the log. ``files`` holds, in order, (is an add, the action's JSON object)."""
+    """The actions of one file of the log."""
 
     path: str
-    files: list[tuple[bool, dict[str, Any]]] = field(default_factory=list)
+    files: FileActions = field(default_factory=FileActions)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: dict[str, SetTransaction] = field(default_factory=dict)
@@ -39,25 +45,64 @@ def parse_actions(data: bytes, path: str) -> ParsedActions:
 
     :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` naming file and line.
     """
-    actions = ParsedActions(path)
-    number = 0
-    for number, line in enumerate(data.split(b"\n"), 1):
+    if not data:
+        # The put-if-absent of no store leaves an empty file; one that does was cut off, and what it held is unknown.
+        raise invalid_commit(path, 1, "the file is empty")
+    actions = ParsedActions(path, FileActions(partial(_file_actions, data, path)))
+    for number, value in _objects(data, path):
+        try:
+            for name, content in value.items():
+                if content is not None:
+                    _take(actions, name, content)
+        except _WRONG as error:
+            raise _blame(actions, f"line {number}", error) from None
+    try:
+        actions.files.adds()
+        actions.files.removes()
+    except _WRONG as error:
+        raise _blame(actions, "an add or remove", error) from None
+    return actions
+
+
+def _objects(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, parsed line) of each line that is not empty."""
+    for number, line in enumerate(_lines(data), 1):
         if not line or line.isspace():
             continue
         try:
             value = orjson.loads(line)
         except ValueError:
             value = _lenient(line, path, number)
+        yield number, value
+
+
+def _file_actions(data: bytes, path: str) -> Iterator[tuple[bool, dict[str, Any]]]:
+    for _, value in _objects(data, path):
+        for name in ("add", "remove"):
+            if value.get(name) is not None:
+                yield name == "add", value[name]
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The lines one by one: all at once, those of a large commit would be in memory a second time."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        if end < 0:
+            end = len(data)
+        yield data[start:end]
+        start = end + 1
+
+
+def _blame(actions: ParsedActions, place: str, error: Exception) -> HeadwaterError:
+    """The error for an action that does not fit: of a file whose columns cannot be built, or the one just taken."""
+    for action in actions.files.pending():
         try:
-            for name, content in value.items():
-                if content is not None:
-                    _take(actions, name, content)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise invalid_commit(path, number, f"an action is damaged ({type(error).__name__}: {error})") from None
-    if not data:
-        # The put-if-absent of no store leaves an empty file; one that does was cut off, and what it held is unknown.
-        raise invalid_commit(path, 1, "the file is empty")
-    return actions
+            table_of([action], FILE_SCHEMA)
+            table_of([action], TOMBSTONE_SCHEMA)
+        except _WRONG as cause:
+            return invalid_commit(actions.path, f"the action of {action.get('path')}", str(cause))
+    return invalid_commit(actions.path, place, f"an action is damaged ({type(error).__name__}: {error})")
 
 
 def commit_info_of(data: bytes) -> dict[str, Any] | None:
@@ -92,7 +137,7 @@ def _take(actions: ParsedActions, name: str, content: Mapping[str, Any]) -> None
         case "add" | "remove":
             if not isinstance(content["path"], str):
                 raise TypeError("path is not text")
-            actions.files.append((name == "add", dict(content) if not isinstance(content, dict) else content))
+            actions.files.append(name == "add", content)
         case "commitInfo":
             actions.commit_info = dict(content)
         case "protocol":

@@ -8,7 +8,7 @@ shares all file blocks with the old.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.checkpoints import CheckpointState, TombstoneSource
-from headwater.log.commits import ParsedActions, invalid_commit
-from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileBlock, FileKey, action_key, keep, row_key, table_of
+from headwater.log.commits import ParsedActions
+from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileBlock, FileKey, keep, row_key
 
 _NONE_DEAD = np.empty(0, np.int64)
 #: A block of commits smaller than this is merged with its neighbour: few blocks make few, long columns.
@@ -48,49 +48,48 @@ class LiveBlock(NamedTuple):
         mask[self.dead] = False
         return keep(table, mask)
 
-    def without(self, keys: set[FileKey]) -> LiveBlock:
+    def rows_of(self, keys: Collection[FileKey]) -> list[dict[str, Any]]:
+        """The live files of these keys, as rows with what is in a key."""
+        positions = np.setdiff1d(self.block.positions_of(keys), self.dead, assume_unique=True)
+        return self.block.table.select(["path", "deletion_vector"]).take(pa.array(positions)).to_pylist()
+
+    def without(self, keys: Collection[FileKey]) -> LiveBlock:
         """The same block with the files of these keys gone too."""
         gone = self.block.positions_of(keys)
         return self if len(gone) == 0 else LiveBlock(self.block, np.union1d(self.dead, gone))
 
 
-@dataclass(frozen=True)
-class FileChanges:
+class FileChanges(NamedTuple):
     """What some commits did to files in the end: the newest ``add`` or ``remove`` of each logical file in them."""
 
-    adds: Mapping[FileKey, Mapping[str, Any]]
-    removes: Mapping[FileKey, Mapping[str, Any]]
+    keys: Collection[FileKey]  #: of all of them, a dictionary's keys
+    adds: pa.Table
+    removes: pa.Table
 
 
 @dataclass(frozen=True)
 class TableState:
-    """A version of a table: live files in ``blocks``, and what the tombstones are made from, oldest first."""
+    """A version of a table: live files in ``blocks``, and where its tombstones are."""
 
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: Mapping[str, SetTransaction] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     blocks: tuple[LiveBlock, ...] = ()
-    tombstone_sources: tuple[TombstoneSource, ...] = ()
-    changes: tuple[FileChanges, ...] = ()
+    tombstone_sources: tuple[TombstoneSource, ...] = ()  #: oldest first
     commit_info: Mapping[str, Any] | None = None  #: of the last commit applied; None after a checkpoint
 
     def tombstones(self) -> pa.Table:
-        """The ``remove`` actions that no newer ``add`` has undone, one a logical file; expired ones too."""
-        seen: set[FileKey] = set()
-        newest: list[Mapping[str, Any]] = []
-        for changes in reversed(self.changes):
-            newest += [remove for key, remove in changes.removes.items() if key not in seen]
-            seen.update(changes.removes)
-            seen.update(changes.adds)
-        tables = [table_of(newest, TOMBSTONE_SCHEMA)]
-        for source in self.tombstone_sources:
-            table = source.table()
-            if seen and table.num_rows:
-                keys = table.select(["path", "deletion_vector"]).to_pylist()
-                table = keep(table, np.fromiter((row_key(row) not in seen for row in keys), np.bool_, len(keys)))
-            tables.append(table)
-        return pa.concat_tables(tables)
+        """The newest ``remove`` of each logical file that is not live again; expired ones too."""
+        newest: dict[FileKey, int] = {}
+        tables = [source.table() for source in self.tombstone_sources]
+        everything = pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *tables])
+        for position, row in enumerate(everything.select(["path", "deletion_vector"]).to_pylist()):
+            newest[row_key(row)] = position
+        for live in self.blocks:
+            for row in live.rows_of(newest):
+                newest.pop(row_key(row), None)
+        return keep(everything, _mask(newest.values(), everything.num_rows))
 
 
 def state_of_checkpoint(checkpoint: CheckpointState) -> TableState:
@@ -106,17 +105,16 @@ def state_of_checkpoint(checkpoint: CheckpointState) -> TableState:
 
 
 def apply_commits(state: TableState, commits: Sequence[ParsedActions]) -> TableState:
-    """The state after these commits, given in ascending order.
-
-    :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where a file action has a field of the wrong type.
-    """
+    """The state after these commits, given in ascending order."""
     if not commits:
         return state
     changes = reconcile(commits)
-    touched = {*changes.adds, *changes.removes}
-    blocks = [live.without(touched) for live in state.blocks]
-    if changes.adds:
-        blocks.append(LiveBlock(_block_of(list(changes.adds.values()), commits)))
+    blocks = [live.without(changes.keys) for live in state.blocks]
+    if changes.adds.num_rows:
+        blocks.append(LiveBlock(FileBlock.of_table(changes.adds)))
+    sources = state.tombstone_sources
+    if changes.removes.num_rows:
+        sources = (*sources, TombstoneSource(changes.removes))
     transactions = dict(state.transactions)
     domains = dict(state.domains)
     for commit in commits:
@@ -128,26 +126,31 @@ def apply_commits(state: TableState, commits: Sequence[ParsedActions]) -> TableS
         transactions,
         {name: domain for name, domain in domains.items() if not domain.removed},
         tuple(merge_small(blocks)),
-        state.tombstone_sources,
-        (*state.changes, FileChanges({key: {} for key in changes.adds}, changes.removes)),
+        sources,
         commits[-1].commit_info,
     )
 
 
 def reconcile(commits: Iterable[ParsedActions]) -> FileChanges:
     """The newest reference to each logical file in commits given in ascending order."""
-    adds: dict[FileKey, Mapping[str, Any]] = {}
-    removes: dict[FileKey, Mapping[str, Any]] = {}
+    newest: dict[FileKey, int] = {}  # the row among all adds, or the complement of the row among all removes
+    adds = removes = 0
+    add_tables, remove_tables = [FILE_SCHEMA.empty_table()], [TOMBSTONE_SCHEMA.empty_table()]
     for commit in commits:
-        for is_add, action in commit.files:
-            key = action_key(action)
+        for key, is_add in zip(commit.files.keys, commit.files.kinds, strict=True):
             if is_add:
-                removes.pop(key, None)
-                adds[key] = action
+                newest[key] = adds
+                adds += 1
             else:
-                adds.pop(key, None)
-                removes[key] = action
-    return FileChanges(adds, removes)
+                newest[key] = ~removes
+                removes += 1
+        add_tables.append(commit.files.adds())
+        remove_tables.append(commit.files.removes())
+    return FileChanges(
+        newest.keys(),
+        keep(pa.concat_tables(add_tables), _mask((row for row in newest.values() if row >= 0), adds)),
+        keep(pa.concat_tables(remove_tables), _mask((~row for row in newest.values() if row < 0), removes)),
+    )
 
 
 def merge_small(blocks: Sequence[LiveBlock]) -> list[LiveBlock]:
@@ -178,17 +181,11 @@ def count_deletion_vectors(live: LiveBlock) -> int:
     return count
 
 
-def _block_of(adds: Sequence[Mapping[str, Any]], commits: Sequence[ParsedActions]) -> FileBlock:
-    try:
-        return FileBlock.of_actions(adds)
-    except (pa.ArrowException, TypeError, AttributeError, ValueError, OverflowError) as error:
-        for commit in commits:  # which one was it? rebuild one by one, since this is the end of the statement anyway
-            for is_add, action in commit.files:
-                try:
-                    table_of([action], FILE_SCHEMA if is_add else TOMBSTONE_SCHEMA)
-                except (pa.ArrowException, TypeError, AttributeError, ValueError, OverflowError) as cause:
-                    raise invalid_commit(commit.path, f"the action of {action['path']}", str(cause)) from None
-        raise invalid_commit(commits[-1].path, "an add action", str(error)) from None
+def _mask(rows: Iterable[int], count: int) -> np.ndarray:
+    """A mask of ``count`` rows that is true for these."""
+    mask = np.zeros(count, np.bool_)
+    mask[np.fromiter(rows, np.int64)] = True
+    return mask
 
 
 def _last(values: Iterable[Any], default: Any) -> Any:

@@ -23,7 +23,7 @@ from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransac
 from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.features import check_readable
-from headwater.log.file_names import LAST_CHECKPOINT, log_directory, parse_name
+from headwater.log.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.partition_values import typed_values
 from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
@@ -209,7 +209,7 @@ def table_exists(table_path: str, store: Store) -> bool:
         files = store.list_from(log_directory(table_path))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return any(parse_name(file.name) is not None or file.name == LAST_CHECKPOINT for file in files)
+    return any(isinstance(parse_name(file.name), (CommitName, CheckpointName)) for file in files)
 
 
 def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
@@ -308,7 +308,12 @@ def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
     ranges = cover(listing, base.version, target)
     if ranges is None:
         return None
-    segment = LogSegment(base.table_path, target, base.segment.checkpoint, (*base.segment.ranges, *ranges), listing)
+    checkpoint, since = base.segment.checkpoint, (*base.segment.ranges, *ranges)
+    newer = next((c for c in listing.checkpoints if base.version <= c.version <= target), None)
+    after_newer = None if newer is None else cover(listing, newer.version, target)
+    if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
+        checkpoint, since = newer, tuple(after_newer)
+    segment = LogSegment(base.table_path, target, checkpoint, since, listing)
     return _snapshot(segment, base.store, _replay(base.state, ranges, listing, base.store))
 
 

@@ -43,8 +43,8 @@ def aggregate_from_log(
     """The exact result of an aggregation, or ``None`` where the log does not hold it.
 
     :param group_by: names of partition columns; empty for one row over the whole table.
-    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)``, the column as
-        SQL text.
+    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)``, the column
+        as SQL text.
     :param predicate_sql: a predicate over partition columns, or ``None``.
     :returns: the group columns by their names, then one column an aggregate, in order: counts as int64, others in the
         column's type.
@@ -112,7 +112,7 @@ def _exact_partition(column: ResolvedColumn) -> ResolvedColumn:
 
 def _chosen(snapshot: Files, predicate_sql: str | None, time_zone: str) -> pa.BooleanArray:
     """The files whose rows all meet the predicate, where no file is between."""
-    count = snapshot.files.num_rows
+    count = snapshot.num_files
     if predicate_sql is None:
         return settle(True, count)
     if not is_partition_only(predicate_sql, snapshot.partition_columns):
@@ -132,7 +132,7 @@ class _LiveFiles:
         self._leaves = sorted({c.physical_path for c in columns if not c.is_partition})
         self._statistics = snapshot.statistics(self._leaves).filter(chosen)
         self._physical = _known(self._statistics["num_records"])
-        vectors = snapshot.files["deletion_vector"].filter(chosen)
+        vectors = snapshot.select(["deletion_vector"])["deletion_vector"].filter(chosen)
         deleted = pc.struct_field(vectors, "cardinality")
         if pc.any(pc.and_(pc.is_valid(vectors), pc.is_null(deleted))).as_py():
             raise _NotExact

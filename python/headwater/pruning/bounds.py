@@ -45,6 +45,9 @@ class Files(Protocol):
     def partition_columns(self) -> Sequence[str]: ...
     @property
     def files(self) -> pa.Table: ...
+    @property
+    def num_files(self) -> int: ...
+    def select(self, names: Sequence[str]) -> pa.Table: ...
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table: ...
     def partition_values(self, name: str) -> pa.Array: ...
 
@@ -77,7 +80,8 @@ class ResolvedColumn:
     #: The names inside statistics that lead to it.
     physical_path: tuple[str, ...]
     is_partition: bool
-    #: A collation orders and equates strings by rules of its own, which the statistics do not follow.
+    #: Strings that are ordered and equated by other rules than the statistics follow: a collation's, or those of
+    #: ``char(n)``, which pad what they are compared with.
     collated: bool
 
     @property
@@ -100,7 +104,8 @@ def resolve_column(snapshot: Files, path: Sequence[str]) -> ResolvedColumn | Non
         if field is None:
             return None
         physical.append(field.physical_name)
-        collated = collated or "__COLLATIONS" in field.metadata
+        padded = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).lower().startswith("char")
+        collated = collated or padded or "__COLLATIONS" in field.metadata
         parent = field.type
     if field is None:
         return None

@@ -49,7 +49,7 @@ _FLOATING = ("float", "double")
 #: Lists longer than this are looked at by their range first, then as a set.
 _SHORT_LIST = 8
 #: What Arrow, or a value that no Arrow type holds, may raise; a file is kept then.
-_FAILURES = (pa.ArrowException, HeadwaterError, UnicodeError, OverflowError)
+_FAILURES = (pa.ArrowException, HeadwaterError, KeyError, UnicodeError, OverflowError)
 
 
 class Outcome(Enum):
@@ -62,8 +62,7 @@ _NEGATED = {Outcome.TRUE: Outcome.FALSE, Outcome.FALSE: Outcome.TRUE, Outcome.NU
 
 
 def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
-    """Which files may hold a row that the predicate accepts: a boolean a file, in the order of ``snapshot.files``, no
-    nulls.
+    """Which files may hold a row that the predicate accepts: a boolean a file, in their order, no nulls.
 
     :param predicate_sql: Spark SQL text as Catalyst prints it, with unqualified attributes.
     :param time_zone: the session time zone the text was printed with; its timestamp literals are in that zone.
@@ -73,7 +72,7 @@ def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArra
 
 def prune_all(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.BooleanArray:
     """``prune`` with several predicates, all of which a row must meet."""
-    return settle(possible(snapshot, predicates, time_zone, Outcome.TRUE), snapshot.files.num_rows)
+    return settle(possible(snapshot, predicates, time_zone, Outcome.TRUE), snapshot.num_files)
 
 
 def select(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.Table:
@@ -85,7 +84,7 @@ def select(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.Tab
 def leaves_rows(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
     """Which files may hold a row that the predicate does not accept: where it is false there, or null."""
     outcomes = (possible(snapshot, [predicate_sql], time_zone, outcome) for outcome in (Outcome.FALSE, Outcome.NULL))
-    return settle(reduce(disjunction, outcomes), snapshot.files.num_rows)
+    return settle(reduce(disjunction, outcomes), snapshot.num_files)
 
 
 def possible(snapshot: Files, predicates: Sequence[str], time_zone: str, outcome: Outcome) -> Mask:
@@ -238,14 +237,18 @@ def _reaches(lower: Bounds, upper: Bounds, strict: bool) -> Mask:
     met = (pc.less if strict else pc.less_equal)(lower.low, upper.high)
     if not upper.cut_off:
         return met
-    return disjunction(met, _is_cut_off(upper.high, lower.low.as_py())) if lower.is_literal else MAYBE
+    return disjunction(met, _is_cut_off(upper.high, lower.low.as_py(), strict)) if lower.is_literal else MAYBE
 
 
-def _is_cut_off(high: Any, text: str) -> Mask:
-    """Whether a maximum may stand for longer values that go on as ``text`` does."""
+def _is_cut_off(high: Any, text: str, strict: bool) -> Mask:
+    """Whether a maximum may stand for longer values that go on as ``text`` does; ``strict``: after ``text`` itself."""
     if len(text) < CUT_OFF:
         return False
-    near = pc.and_(pc.greater_equal(high, pa.scalar(text[:CUT_OFF])), pc.less_equal(high, pa.scalar(text)))
+    # Lengths are cheap to compare, and rule out all maxima among keys that are equally long.
+    near = (pc.less_equal if strict else pc.less)(pc.binary_length(high), len(text.encode()))
+    if not pc.any(near).as_py():
+        return False
+    near = pc.and_(near, pc.greater_equal(high, pa.scalar(text[:CUT_OFF])))
     rows = pc.indices_nonzero(near).to_numpy()
     if len(rows) == 0:
         return False
@@ -309,5 +312,5 @@ def _numbers(values: Any) -> np.ndarray:
 def _listed(values: Any, ordered: pa.Array) -> Mask:
     """Whether each value is one of the listed ones; null where the value is."""
     if pa.types.is_floating(values.type):
-        return MAYBE  # a set tells 0.0 from -0.0
+        values, ordered = pc.add(values, 0.0), pc.add(ordered, 0.0)  # a set may tell -0.0 from 0.0
     return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), pc.is_in(values, value_set=ordered))

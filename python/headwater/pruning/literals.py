@@ -19,6 +19,9 @@ from headwater.schema.types import DataType, DecimalType, PrimitiveType
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
+WHOLE_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
 def decimal_literal(text: str, target: DecimalType | None = None) -> Literal | None:
     try:
         value = Decimal(text)

@@ -20,6 +20,7 @@ from sqlglot.errors import SqlglotError
 
 from headwater.pruning.literals import (
     NUMBER,
+    WHOLE_NUMBER,
     cast_literal,
     decimal_literal,
     floating_literal,
@@ -49,7 +50,7 @@ from headwater.pruning.predicates import (
     StartsWith,
     Year,
 )
-from headwater.pruning.text import Lifted, Unreadable, lift, split
+from headwater.pruning.text import BETWEEN, Lifted, Unreadable, lift, split, unquoted_names
 from headwater.schema.types import DataType, DecimalType, PrimitiveType
 
 #: A node of sqlglot's tree; the name of their common type is not the same in all its versions.
@@ -90,7 +91,12 @@ def _referenced(sql: str) -> frozenset[str] | None:
         expression = _expression(text)
         if expression is None or expression.find(exp.Query, exp.Placeholder, exp.Parameter):
             raise Unreadable(text)
-        names.update(column.parts[0].name for column in expression.find_all(exp.Column))
+        paths = [[part.name for part in column.parts] for column in expression.find_all(exp.Column)]
+        fields = {dot.expression.name for dot in expression.find_all(exp.Dot)}
+        # A name without quotes may be read as something else (`user`); then it is missing here.
+        if not unquoted_names(text) <= fields.union(*paths):
+            raise Unreadable(text)
+        names.update(path[0] for path in paths)
 
     try:
         split(lift(sql)[0], atom, lambda _: None, lambda _operator, _children: None)
@@ -222,6 +228,9 @@ class _Translator:
         ):
             found = self.is_null(node.expressions[0])
             return found if node.name.lower() == "isnull" else Not(found)
+        if isinstance(node, exp.Anonymous) and node.name == BETWEEN and len(node.expressions) == 3:
+            inner, low, high = node.expressions
+            return And((self.comparison("<=", low, inner), self.comparison("<=", inner, high)))
         if isinstance(node, exp.In):
             return self.is_in(node)
         if isinstance(node, exp.StartsWith):
@@ -375,6 +384,8 @@ class _Translator:
             return Literal(STRING, text)
         if isinstance(target, PrimitiveType) and target.name in ("float", "double"):
             return floating_literal(text, target)
+        if isinstance(target, PrimitiveType) and target.name in INTEGRAL_RANGES and WHOLE_NUMBER.fullmatch(text):
+            return cast_literal(Literal(PrimitiveType("long"), int(text)), target)
         if target == PrimitiveType("date"):
             day = parse_date(text)
             return None if day is None else Literal(target, day)

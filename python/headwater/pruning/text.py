@@ -29,13 +29,16 @@ class Lifted:
     keyword: str
 
 
-#: A literal of binary digits, a string, a name, or what leaves it uncertain: a comment, a double quote (string or
-#: name).
+#: A literal of binary digits, a string, a name, or what leaves that uncertain: a comment, a double quote.
 _QUOTED = re.compile(
     r"""(?P<hex>(?<![\w`])[xX]'[0-9A-Fa-f]*')|(?P<string>'(?:[^'\\]|\\.)*')|(?P<name>`(?:[^`]|``)*`)"""
     r"""|(?P<bad>--|/\*|"|'|`)""",
     re.DOTALL,
 )
+#: Before its conditions are written out Catalyst prints BETWEEN as a function, which no SQL parser takes for one.
+_BETWEEN_FUNCTION = re.compile(r"((?:^|[(,!]|\b(?:AND|OR|NOT)\b)\s*)between\(", re.IGNORECASE)
+#: The name that such a function gets.
+BETWEEN = "hw_between"
 _KEYWORD = re.compile(r"([A-Za-z_]+)\s*$")
 _ESCAPE = re.compile(
     r"\\(?:u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[01][0-7]{2})|(?P<char>.))", re.DOTALL
@@ -81,10 +84,10 @@ def lift(sql: str) -> tuple[str, dict[str, Lifted]]:
         strings[name] = Lifted(decode_string(match.group()[1:-1]), keyword.group(1).upper() if keyword else "")
         pieces += [before, f"'{name}'"]
         position = match.end()
-    return "".join([*pieces, sql[position:]]), strings
+    return _BETWEEN_FUNCTION.sub(rf"\1{BETWEEN}(", "".join([*pieces, sql[position:]])), strings
 
 
-_TOKEN = re.compile(r"`(?:[^`]|``)*`|'[^']*'|[()]|[A-Za-z_]\w*|\S")
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|'[^']*'|[()]|[A-Za-z_]\w*|\d[\w.]*|\S")
 _OPERATORS = {"OR": 1, "AND": 2, "NOT": 3, "!": 3}
 #: Words that have an AND of their own inside, or boolean text that is no operand of the outer one.
 _UNSPLIT = {"BETWEEN", "CASE"}
@@ -152,6 +155,37 @@ def split(text: str, atom: Callable[[str], T], negate: Callable[[T], T], join: C
     return _close(values[0], join)
 
 
+#: Words that are no names where a predicate has them outside of quotes.
+_WORDS = {
+    "AND",
+    "OR",
+    "NOT",
+    "IS",
+    "NULL",
+    "TRUE",
+    "FALSE",
+    "IN",
+    "LIKE",
+    "ESCAPE",
+    "AS",
+    "BETWEEN",
+    "DISTINCT",
+    "FROM",
+}
+_WORDS |= {"CASE", "WHEN", "THEN", "ELSE", "END"}
+
+
+def unquoted_names(text: str) -> set[str]:
+    """The words of lifted text but SQL's own, names of functions and types, and those right before a string."""
+    tokens = ["", *_TOKEN.findall(text), ""]
+    return {
+        word
+        for before, word, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if (word[:1].isalpha() or word.startswith("_"))
+        and not (word.upper() in _WORDS or before.upper() == "AS" or after == "(" or after.startswith("'"))
+    }
+
+
 def _close(value: tuple[str, list[T]], join: Callable[[str, Sequence[T]], T]) -> T:
     operator, operands = value
     return join(operator, operands) if operator else operands[0]
@@ -180,7 +214,7 @@ def _groups(words: list[str], text: str) -> set[int]:
 
 
 def _atom_end(words: list[str], start: int, groups: set[int], text: str) -> int:
-    """The token after the piece that starts here: an AND or OR outside it, or the one closing around it."""
+    """The token after the piece that starts here: an AND or OR outside parentheses, or what closes around it."""
     depth = 0
     for i in range(start, len(words)):
         if words[i] == "(":

@@ -15,7 +15,7 @@ the reason, their partition. Whether a file may match what was read is asked onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
@@ -35,11 +35,11 @@ class Isolation(str, Enum):
     SNAPSHOT = "SnapshotIsolation"
 
 
-def _nothing(files: Sequence[AddFile]) -> Sequence[AddFile]:
+def _no_adds(files: Sequence[AddFile]) -> Sequence[AddFile]:
     return ()
 
 
-def _no_paths() -> Collection[str]:
+def _no_removes(files: Sequence[RemoveFile]) -> Sequence[RemoveFile]:
     return ()
 
 
@@ -47,15 +47,15 @@ def _no_paths() -> Collection[str]:
 class Reads:
     """What of the table's rows a transaction read.
 
-    ``may_match`` returns those of newly added files that hold rows a predicate of :attr:`predicates` may be true for,
-    and ``read_paths`` the canonical paths of the files that were read by such predicates. Neither is called for
-    :attr:`whole_table`, nor where no predicate was read.
+    ``may_match`` returns those of newly added files that may hold rows the predicates are true for, and ``were_read``
+    those of removed files that were read because they might. Neither is called for :attr:`whole_table`, nor without
+    predicates.
     """
 
     whole_table: bool = False
     predicates: tuple[str, ...] = ()
-    may_match: Callable[[Sequence[AddFile]], Sequence[AddFile]] = _nothing
-    read_paths: Callable[[], Collection[str]] = _no_paths
+    may_match: Callable[[Sequence[AddFile]], Sequence[AddFile]] = _no_adds
+    were_read: Callable[[Sequence[RemoveFile]], Sequence[RemoveFile]] = _no_removes
 
     @property
     def nothing(self) -> bool:
@@ -71,10 +71,7 @@ class Reads:
         """Those of ``files``, just removed by another, that this transaction read."""
         if self.whole_table:
             return files
-        if not self.predicates or not files:
-            return ()
-        read = self.read_paths()
-        return [file for file in files if canonical_path(file.path) in read]
+        return self.were_read(files) if self.predicates and files else ()
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,9 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from headwater.errors import HeadwaterError
@@ -57,13 +58,15 @@ from headwater.log.actions import (
 )
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.features import check_writable, supports
-from headwater.log.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
-from headwater.log.files import FileKey, canonical_path
+from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
+from headwater.log.files import FileKey
 from headwater.log.snapshot import Snapshot, SnapshotCache, in_commit_timestamps_enabled, load_snapshot
 from headwater.log.stores import FileInfo, Store
+from headwater.schema.types import parse_schema
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
+from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,10 +76,6 @@ MAX_ATTEMPTS = 1000
 _FIRST_WAIT_SECONDS = 0.002
 _LONGEST_WAIT_SECONDS = 0.25
 
-#: Which of a snapshot's files may hold rows a predicate is true for: (snapshot, predicate texts, time zone) to paths
-#: as in the log.
-FileMatcher = Callable[[Snapshot, Sequence[str], str], Collection[str]]
-
 
 @dataclass(frozen=True)
 class Committed:
@@ -84,14 +83,12 @@ class Committed:
 
     version: int
     timestamp: int
-    snapshot: Snapshot
+    load: Callable[[], Snapshot] = field(repr=False)
 
-
-def match_by_pruning(snapshot: Snapshot, predicates: Sequence[str], time_zone: str) -> Collection[str]:
-    """The default :data:`FileMatcher`: what data skipping cannot exclude for all of the predicates together."""
-    from headwater.pruning import prune_all  # imported where used: plain appends never load it
-
-    return set(snapshot.select(["path"]).column("path").filter(prune_all(snapshot, predicates, time_zone)).to_pylist())
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version that the commit made; loaded already, unless that failed, and then once more."""
+        return self.load()
 
 
 class Transaction:
@@ -265,16 +262,16 @@ class Transaction:
                 tags=tags,
             )
 
-        version = self._put(intent, provenance, on_begin)
-        return self._committed(version)
+        version, timestamp = self._put(intent, provenance, on_begin)
+        return self._committed(version, timestamp)
 
     def _put(
         self,
         intent: Intent,
         provenance: Callable[[int, int | None], CommitInfo],
         on_begin: Callable[[int, str], None] | None,
-    ) -> int:
-        """Steps 4 to 6: put the commit, at the next version nobody else took; returns that version."""
+    ) -> tuple[int, int]:
+        """Steps 4 to 6: put the commit, at the next version nobody else took; returns that version and its time."""
         directory = log_directory(self.table_path)
         body = serialize(self._file_actions())  # the bulk of a commit, the same for every attempt
         started = time.monotonic()
@@ -282,6 +279,7 @@ class Transaction:
         first = version = self.snapshot.version + 1 if self.snapshot else 0
         if self.snapshot is None:
             self.store.make_directory(directory)
+            self._check_absent(intent)
         for attempt in range(self._max_attempts):
             now = _now()
             metadata, stamp = self._stamped_metadata(version, now, previous)
@@ -291,15 +289,15 @@ class Transaction:
             path = f"{directory}/{commit_name(version)}"
             try:
                 self.store.put_if_absent(path, data)
-                return version
+                return version, stamp or now
             except FileExistsError:
                 taken = self.store.read(path)
                 if _is_ours(taken, self.id):
-                    return version
+                    return version, stamp or now
             except Exception:
                 if self._exists_as_ours(path):
                     _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
-                    return version
+                    return version, stamp or now
                 raise
             winners = self._winners(version)
             for winner in winners:
@@ -318,6 +316,12 @@ class Transaction:
                 "numActions": len(self._adds) + len(self._removes) + len(self._changes),
             },
         )
+
+    def _check_absent(self, intent: Intent) -> None:
+        """Refuse to create a table where one is, though its log may have no version 0 any more."""
+        for file in self.store.list_from(log_directory(self.table_path), ""):
+            if isinstance(name := parse_name(file.name), (CommitName, CheckpointName)) and name.version > 0:
+                check(intent, WinningCommit(name.version, file.modification_time))
 
     def _winners(self, version: int) -> list[WinningCommit]:
         """The commits of ``version`` and after, in order, without gap; at least one."""
@@ -375,12 +379,7 @@ class Transaction:
         removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._removes)
         return Intent(
             self.snapshot.metadata if self.snapshot else None,
-            Reads(
-                self._whole_table,
-                tuple(predicate for predicates, _ in self._reads for predicate in predicates),
-                self._matching,
-                self._paths_read,
-            ),
+            self._reads_so_far(),
             removed,
             self._isolation(),
             self._metadata is not None,
@@ -388,6 +387,13 @@ class Transaction:
             frozenset(self._domains),
             self.snapshot is None,
         )
+
+    def _reads_so_far(self) -> Reads:
+        if self._whole_table or not self._reads or self.snapshot is None:
+            return Reads(self._whole_table and self.snapshot is not None)
+        answers = PredicateReads(self.snapshot, self._reads, self._matcher)
+        predicates = tuple(predicate for some, _ in self._reads for predicate in some)
+        return Reads(False, predicates, answers.may_match, answers.were_read)
 
     def _isolation(self) -> Isolation:
         """A commit of files that changes no data needs only what it rewrites to be there still; others what the table
@@ -398,26 +404,6 @@ class Transaction:
             return Isolation.SNAPSHOT
         level = self.metadata.configuration.get("delta.isolationLevel", "")
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
-
-    def _matching(self, files: Sequence[AddFile]) -> Sequence[AddFile]:
-        """Those of the files, added by winners, that one of the reads may concern: asked of the table as it is with
-        them.
-
-        A file may be gone again by then, rewritten by a later winner: it is taken to match.
-        """
-        newest = self._load(None)
-        live = {canonical_path(path) for path in newest.select(["path"]).column("path").to_pylist()}
-        found = self._paths_matching(newest)
-        return [file for file in files if (path := canonical_path(file.path)) in found or path not in live]
-
-    def _paths_read(self) -> Collection[str]:
-        return self._paths_matching(self.snapshot) if self.snapshot else ()
-
-    def _paths_matching(self, snapshot: Snapshot) -> set[str]:
-        found: set[str] = set()
-        for predicates, time_zone in self._reads:
-            found.update(canonical_path(path) for path in self._matcher(snapshot, predicates, time_zone))
-        return found
 
     def _load(self, version: int | None) -> Snapshot:
         return load_snapshot(self.table_path, self.store, version, self.snapshot)
@@ -436,14 +422,19 @@ class Transaction:
             names = ", ".join(sorted(self._domains))
             raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": names})
         _check_unique(self._removes, self._adds)
+        _check_partitions(self._adds, metadata)
 
-    def _committed(self, version: int) -> Committed:
-        """Step 7: the snapshot that the commit made, to whoever asks next, and the upkeep it may call for."""
-        snapshot = self._load(version)
-        if self._cache is not None:
-            self._cache.put(snapshot)
-        upkeep.schedule(snapshot, self.id)
-        return Committed(version, snapshot.timestamp, snapshot)
+    def _committed(self, version: int, now: int) -> Committed:
+        """Step 7. The commit stands: nothing from here on may raise."""
+        try:
+            snapshot = self._load(version)
+            if self._cache is not None:
+                self._cache.put(snapshot)
+            upkeep.schedule(snapshot, self.id)
+            return Committed(version, snapshot.timestamp, lambda: snapshot)
+        except Exception:
+            _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)
+            return Committed(version, now, lambda: self._load(version))
 
 
 def _check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
@@ -455,6 +446,20 @@ def _check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> Non
             if key in seen:
                 raise HeadwaterError("DELTA_DUPLICATE_ACTIONS_FOUND", {"actionType": kind, "path": file.path})
             seen.add(key)
+
+
+def _check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
+    """Refuse files that lack a partition value or have one too many: no reader could make sense of them."""
+    if not adds:
+        return
+    schema = parse_schema(metadata.schema_string)
+    columns = [schema.find(name) for name in metadata.partition_columns]
+    wanted = {column.physical_name for column in columns if column is not None}
+    for file in adds:
+        if file.partition_values.keys() != wanted:
+            found, expected = (", ".join(sorted(names)) or "nothing" for names in (file.partition_values, wanted))
+            reason = f"the file {file.path} has partition values of {found} where the table wants {expected}"
+            raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
 
 
 def _is_ours(data: bytes, transaction_id: str) -> bool:

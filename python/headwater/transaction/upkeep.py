@@ -8,7 +8,6 @@ upkeep can follow skips checksums, which are optional, and older checkpoints, wh
 
 from __future__ import annotations
 
-import atexit
 import logging
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
 
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -80,12 +81,8 @@ def _drain(table_path: str) -> None:
                 return
         try:
             if checksum is not None:
-                from headwater.log.checksums import write_checksum
-
                 write_checksum(*checksum)
             if checkpoint is not None:
-                from headwater.log.checkpoint_writing import write_checkpoint
-
                 write_checkpoint(checkpoint)
         except Exception as error:
             what = "checksum" if checksum is not None else "checkpoint"
@@ -95,5 +92,5 @@ def _drain(table_path: str) -> None:
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    atexit.register(wait_for_upkeep)
+    """The threads; an interpreter that ends in the normal way waits until they have done what was scheduled."""
     return ThreadPoolExecutor(2, "headwater-upkeep")

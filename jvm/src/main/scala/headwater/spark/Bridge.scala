@@ -19,35 +19,48 @@ import py4j.Py4JException
 object Bridge extends Logging {
   private var starting: CompletableFuture[HandlerProcess] = _
 
+  /** How long a process that was just killed may take to be seen as dead by this one. */
+  private val DeathIsSeenMilliseconds = 2000L
+
   /** Starts the handler in the background; cheap when it runs already. */
-  def prepare(conf: SparkConf): Unit = synchronized {
+  def prepare(conf: SparkConf): Unit = started(conf)
+
+  // A short-lived application would otherwise never get to write the checkpoints its commits are due.
+  sys.addShutdownHook {
+    val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
+    process.filter(_.isAlive).foreach { running =>
+      try running.handler.call("finish_upkeep", "{}", null) catch { case NonFatal(_) => }
+    }
+  }
+
+  private def started(conf: SparkConf): CompletableFuture[HandlerProcess] = synchronized {
     if (starting == null || (starting.isDone && (starting.isCompletedExceptionally || !starting.join().isAlive))) {
       val begun = new CompletableFuture[HandlerProcess]()
-      val thread = new Thread(() =>
-        try begun.complete(HandlerProcess.start(conf)) catch { case e: Throwable => begun.completeExceptionally(e) },
-        "headwater-handler-start")
+      val work: Runnable = () =>
+        try begun.complete(HandlerProcess.start(conf)) catch { case e: Throwable => begun.completeExceptionally(e) }
+      // The thread and those the connection makes outlive the statement they start in: nothing of its session may stick to them. As
+      // daemons they keep no JVM alive.
+      val thread = new Thread(null, work, "headwater-handler-start", 0, false)
+      thread.setContextClassLoader(getClass.getClassLoader)
       thread.setDaemon(true)
       thread.start()
       starting = begun
     }
+    starting
   }
 
   def pid(session: SparkSession): Long = running(session).pid
 
-  private def running(session: SparkSession): HandlerProcess = {
-    prepare(session.sparkContext.getConf)
-    try synchronized(starting).join() catch { case e: CompletionException => throw e.getCause }
-  }
+  private def running(session: SparkSession): HandlerProcess =
+    try started(session.sparkContext.getConf).join() catch { case e: CompletionException => throw e.getCause }
 
   /** Calls the handler and returns its answer; an error of the handler's comes out as the Spark error it describes. */
   def call(context: StatementContext, name: String, request: (String, Any)*): JsonNode = {
     val text = Json.write((request :+ ("session" -> context.settings)).toMap)
+    context.callBegins()
     val answer = Json.parse(callOnce(context, name, text))
-    if (answer.has("error")) {
-      val failure = context.takeFailure()
-      throw failure.flatMap(HeadwaterException.find)
-        .getOrElse(failure.filter(_ => answer.get("error").path("jvm").asBoolean()).getOrElse(HeadwaterException.fromJson(answer.get("error"))))
-    }
+    val error = answer.get("error")
+    if (error != null) throw context.failure.getOrElse(HeadwaterException.fromJson(error))
     answer.get("result")
   }
 
@@ -56,12 +69,9 @@ object Bridge extends Logging {
     try process.handler.call(name, request, context)
     catch {
       case e: Py4JException =>
-        if (process.isAlive) {
-          // Give a process that was just killed a moment to be seen as dead.
-          Thread.sleep(200)
-        }
-        if (process.isAlive) throw unexpected(e)
-        logWarning(s"The handler process ${process.pid} ended during '$name'; starting another.", e)
+        logDebug(s"'$name' got no answer from the handler process ${process.pid}", e)
+        if (!process.endsWithin(DeathIsSeenMilliseconds)) throw lost(name)
+        logWarning(s"The handler process ${process.pid} ended during '$name'; starting another.")
         process.stop()
         again(context, name, request)
     }
@@ -69,21 +79,22 @@ object Bridge extends Logging {
 
   private def again(context: StatementContext, name: String, request: String): String = {
     val handler = running(context.session).handler
+    val begun = context.commitBegun
+    context.callBegins()
     try {
-      context.commitBegun match {
+      begun match {
         case Some(commit) => handler.call("recover_commit", commit, context)
         case None => handler.call(name, request, context)
       }
-    } catch { case e: Py4JException => throw unexpected(e) }
+    } catch {
+      case e: Py4JException =>
+        logDebug(s"'$name' got no answer from the second handler process either", e)
+        throw lost(name)
+    }
   }
 
-  private def unexpected(e: Throwable): Throwable = {
-    logError("A call of the handler process failed", e)
-    new HeadwaterException(
-      "DELTA_INTERNAL_ERROR",
-      "XX000",
-      "The handler process stopped answering. The statement's effect, if any, shows in DESCRIBE HISTORY; run it again if it is not there. " +
-        "Spark's log has the details.",
-      Map.empty)
+  private def lost(name: String): Throwable = {
+    logError(s"The handler process did not answer '$name'.")
+    HeadwaterException("HEADWATER_HANDLER_LOST", "call" -> name)
   }
 }

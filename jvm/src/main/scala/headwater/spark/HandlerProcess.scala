@@ -1,18 +1,16 @@
 package headwater.spark
 
 import java.io.{BufferedReader, File, InputStreamReader, OutputStreamWriter}
-import java.net.InetAddress
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Paths}
 import java.security.SecureRandom
-import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
+import java.util.concurrent.TimeUnit
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
-import py4j.ClientServer
+import py4j.JavaServer
 
 /**
  * One running handler process and the authenticated loopback connection to it.
@@ -20,13 +18,16 @@ import py4j.ClientServer
  * The token and the ports travel over the process's standard input and output, never over a command line or an environment. The process
  * ends when its standard input closes, which the operating system does however this JVM ends.
  */
-final class HandlerProcess private (process: Process, server: ClientServer, val handler: Handler) {
+final class HandlerProcess private (process: Process, server: JavaServer, val handler: Handler) {
   def isAlive: Boolean = process.isAlive
   def pid: Long = process.pid()
 
+  /** Whether the process is dead, or is within a time that one just killed needs to be seen so. */
+  def endsWithin(milliseconds: Long): Boolean = process.waitFor(milliseconds, TimeUnit.MILLISECONDS)
+
   def stop(): Unit = {
-    try server.shutdown() catch { case NonFatal(_) => }
-    process.getOutputStream.close()
+    try server.shutdown(true) catch { case NonFatal(_) => }
+    try process.getOutputStream.close() catch { case NonFatal(_) => }
     if (!process.waitFor(1, TimeUnit.SECONDS)) process.destroyForcibly()
   }
 }
@@ -34,33 +35,33 @@ final class HandlerProcess private (process: Process, server: ClientServer, val 
 object HandlerProcess extends Logging {
   private val HandshakeSeconds = 60L
 
+  // py4j reports every message, with its content, as information: a statement's text does not belong in a log.
+  private val py4jLog = java.util.logging.Logger.getLogger("py4j")
+  if (py4jLog.getLevel == null) py4jLog.setLevel(java.util.logging.Level.WARNING)
+
   /** Starts the first interpreter that has the `headwater` package. */
   def start(conf: SparkConf): HandlerProcess = {
+    showLog(conf)
     val tried = Seq.newBuilder[String]
     candidates(conf).foreach { python =>
       startWith(python, conf) match {
         case Right(running) => return running
-        case Left(reason) => tried += s"$python: $reason"
+        case Left(reason) => tried += s"$python ($reason)"
       }
     }
-    throw new HeadwaterException(
-      "HEADWATER_HANDLER_NOT_STARTED",
-      "58000",
-      "The Headwater handler process could not be started. Install the package into one of these interpreters (pip install headwater), " +
-        s"or name one that has it in spark.headwater.python. Tried: ${tried.result().mkString("; ")}.",
-      Map.empty)
+    throw HeadwaterException("HEADWATER_HANDLER_NOT_STARTED", "tried" -> tried.result().mkString("; "))
   }
 
   /** The interpreters to try: the setting alone if given; else the JAR's environment, PySpark's settings, `python3`. */
   private def candidates(conf: SparkConf): Seq[String] =
-    conf.getOption("spark.headwater.python").map(Seq(_)).getOrElse {
+    conf.getOption("spark.headwater.python").map(_.trim).filter(_.nonEmpty).map(Seq(_)).getOrElse {
       val own = jarFile.toSeq.flatMap { jar =>
         Iterator.iterate(jar.getParentFile)(_.getParentFile).takeWhile(_ != null).take(8)
-          .map(dir => new File(dir, "bin/python")).find(_.canExecute).map(_.getPath)
+          .flatMap(dir => Seq("bin/python", "bin/python3").map(new File(dir, _))).find(_.canExecute).map(_.getPath)
       }
       val pyspark = Seq("spark.pyspark.driver.python", "spark.pyspark.python").flatMap(conf.getOption) ++
         Seq("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON").flatMap(sys.env.get)
-      (own ++ pyspark :+ "python3").distinct
+      (own ++ pyspark.filter(_.trim.nonEmpty) :+ "python3").distinct
     }
 
   private def jarFile: Option[File] =
@@ -73,75 +74,66 @@ object HandlerProcess extends Logging {
 
   private def startWith(python: String, conf: SparkConf): Either[String, HandlerProcess] = {
     val builder = new ProcessBuilder(python, "-m", "headwater.bridge")
+    // A `json.py` in the directory Spark was started in is not meant for the handler.
+    builder.environment.put("PYTHONSAFEPATH", "1")
     sourcePackage.foreach { path =>
       val inherited = Option(builder.environment.get("PYTHONPATH")).filter(_.nonEmpty)
       builder.environment.put("PYTHONPATH", (Seq(path) ++ inherited).mkString(File.pathSeparator))
     }
-    val process = try builder.start() catch { case NonFatal(e) => return Left(e.getMessage) }
-    val lastLines = new ConcurrentLinkedDeque[String]()
-    forwardLog(process, lastLines)
+    val process = try builder.start() catch { case NonFatal(e) => return Left(oneLine(e.getMessage)) }
+    val log = new HandlerLog(process.getErrorStream)
     try {
-      val token = newToken()
-      val toChild = new OutputStreamWriter(process.getOutputStream, UTF_8)
-      def send(values: (String, Any)*): Unit = { toChild.write(Json.write(values.toMap) + "\n"); toChild.flush() }
-      send(
-        "token" -> token,
-        "logLevel" -> conf.get("spark.headwater.log.level", "WARN"),
-        "javaVersion" -> System.getProperty("java.version"),
-        "sparkVersion" -> org.apache.spark.SPARK_VERSION)
-      val fromChild = new BufferedReader(new InputStreamReader(process.getInputStream, UTF_8))
-      val answer = readLine(process, fromChild)
-      if (answer == null) {
-        process.waitFor(2, TimeUnit.SECONDS)
-        val said = lastLines.asScala.lastOption.getOrElse("it ended without a word")
-        return Left(said)
-      }
-      // The Python side is listening already: building this side with both ports keeps the token on both
-      // directions, which re-pointing a finished server at another port would drop.
-      val loopback = InetAddress.getLoopbackAddress
-      val server = new ClientServer.ClientServerBuilder()
-        .javaAddress(loopback).javaPort(0)
-        .pythonAddress(loopback).pythonPort(Json.parse(answer).get("port").asInt())
-        .authToken(token)
-        .autoStartJavaServer(false)
-        .build()
-      server.startServer()
-      val handler = server.getPythonServerEntryPoint(Array(classOf[Handler])).asInstanceOf[Handler]
-      send("port" -> server.getJavaServer.getListeningPort)
-      Right(new HandlerProcess(process, server, handler))
+      val running = shakeHands(process, conf)
+      log.handlerStarted()
+      Right(running)
     } catch {
       case NonFatal(e) =>
         process.destroyForcibly()
-        Left(lastLines.asScala.lastOption.getOrElse(String.valueOf(e.getMessage)))
+        Left(oneLine(log.lastWords.getOrElse(e.getMessage)))
     }
   }
 
-  private def readLine(process: Process, reader: BufferedReader): String = {
+  private def shakeHands(process: Process, conf: SparkConf): HandlerProcess = {
+    val token = newToken()
+    val toChild = new OutputStreamWriter(process.getOutputStream, UTF_8)
+    def send(values: (String, Any)*): Unit = { toChild.write(Json.write(values.toMap) + "\n"); toChild.flush() }
+    send("token" -> token, "logLevel" -> conf.get("spark.headwater.log.level", "WARN"))
+    val port = readAnswer(process).get("port").asInt()
+    // The Python side is listening already: building this side with both ports keeps the token on both directions,
+    // which re-pointing a finished server at another port would drop.
+    val client = new HandlerConnections(port, token)
+    val server = new JavaServer(null, 0, 0, 0, null, client, token)
+    client.setGateway(server.getGateway)
+    client.setJavaServer(server)
+    server.start()
+    val handler = client.getPythonServerEntryPoint(server.getGateway, Array(classOf[Handler])).asInstanceOf[Handler]
+    send("port" -> server.getListeningPort)
+    new HandlerProcess(process, server, handler)
+  }
+
+  private def readAnswer(process: Process): JsonNode = {
     val timer = new Thread(() => {
       try { Thread.sleep(HandshakeSeconds * 1000); process.destroyForcibly() } catch { case _: InterruptedException => }
     }, "headwater-handshake")
     timer.setDaemon(true)
     timer.start()
-    try reader.readLine() finally timer.interrupt()
+    val reader = new BufferedReader(new InputStreamReader(process.getInputStream, UTF_8))
+    // What is not the answer is what an interpreter's own start-up files print.
+    val answer = try Iterator.continually(reader.readLine()).find(line => line == null || line.startsWith("{")).get finally timer.interrupt()
+    if (answer != null) Json.parse(answer)
+    else if (!process.waitFor(2, TimeUnit.SECONDS)) throw new IllegalStateException("it closed its output")
+    else throw new IllegalStateException(s"it ended with exit code ${process.exitValue} and without a word, or within $HandshakeSeconds s did not answer")
   }
 
-  /** The handler's log lines go to Spark's own log; the last few are kept for the error of a start that failed. */
-  private def forwardLog(process: Process, lastLines: ConcurrentLinkedDeque[String]): Unit = {
-    val thread = new Thread(() => {
-      val reader = new BufferedReader(new InputStreamReader(process.getErrorStream, UTF_8))
-      try {
-        Iterator.continually(reader.readLine()).takeWhile(_ != null).foreach { line =>
-          lastLines.add(line)
-          if (lastLines.size > 20) lastLines.poll()
-          if (line.startsWith("DEBUG")) logDebug(line)
-          else if (line.startsWith("INFO")) logInfo(line)
-          else logWarning(line)
-        }
-      } catch { case NonFatal(_) => }
-    }, "headwater-handler-log")
-    thread.setDaemon(true)
-    thread.start()
+  /** Who asks for the handler's log at a level gets to see it, whatever level the rest of Spark's log has. */
+  private def showLog(conf: SparkConf): Unit = conf.getOption("spark.headwater.log.level").foreach { level =>
+    try {
+      org.apache.logging.log4j.core.config.Configurator.setLevel(
+        classOf[HandlerLog].getName, org.apache.logging.log4j.Level.toLevel(level, org.apache.logging.log4j.Level.WARN))
+    } catch { case _: LinkageError => }
   }
+
+  private def oneLine(text: String): String = String.valueOf(text).linesIterator.mkString(" ")
 
   private def newToken(): String = {
     val bytes = new Array[Byte](32)

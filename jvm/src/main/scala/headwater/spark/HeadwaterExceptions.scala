@@ -9,12 +9,12 @@ import org.apache.spark.sql.AnalysisException
 /** A condition, its SQLSTATE and its parameters, as the handler sent them. */
 trait HeadwaterThrowable extends SparkThrowable
 
-/** An error of a statement. The text, the condition and the state are the handler's. */
+/** An error of a statement. The text, the condition and the state are the handler's; the text is final, no template. */
 class HeadwaterException(condition: String, state: String, text: String, parameters: Map[String, String])
     extends AnalysisException(
       errorClass = condition,
       sqlState = state,
-      messageTemplate = HeadwaterException.escape(text),
+      messageTemplate = text,
       messageParameters = parameters,
       cause = None,
       message = Some(HeadwaterException.render(condition, state, text)))
@@ -33,14 +33,24 @@ class HeadwaterRowException(condition: String, state: String, text: String, para
 object HeadwaterException {
   def render(condition: String, state: String, text: String): String = s"[$condition] $text SQLSTATE: $state"
 
-  // The text is final; a template must not have its angle brackets taken for placeholders.
-  def escape(text: String): String = text
-
   def fromJson(node: JsonNode): HeadwaterException = new HeadwaterException(
     node.get("condition").asText(),
     node.get("sqlState").asText(),
     node.get("text").asText(),
     Json.stringMap(node.get("parameters")))
+
+  /** An error that cannot be the handler's, as there is none to ask: its text is in the same file, of which the JAR has a copy. */
+  def apply(condition: String, parameters: (String, String)*): HeadwaterException = {
+    val entry = conditions.get(condition)
+    val template = Json.strings(entry.get("message")).mkString("\n")
+    val text = parameters.foldLeft(template) { case (t, (name, value)) => t.replace(s"<$name>", value) }
+    new HeadwaterException(condition, entry.get("sqlState").asText(), text, parameters.toMap)
+  }
+
+  private lazy val conditions: JsonNode = {
+    val stream = getClass.getResourceAsStream("/headwater/error-conditions.json")
+    try Json.parse(new String(stream.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8)) finally stream.close()
+  }
 
   /** The first of our own errors in a chain of causes: what a failed job was really about. */
   def find(error: Throwable): Option[HeadwaterException] =

@@ -12,11 +12,7 @@ object SparkVersions {
   def check(): Unit = {
     val running = org.apache.spark.SPARK_VERSION
     if (!Supported.exists(version => running == version || running.startsWith(version + "-"))) {
-      throw new HeadwaterException(
-        "HEADWATER_UNSUPPORTED_SPARK_VERSION",
-        "0A000",
-        s"This Headwater works with Spark ${Supported.mkString(" and ")}, not with $running. Install a matching pyspark or headwater.",
-        Map("version" -> running))
+      throw HeadwaterException("HEADWATER_UNSUPPORTED_SPARK_VERSION", "supported" -> Supported.mkString(" and "), "version" -> running)
     }
   }
 }

@@ -11,12 +11,12 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 
 /**
  * What a handler may use of the statement that called it: its resolved pieces by number, Spark's settings, Hadoop's file systems and a
- * writer. A failure inside one of these is kept, so that the user sees Spark's own error and not the bridge's.
+ * writer. Where a failure inside one of these ends the call, the handler hands it back, so that the user sees Spark's own error.
  */
 final class StatementContext(val session: SparkSession) {
   private val plans = mutable.ArrayBuffer.empty[LogicalPlan]
   private val expressions = mutable.ArrayBuffer.empty[Expression]
-  @volatile private var failure: Option[Throwable] = None
+  @volatile private var endedBy: Option[Throwable] = None
   @volatile private var commit: Option[String] = None
   private lazy val fileSystems = new HadoopFiles(session)
 
@@ -26,7 +26,12 @@ final class StatementContext(val session: SparkSession) {
   /** Makes a resolved expression available to rewrites as ``hw_expr.`n` ``; returns n. */
   def addExpression(expression: Expression): Int = { expressions += expression; expressions.size - 1 }
 
-  private[spark] def takeFailure(): Option[Throwable] = { val taken = failure; failure = None; taken }
+  private[spark] def callBegins(): Unit = { endedBy = None; commit = None }
+
+  /** The error of Spark's, or of a call within this one, that ended the call. */
+  private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(e))
+
+  /** What the call last said it would commit. It stays said: a handler that dies between its commit and its answer is asked, not run again. */
   private[spark] def commitBegun: Option[String] = commit
 
   /** The session's settings that handlers read, sent along with each request so that none is asked for singly. */
@@ -45,37 +50,37 @@ final class StatementContext(val session: SparkSession) {
       "confs" -> passed)
   }
 
-  private def keep[T](body: => T): T =
-    try body
-    catch { case e: Throwable => failure = Some(e); throw e }
-
   // --- called by the handler -------------------------------------------------------------------------------------------------------
 
-  /** Tells what is about to be committed; a handler that dies after this is asked about it, not run again. */
-  def beginCommit(description: String): Unit = commit = Some(description)
+  /** Tells what is about to be committed; a handler that dies after this is asked about it, not run again. A cancelled statement ends here. */
+  def beginCommit(description: String): Unit = {
+    if (Thread.interrupted()) throw new InterruptedException("the statement was cancelled before its commit")
+    commit = Some(description)
+  }
 
-  def endCommit(): Unit = commit = None
+  /** Tells what, thrown on this side, ended the call. */
+  def failed(error: Throwable): Unit = endedBy = Some(error)
 
   /** Runs a write of a rewrite's rows into new files and returns them as JSON. */
-  def write(specification: String): String = keep {
+  def write(specification: String): String = {
     val spec = Json.parse(specification)
     val query = QueryCompiler.compile(session, spec.get("query").asText(), plans.toSeq, expressions.toSeq)
     FileWriter.write(session.asInstanceOf[classic.SparkSession], query, spec)
   }
 
   /** Runs a query and returns its rows, each as a JSON text. */
-  def query(sql: String): java.util.List[String] = keep {
+  def query(sql: String): java.util.List[String] = {
     val plan = QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq)
     SparkInternals.ofRows(session, plan).toJSON.collect().toSeq.asJava
   }
 
   /** Adds a relation over some files of a table's version to the statement's plans; returns its number. */
-  def addRelation(table: String, version: Long, files: String): Int = keep {
+  def addRelation(table: String, version: Long, files: String): Int = {
     addPlan(HeadwaterTable.load(session, table, TableVersion(version)).restrictedTo(Json.parse(files)))
   }
 
   /** Checks that a text is a Spark SQL expression over a schema (JSON); an error comes out as Spark's own. */
-  def checkExpression(text: String, schema: String): String = keep {
+  def checkExpression(text: String, schema: String): String = {
     QueryCompiler.expressionType(session, text, schema).json
   }
 

@@ -1,0 +1,238 @@
+"""The cases: what is measured, against whom, and how much of their time it may take.
+
+A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is not timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import big_log
+from bench.sparks import OURS, PEER, PLAIN, Spark
+
+PARQUET = "parquet"
+
+
+@dataclass
+class Bench:
+    """What cases work with. ``sparks`` has one process a kind; plain Parquet is measured in ours."""
+
+    directory: Path
+    sparks: dict[str, Spark]
+    rows: int
+    files: int
+    big: dict[int, Path] = field(default_factory=dict)
+
+    def spark(self, side: str) -> Spark:
+        return self.sparks[OURS if side == PARQUET else side]
+
+    def path(self, name: str, side: str) -> Path:
+        return self.directory / f"{name}-{side}"
+
+    def fresh(self, kind: str) -> Spark:
+        """A new Spark beside the running ones; the caller stops it."""
+        return Spark(kind, self.directory)
+
+
+#: Runs one round of a side and returns the seconds it took.
+Timed = Callable[[Bench, str, int], float]
+
+
+@dataclass(frozen=True)
+class Against:
+    """A comparison: ours divided by the other's may be at most ``ratio``; or ours may be ``plus`` seconds more; or ours
+    alone at most ``limit`` bytes.
+    """
+
+    other: str | None
+    ratio: float | None = None
+    plus: float | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table, or two where it compares with two."""
+
+    name: str
+    title: str
+    against: tuple[Against, ...]
+    timed: Timed
+    rounds: int
+    prepare: Callable[[Bench, str], None] = lambda bench, side: None
+    warm_up: int = 2
+    sides: tuple[str, ...] = field(default=())
+
+    def all_sides(self) -> tuple[str, ...]:
+        return (OURS, *(a.other for a in self.against if a.other is not None))
+
+
+def _sql(text: str) -> Callable[[Bench, str], None]:
+    def prepare(bench: Bench, side: str) -> None:
+        for statement in text.format(path=bench.path("small", side)).split(";"):
+            bench.spark(side).run(statement)
+
+    return prepare
+
+
+def _timed_sql(text: str) -> Timed:
+    return lambda bench, side, number: bench.spark(side).run(text.format(path=bench.path("small", side), n=number))
+
+
+def _small_table(name: str, commits: int) -> Callable[[Bench, str], None]:
+    """A table of 100 rows in a few files, after a number of commits."""
+
+    def prepare(bench: Bench, side: str) -> None:
+        path = bench.path(name, side)
+        if path.exists():
+            return
+        spark = bench.spark(side)
+        spark.run(f"CREATE TABLE delta.`{path}` (id BIGINT, name STRING, amount DOUBLE) USING delta")
+        for i in range(commits):
+            step = 100 // commits
+            spark.run(
+                f"INSERT INTO delta.`{path}` SELECT id, concat('name ', id), id / 4 "
+                f"FROM range({i * step}, {(i + 1) * step}, 1, 1)"
+            )
+
+    return prepare
+
+
+def _on(name: str, text: str) -> Timed:
+    return lambda bench, side, number: bench.spark(side).run(text.format(path=bench.path(name, side), n=number))
+
+
+# A million files
+
+
+def _point_query(path: Path, number: int) -> str:
+    return f"SELECT * FROM delta.`{path}` WHERE id = {number * big_log.ROWS_PER_FILE + 17}"
+
+
+def _big_table(bench: Bench, side: str) -> None:
+    if 0 not in bench.big:
+        bench.big[0] = bench.directory / "million"
+        big_log.make(bench.big[0], bench.files)
+
+
+def _copy(bench: Bench, side: str, name: str) -> Path:
+    copy = bench.directory / f"million-{side}-{name}"
+    if not copy.exists():
+        big_log.copy_of(bench.big[0], copy)
+    return copy
+
+
+def _plan(spark: Spark, path: Path, number: int) -> float:
+    big_log.touch(path, number)
+    answer = spark.call("plan", sql=_point_query(path, number))
+    if answer["tasks"] != 1:
+        raise AssertionError(f"{spark.kind} plans {answer['tasks']} tasks for a query of one file")
+    return float(answer["seconds"])
+
+
+def _plan_cold(bench: Bench, side: str, number: int) -> float:
+    """A table this Spark has never seen, in a Spark that is warm otherwise."""
+    return _plan(bench.spark(side), _copy(bench, side, f"cold{number}"), (number * 7919 + 31) % bench.files)
+
+
+def _plan_warm(bench: Bench, side: str, number: int) -> float:
+    return _plan(bench.spark(side), _copy(bench, side, "warm"), (number * 104729 + 77) % bench.files)
+
+
+def _memory(bench: Bench, side: str, number: int) -> float:
+    """Bytes, not seconds: the peak of a handler that has planned a cold and a few warm queries."""
+    spark = bench.fresh(OURS)
+    try:
+        for i in range(4):
+            _plan(spark, _copy(bench, OURS, f"memory{number}"), (i * 31337 + 5) % bench.files)
+        return float(spark.call("handler_peak")["bytes"])
+    finally:
+        spark.stop()
+
+
+# Five million rows
+
+_COLUMNS = """id, id % 1000 AS device, concat('name-', id % 100000) AS name, CAST(id % 7919 AS DOUBLE) / 4 AS amount,
+  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day, TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id % 86400) AS taken,
+  id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
+
+
+def _create_as(bench: Bench, side: str, path: Path) -> float:
+    provider = "parquet" if side == PARQUET else "delta"
+    return bench.spark(side).run(
+        f"CREATE TABLE bench_{path.name.replace('-', '_')} USING {provider} LOCATION '{path}' "
+        f"AS SELECT {_COLUMNS} FROM range(0, {bench.rows}, 1, 2)"
+    )
+
+
+def _ctas(bench: Bench, side: str, number: int) -> float:
+    path = bench.path(f"ctas{number}", side)
+    taken = _create_as(bench, side, path)
+    bench.spark(side).run(f"DROP TABLE bench_{path.name.replace('-', '_')}")
+    _remove(path)
+    return taken
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _scanned_table(bench: Bench, side: str) -> None:
+    path = bench.path("scanned", side)
+    if not path.exists():
+        _create_as(bench, side, path)
+
+
+def _scan(bench: Bench, side: str, number: int) -> float:
+    provider = "parquet" if side == PARQUET else "delta"
+    return float(bench.spark(side).call("scan", sql=f"SELECT * FROM {provider}.`{bench.path('scanned', side)}`")["seconds"])
+
+
+# From nothing to a first result
+
+
+def _start_table(bench: Bench, side: str) -> None:
+    if not bench.path("start", OURS).exists():
+        text = "CREATE TABLE {0}.`{1}` USING {0} AS SELECT id FROM range(100)"
+        bench.spark(OURS).run(text.format("delta", bench.path("start", OURS)))
+        bench.spark(OURS).run(f"INSERT OVERWRITE DIRECTORY '{bench.path('start', PLAIN)}' USING parquet SELECT id FROM range(100)")
+
+
+def _start(bench: Bench, side: str, number: int) -> float:
+    spark = bench.fresh(side)
+    try:
+        provider = "parquet" if side == PLAIN else "delta"
+        return spark.started + spark.run(f"SELECT * FROM {provider}.`{bench.path('start', side)}`")
+    finally:
+        spark.stop()
+
+
+def cases() -> Iterator[Case]:
+    """Every case, the quick ones first."""
+    yield Case(
+        "insert", "one-row INSERT", (Against(PEER, ratio=0.7),),
+        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"), 15, _small_table("insert", 1), warm_up=3,
+    )
+    yield Case("count", "count(*), small table", (Against(PEER, ratio=0.7),),
+               _on("small", "SELECT count(*) FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=3)
+    yield Case("select", "SELECT *, small table", (Against(PEER, ratio=0.7),),
+               _on("small", "SELECT * FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=3)
+    yield Case("history", "DESCRIBE HISTORY", (Against(PEER, ratio=0.5),),
+               _on("history", "DESCRIBE HISTORY delta.`{path}`"), 11, _small_table("history", 20), warm_up=3)
+    yield Case("ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1)
+    yield Case("scan", "full scan of {rows:,} rows", (Against(PEER, ratio=1.0), Against(PARQUET, ratio=1.1)), _scan, 7,
+               _scanned_table)
+    yield Case("plan-cold", "plan a point query, {files:,} files, cold", (Against(PEER, ratio=0.10),), _plan_cold, 3, _big_table,
+               warm_up=0)
+    yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table)
+    yield Case("memory", "handler memory for it", (Against(None, limit=1536 << 20),), _memory, 1, _big_table, warm_up=0)
+    yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
+
+
+def title(case: Case, bench: Any) -> str:
+    return case.title.format(rows=bench.rows, files=bench.files)

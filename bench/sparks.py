@@ -1,0 +1,122 @@
+"""Sparks to measure: one process each, driven by JSON lines over its standard input and output.
+
+Owns the settings that make them comparable (cores, memory, one Parquet timestamp type) and the two ways to have Delta
+tables in one: ours and the peer's, tuned as its makers would on two cores. A third kind has neither. Times are taken
+inside the process, around the statement alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+OURS, PEER, PLAIN = "ours", "peer", "plain"
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PEER_FETCH = _ROOT.parent / "shared" / "peer" / "fetch"
+_PEER_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Its default of 50 partitions for the log makes it slower on two cores.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+class SparkFailed(RuntimeError):
+    """A statement failed in a Spark under measurement, or the process ended."""
+
+
+def peer_jars() -> str:
+    """The peer's JARs, comma-separated: from ``HEADWATER_PEER_JARS``, else fetched once with Maven.
+
+    :raises SparkFailed: they cannot be had.
+    """
+    if given := os.environ.get("HEADWATER_PEER_JARS"):
+        return given
+    fetch = next((f for f in (_PEER_FETCH, _ROOT.parent / _PEER_FETCH.relative_to(_ROOT.parent)) if f.is_file()), None)
+    for parent in _ROOT.parents:
+        if fetch is None and (parent / "shared" / "peer" / "fetch").is_file():
+            fetch = parent / "shared" / "peer" / "fetch"
+    if fetch is None:
+        raise SparkFailed("The peer's JARs are not here. Name them, comma-separated, in HEADWATER_PEER_JARS.")
+    return subprocess.run([str(fetch)], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def settings(kind: str, directory: Path, memory: str) -> dict[str, str]:
+    """The configuration of a Spark of that kind; its warehouse lies under ``directory``."""
+    common = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.warehouse.dir": str(directory / f"warehouse-{kind}"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / f'derby-{kind}'}",
+    }
+    return {**common, **_PEER_SETTINGS, "spark.jars": peer_jars()} if kind == PEER else common
+
+
+class Spark:
+    """A running Spark process."""
+
+    def __init__(self, kind: str, directory: Path, memory: str = "4g") -> None:
+        self.kind = kind
+        self._log = tempfile.TemporaryFile()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)])}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            cwd=directory,
+            env=environment,
+        )
+        #: Seconds from nothing to a session.
+        self.started = self.call("start", ours=kind == OURS, settings=settings(kind, directory, memory))["seconds"]
+
+    def call(self, name: str, **request: Any) -> dict[str, Any]:
+        """Have the process do something; its answer.
+
+        :raises SparkFailed: it could not.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": name, **request}) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            self._process.wait(30)
+            raise SparkFailed(f"{self.kind}: the process ended. The end of its log:\n{self._tail()}")
+        content = json.loads(answer)
+        if "error" in content:
+            raise SparkFailed(f"{self.kind}: {content['error']}")
+        return content
+
+    def run(self, sql: str) -> float:
+        """Run a statement, fetch its rows; seconds."""
+        return float(self.call("run", sql=sql)["seconds"])
+
+    def _tail(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")[-4000:]
+
+    def stop(self) -> None:
+        """End the process and wait until it is gone."""
+        if self._process.poll() is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._log.close()

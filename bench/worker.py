@@ -1,0 +1,90 @@
+"""Inside a measured Spark process: does what each line of standard input asks, answers with a line on standard output.
+
+Times are taken with ``time.perf_counter`` around Spark's work alone, in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_spark: Any = None
+
+
+def start(ours: bool, settings: dict[str, str]) -> dict[str, Any]:
+    """Start the session, with Headwater or as the settings have it."""
+    global _spark
+    began = time.perf_counter()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if ours:
+        import headwater
+
+        headwater.configure(builder)
+    _spark = builder.getOrCreate()
+    taken = time.perf_counter() - began
+    _spark.sparkContext.setLogLevel("ERROR")
+    return {"seconds": taken}
+
+
+def run(sql: str) -> dict[str, Any]:
+    """Run a statement and fetch its rows."""
+    began = time.perf_counter()
+    rows = _spark.sql(sql).collect()
+    return {"seconds": time.perf_counter() - began, "rows": len(rows)}
+
+
+def rows(sql: str) -> dict[str, Any]:
+    """A query's rows, each as a list of texts."""
+    return {"rows": [[str(value) for value in row] for row in _spark.sql(sql).collect()]}
+
+
+def plan(sql: str) -> dict[str, Any]:
+    """Plan a query up to the point where its tasks are known: files listed, pruned and split, nothing read."""
+    began = time.perf_counter()
+    tasks = _spark.sql(sql)._jdf.queryExecution().toRdd().getNumPartitions()
+    return {"seconds": time.perf_counter() - began, "tasks": tasks}
+
+
+def scan(sql: str) -> dict[str, Any]:
+    """Read every row and column of a query and throw them away inside Spark."""
+    began = time.perf_counter()
+    _spark.sql(sql).write.format("noop").mode("overwrite").save()
+    return {"seconds": time.perf_counter() - began}
+
+
+def handler_peak() -> dict[str, Any]:
+    """The most memory the handler process has had, in bytes (Linux's VmHWM)."""
+    pid = _spark._jvm.headwater.spark.Bridge.pid(_spark._jsparkSession)
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        line = next(line for line in status if line.startswith("VmHWM:"))
+    return {"bytes": int(line.split()[1]) * 1024}
+
+
+_ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {f.__name__: f for f in (start, run, rows, plan, scan, handler_peak)}
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what else writes to standard output must not get between the answers
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = _ACTIONS[request.pop("do")](**request)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+    if _spark is not None:
+        _spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Which files a transaction's reads concern.
+
+Owns the answers that :class:`~headwater.transaction.conflicts.Reads` asks for, given by the one pruning engine. Of
+winners' files only their own actions are looked at, so that an answer costs what a winner wrote and not what the
+table holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from headwater.log.actions import AddFile, RemoveFile
+from headwater.log.files import FileBlock
+from headwater.log.replay import LiveBlock
+from headwater.log.snapshot import Snapshot
+from headwater.transaction.conflicts import file_key
+
+#: Which files of a snapshot may hold a row that all predicates are true for: (snapshot, Spark SQL texts, time zone)
+#: to a boolean a file, in the order of the snapshot's ``files``.
+FileMatcher = Callable[[Snapshot, Sequence[str], str], Any]
+
+
+def match_by_pruning(snapshot: Snapshot, predicates: Sequence[str], time_zone: str) -> Any:
+    """What data skipping cannot exclude: the :data:`FileMatcher` of every real transaction."""
+    from headwater.pruning import prune_all  # imported where used: plain appends never load it
+
+    return prune_all(snapshot, predicates, time_zone)
+
+
+class PredicateReads:
+    """Reads by predicates over one snapshot; each read is some predicates, all true for a row that is read, and their
+    time zone.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, reads: Sequence[tuple[Sequence[str], str]], matcher: FileMatcher = match_by_pruning
+    ) -> None:
+        self._snapshot = snapshot
+        self._reads = reads
+        self._matcher = matcher
+        self._read: np.ndarray | None = None
+
+    def may_match(self, files: Sequence[AddFile]) -> list[AddFile]:
+        """Those of files added by another that one of the reads would have found."""
+        block = FileBlock.of_actions([file.to_json()["add"] for file in files])
+        alone = replace(self._snapshot, state=replace(self._snapshot.state, blocks=(LiveBlock(block),)))
+        return [file for file, matches in zip(files, self._matched(alone).tolist(), strict=True) if matches]
+
+    def were_read(self, files: Sequence[RemoveFile]) -> list[RemoveFile]:
+        """Those of files removed by another that one of the reads had found."""
+        if self._read is None:
+            self._read = self._matched(self._snapshot)
+        keys = {file_key(file.path, file.deletion_vector): file for file in files}
+        found: list[RemoveFile] = []
+        first = 0
+        for live in self._snapshot.state.blocks:
+            mask = self._read[first : first + live.num_files]
+            first += live.num_files
+            if len(live.block.positions_of(set(keys))) == 0:
+                continue
+            for key, file in keys.items():
+                # A position among live files is the position in the block less the dead ones before it.
+                positions = np.setdiff1d(live.block.positions_of({key}), live.dead)
+                if mask[positions - np.searchsorted(live.dead, positions)].any():
+                    found.append(file)
+        return found
+
+    def _matched(self, snapshot: Snapshot) -> np.ndarray:
+        matched = np.zeros(snapshot.num_files, np.bool_)
+        for predicates, time_zone in self._reads:
+            matched |= np.asarray(self._matcher(snapshot, predicates, time_zone), np.bool_)
+        return matched

@@ -1,0 +1,49 @@
+"""Statements without Spark: a stand-in for the JVM's side that records what it was asked."""
+
+import json
+
+import pytest
+
+from headwater.bridge.statement import Statement
+
+
+class RecordingStatement(Statement):
+    """Answers every write with the files it was told to, and knows every expression's type to be boolean."""
+
+    def __init__(self, confs=None, time_zone="UTC"):
+        super().__init__(None, {"confs": confs or {}, "timeZone": time_zone, "user": "tester", "sparkVersion": "4.2.0"})
+        self.written = []
+        self.specifications = []
+        self.begun = []
+        self.relations = []
+
+    @property
+    def hadoop(self):
+        return None
+
+    def write(self, specification):
+        self.specifications.append(json.loads(json.dumps(specification)))
+        return self.written.pop(0) if self.written else []
+
+    def add_relation(self, table, version, files):
+        self.relations.append((table, version, files))
+        return len(self.relations) + 100
+
+    def expression_type(self, text, schema):
+        return '"boolean"'
+
+    def begin_commit(self, description):
+        self.begun.append(description)
+
+    def end_commit(self):
+        self.begun.append(None)
+
+
+@pytest.fixture
+def statement():
+    return RecordingStatement()
+
+
+@pytest.fixture
+def make_statement():
+    return RecordingStatement

@@ -1,0 +1,48 @@
+"""Requests as the JVM makes them, and what a log holds."""
+
+import json
+from pathlib import Path
+
+
+def schema_json(**columns):
+    """A schema's JSON from ``name="type"``; ``name=("type", {...})`` adds metadata."""
+    fields = []
+    for name, kind in columns.items():
+        kind, metadata = kind if isinstance(kind, tuple) else (kind, {})
+        fields.append({"name": name, "type": kind, "nullable": True, "metadata": metadata})
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def create_request(path, schema, **more):
+    return {
+        "table": str(path),
+        "name": None,
+        "mode": "create",
+        "external": True,
+        "schema": schema,
+        "partitioning": [],
+        "partitionColumns": [],
+        "comment": None,
+        "properties": {},
+        **more,
+    }
+
+
+def data_file(name, rows, statistics, partition=None, size=100):
+    return {
+        "path": name,
+        "size": size,
+        "modificationTime": 1_700_000_000_000,
+        "partition": partition or {},
+        "rows": rows,
+        "statistics": statistics,
+    }
+
+
+def log_of(path, version):
+    text = (Path(path) / "_delta_log" / f"{version:020d}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def actions(path, version, kind):
+    return [line[kind] for line in log_of(path, version) if kind in line]

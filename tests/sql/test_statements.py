@@ -1,0 +1,54 @@
+import json
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.sql.statements import parse
+
+
+def parsed(text):
+    return parse({"text": text}, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("DESCRIBE HISTORY t", "t"),
+        ("desc history `a b`.`c``d` ;", "`a b`.`c``d`"),
+        ("  -- a comment\n DESCRIBE /* another */ HISTORY db.t", None),
+        ("/* first */ describe history delta.`/a path/x`", "delta.`/a path/x`"),
+        ("DESCRIBE HISTORY '/a path/x'", "/a path/x"),
+        ('DESCRIBE HISTORY "/a"', "/a"),
+        ("DESCRIBE HISTORY TABLE t", "t"),
+    ],
+)
+def test_the_table_of_a_history(text, table):
+    if table is None:
+        assert parsed(text) is None
+    else:
+        assert parsed(text)["table"] == table
+        assert parsed(text)["command"] == "describe_history"
+
+
+def test_a_history_may_be_limited():
+    assert parsed("DESCRIBE HISTORY t LIMIT 5")["arguments"] == {"limit": 5}
+    assert parsed("DESCRIBE HISTORY t")["arguments"] == {"limit": None}
+
+
+def test_detail_has_its_own_columns():
+    answer = parsed("DESCRIBE DETAIL t")
+    assert answer["command"] == "describe_detail"
+    names = [f["name"] for f in json.loads(answer["output"])["fields"]]
+    assert names[:4] == ["format", "id", "name", "description"]
+
+
+@pytest.mark.parametrize("text", ["SELECT 1", "DESCRIBE t", "DESCRIBE TABLE EXTENDED history", "DESCRIBE HISTORY"])
+def test_what_is_sparks_is_left_to_spark(text):
+    assert parsed(text) is None
+
+
+@pytest.mark.parametrize("text", ["DESCRIBE HISTORY t LIMIT many", "DESCRIBE HISTORY t WHERE x", "DESCRIBE DETAIL a b"])
+def test_what_cannot_be_understood_is_said(text):
+    with pytest.raises(HeadwaterError) as refused:
+        parsed(text)
+    assert refused.value.condition == "DELTA_STATEMENT_NOT_PARSED"

@@ -1,0 +1,175 @@
+"""The matrix of what a transaction read and wrote against what a winner wrote."""
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
+from headwater.log.commits import parse_actions
+from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
+
+METADATA = Metadata("id", "{}")
+NEW = AddFile("new", {"day": "1"}, 1, 1)
+OTHER = AddFile("other", {"day": "2"}, 1, 1)
+OLD = RemoveFile("old", 1, partition_values={"day": "1"})
+FAR = RemoveFile("far", 1, partition_values={"day": "2"})
+COMPACTED = [replace(NEW, data_change=False)]
+COMPACTED_AWAY = [replace(OLD, data_change=False)]
+
+NOTHING = Reads()
+WHOLE = Reads(True)
+#: Reads by predicate: the file ``old`` was read, and ``new`` would have been.
+SOME = Reads(
+    False,
+    ("day = 1",),
+    lambda files: [file for file in files if file.path == "new"],
+    lambda files: [file for file in files if file.path == "old"],
+)
+REMOVED = frozenset({file_key("old", None)})
+
+SERIAL, WRITE, SNAPSHOT = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE, Isolation.SNAPSHOT
+APPEND = {"adds": [NEW], "blind_append": True}
+INSERT_SELECT = {"adds": [NEW]}
+ELSEWHERE = {"adds": [OTHER], "removes": [FAR]}
+DELETE = {"removes": [OLD]}
+OPTIMIZE = {"adds": COMPACTED, "removes": COMPACTED_AWAY}
+
+C_APPEND, C_READ, C_DELETE = (f"DELTA_CONCURRENT_{x}" for x in ("APPEND", "DELETE_READ", "DELETE_DELETE"))
+
+MATRIX = [
+    # my reads, my removes, my isolation, the winner, the conflict
+    (NOTHING, (), WRITE, APPEND, None),
+    (NOTHING, (), SERIAL, APPEND, None),
+    (NOTHING, (), SERIAL, INSERT_SELECT, None),
+    (NOTHING, (), SERIAL, DELETE, None),
+    (NOTHING, (), SERIAL, OPTIMIZE, None),
+    (SOME, REMOVED, WRITE, APPEND, None),
+    (SOME, REMOVED, SERIAL, APPEND, C_APPEND),
+    (SOME, REMOVED, WRITE, INSERT_SELECT, C_APPEND),
+    (SOME, REMOVED, SERIAL, INSERT_SELECT, C_APPEND),
+    (SOME, REMOVED, SERIAL, ELSEWHERE, None),
+    (SOME, REMOVED, WRITE, ELSEWHERE, None),
+    (SOME, (), WRITE, DELETE, C_READ),
+    (SOME, REMOVED, WRITE, DELETE, C_READ),
+    (SOME, (), WRITE, OPTIMIZE, None),
+    (SOME, REMOVED, WRITE, OPTIMIZE, C_DELETE),
+    (WHOLE, (), WRITE, APPEND, None),
+    (WHOLE, (), SERIAL, APPEND, C_APPEND),
+    (WHOLE, (), WRITE, ELSEWHERE, C_APPEND),
+    (WHOLE, (), WRITE, {"removes": [FAR]}, C_READ),
+    (WHOLE, (), WRITE, OPTIMIZE, None),
+    (WHOLE, REMOVED, WRITE, OPTIMIZE, C_DELETE),
+    (NOTHING, REMOVED, SNAPSHOT, APPEND, None),
+    (SOME, REMOVED, SNAPSHOT, INSERT_SELECT, None),
+    (WHOLE, REMOVED, SNAPSHOT, ELSEWHERE, None),
+    (WHOLE, REMOVED, SNAPSHOT, DELETE, C_DELETE),
+    (WHOLE, REMOVED, SNAPSHOT, OPTIMIZE, C_DELETE),
+]
+
+
+@pytest.mark.parametrize(("reads", "removed", "isolation", "winner", "expected"), MATRIX)
+def test_matrix(reads, removed, isolation, winner, expected):
+    assert outcome(Intent(METADATA, reads, frozenset(removed), isolation), WinningCommit(5, **winner)) == expected
+
+
+@pytest.mark.parametrize("reads", [NOTHING, SOME, WHOLE])
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_a_changed_protocol_always_conflicts(reads, isolation):
+    winner = WinningCommit(5, protocol=Protocol(1, 2))
+    assert outcome(Intent(METADATA, reads, isolation=isolation), winner) == "DELTA_PROTOCOL_CHANGED"
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_changed_metadata_always_conflicts_but_the_same_again_never(isolation):
+    mine = Intent(METADATA, NOTHING, isolation=isolation)
+    changed = WinningCommit(5, metadata=replace(METADATA, name="t"))
+    assert outcome(mine, changed) == "DELTA_METADATA_CHANGED"
+    assert outcome(mine, WinningCommit(5, metadata=replace(METADATA))) is None
+
+
+def test_appends_count_when_i_change_metadata_after_reading():
+    """A new constraint was checked against rows that did not include the appended ones."""
+    mine = Intent(METADATA, WHOLE, isolation=WRITE, metadata_changed=True)
+    assert outcome(mine, WinningCommit(5, **APPEND)) == C_APPEND
+
+
+def test_the_same_application_conflicts_and_others_do_not():
+    mine = Intent(METADATA, app_ids=frozenset({"a", "b"}))
+    assert outcome(mine, WinningCommit(5, app_ids=frozenset({"b"}))) == "DELTA_CONCURRENT_TRANSACTION"
+    assert outcome(mine, WinningCommit(5, app_ids=frozenset({"c"}))) is None
+
+
+def test_the_same_domain_conflicts_and_others_do_not():
+    mine = Intent(METADATA, domains=frozenset({"delta.clustering"}))
+    assert outcome(mine, WinningCommit(5, domains=frozenset({"delta.clustering"}))) == "DELTA_CONCURRENT_WRITE"
+    assert outcome(mine, WinningCommit(5, domains=frozenset({"mine"}))) is None
+
+
+def test_two_creations_conflict_whatever_they_hold():
+    assert outcome(Intent(None, creates_table=True), WinningCommit(0)) == "DELTA_CONCURRENT_WRITE"
+
+
+def test_a_new_deletion_vector_conflicts_with_one_on_the_same_file():
+    vector = DeletionVector("u", "x", 1, 1)
+    mine = Intent(METADATA, NOTHING, frozenset({file_key("old", vector)}))
+    assert outcome(mine, WinningCommit(5, removes=[OLD])) == C_DELETE
+
+
+def test_paths_compare_decoded():
+    mine = Intent(METADATA, NOTHING, frozenset({file_key("a b", None)}))
+    assert outcome(mine, WinningCommit(5, removes=[replace(OLD, path="a%20b")])) == C_DELETE
+
+
+def test_the_message_names_the_winner_and_the_partition():
+    winner = WinningCommit(7, 1_600_000_000_123, "MERGE", adds=[NEW, OTHER])
+    with pytest.raises(HeadwaterError) as raised:
+        check(Intent(METADATA, WHOLE), winner)
+    assert raised.value.sql_state == "2D521"
+    for text in ("version 7", "MERGE", "2020-09-13 12:26:40.123 UTC", "[day=1]", "[day=2]"):
+        assert text in str(raised.value)
+    assert "<" not in str(raised.value)
+
+
+@pytest.mark.parametrize("removes", [[OLD], [replace(OLD, partition_values=None)]])
+def test_no_message_has_an_open_placeholder(removes):
+    mine = Intent(METADATA, WHOLE, REMOVED, app_ids=frozenset("a"), domains=frozenset("d"))
+    winners = [
+        WinningCommit(1, protocol=Protocol(1, 2)),
+        WinningCommit(1, metadata=replace(METADATA, name="t")),
+        WinningCommit(1, adds=[NEW]),
+        WinningCommit(1, removes=removes),
+        WinningCommit(1, removes=[replace(removes[0], data_change=False)]),
+        WinningCommit(1, app_ids=frozenset("a")),
+        WinningCommit(1, domains=frozenset("d")),
+    ]
+    conditions = set()
+    for winner in winners:
+        with pytest.raises(HeadwaterError) as raised:
+            check(mine, winner)
+        assert "<" not in str(raised.value)
+        conditions.add(raised.value.condition)
+    assert len(conditions) == len(winners)
+
+
+@pytest.mark.parametrize(("told", "blind"), [("true", True), ("false", False), ('"true"', False), ("null", False)])
+def test_only_a_commit_that_says_so_is_a_blind_append(told, blind):
+    text = f'{{"commitInfo":{{"operation":"WRITE","timestamp":5,"isBlindAppend":{told}}}}}\n'
+    winner = WinningCommit.of_actions(3, parse_actions(text.encode(), "f"), 9)
+    assert (winner.blind_append, winner.operation, winner.timestamp) == (blind, "WRITE", 5)
+
+
+def test_a_commit_without_provenance_is_no_blind_append():
+    line = b'{"add":{"path":"x","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}\n'
+    winner = WinningCommit.of_actions(3, parse_actions(line, "f"), 9)
+    assert not winner.blind_append
+    assert winner.timestamp == 9
+    assert outcome(Intent(METADATA, WHOLE), winner) == C_APPEND
+
+
+def outcome(mine, winner):
+    try:
+        check(mine, winner)
+    except HeadwaterError as error:
+        return error.condition
+    return None

@@ -1,0 +1,111 @@
+"""Each step of a commit fails; what is left is what the module promises."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.log.snapshot import load_snapshot
+from headwater.log.stores import LocalStore
+from headwater.transaction import wait_for_upkeep
+
+from .helpers import append, create
+
+
+class FaultyStore(LocalStore):
+    """A local store that fails at commits, before or after doing what was asked."""
+
+    def __init__(self, before=None, after=None, reading=None):
+        self.before, self.after, self.reading = before, after, reading
+
+    def put_if_absent(self, path, data):
+        if path.endswith(".json") and self.before is not None:
+            raise self.before
+        super().put_if_absent(path, data)
+        if path.endswith(".json") and self.after is not None:
+            raise self.after
+
+    def list_from(self, directory, start_name=""):
+        if self.reading is not None:
+            raise self.reading
+        return super().list_from(directory, start_name)
+
+
+@pytest.fixture
+def table(tmp_path):
+    yield create(str(tmp_path / "t")).snapshot
+    wait_for_upkeep()
+
+
+def test_a_store_that_fails_leaves_the_table_as_it_was(table):
+    with pytest.raises(OSError, match="disk full"):
+        append(table, "a", store=FaultyStore(before=OSError("disk full")))
+    assert load_snapshot(table.table_path, LocalStore()).version == 0
+
+
+@pytest.mark.parametrize("answer", [OSError("connection reset"), FileExistsError("its own retry"), RuntimeError("?")])
+def test_a_commit_that_is_there_stands_whatever_the_store_answered(table, answer):
+    committed = append(table, "a", store=FaultyStore(after=answer))
+    assert committed.version == 1
+    newest = load_snapshot(table.table_path, LocalStore())
+    assert (newest.version, newest.num_files) == (1, 1)
+
+
+def test_a_failure_after_the_commit_does_not_fail_it(table, caplog):
+    store = FaultyStore(reading=OSError("listing is down"))
+    with caplog.at_level(logging.WARNING):
+        committed = append(replace(table, store=store), "a")
+    assert committed.version == 1
+    assert committed.timestamp > 0
+    assert "version 1 stands" in caplog.text
+    store.reading = None
+    assert committed.snapshot.num_files == 1
+
+
+def test_failing_upkeep_is_a_line_in_the_log(table, caplog, monkeypatch):
+    def fail(*_):
+        raise OSError("no space for checksums")
+
+    monkeypatch.setattr("headwater.transaction.upkeep.write_checksum", fail)
+    with caplog.at_level(logging.WARNING):
+        assert append(table, "a").version == 1
+        assert wait_for_upkeep(60)
+    assert "no space for checksums" in caplog.text
+    assert append(table, "b").version == 2
+
+
+def test_threads_lose_no_row(table):
+    failures = []
+
+    def write(name):
+        try:
+            for i in range(5):
+                append(table, f"{name}-{i}")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    newest = load_snapshot(table.table_path, LocalStore())
+    assert (newest.version, newest.num_files) == (20, 20)
+
+
+def test_processes_that_exclude_each_other_count_without_gap(table):
+    """Each counts up by what it read, and commits only if nobody else did so since."""
+    command = [sys.executable, str(Path(__file__).with_name("counting.py")), table.table_path]
+    environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
+    workers = [subprocess.Popen([*command, name, "3"], env=environment) for name in ("a", "b")]
+    assert [worker.wait(120) for worker in workers] == [0, 0]
+    newest = load_snapshot(table.table_path, LocalStore())
+    assert newest.set_transactions["counter"].version == 6
+    assert newest.num_files == 6

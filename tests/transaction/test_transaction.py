@@ -1,0 +1,307 @@
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
+from headwater.log.snapshot import SnapshotCache, load_snapshot
+from headwater.log.stores import LocalStore
+from headwater.transaction import Transaction, wait_for_upkeep
+
+from .helpers import add_file, append, create, metadata, remove_file
+
+ICT = {"delta_enableInCommitTimestamps": "true"}
+ICT_PROTOCOL = Protocol(1, 7, None, frozenset({"inCommitTimestamp", "domainMetadata", "appendOnly"}))
+
+
+@pytest.fixture
+def path(tmp_path):
+    yield str(tmp_path / "t")
+    wait_for_upkeep()
+
+
+def lines(path, version):
+    with open(f"{path}/_delta_log/{version:020d}.json", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def info(path, version):
+    return lines(path, version)[0]["commitInfo"]
+
+
+def delete(snapshot, predicates, *files, **options):
+    txn = Transaction(snapshot.table_path, snapshot.store, snapshot, **options)
+    txn.read_where(predicates)
+    txn.remove(files)
+    return txn
+
+
+def test_a_table_is_created_and_appended_to(path):
+    cache = SnapshotCache()
+    created = create(path, cache=cache)
+    assert (created.version, created.snapshot.num_files) == (0, 0)
+    committed = append(created.snapshot, "a", "b")
+    assert (committed.version, committed.snapshot.num_files) == (1, 2)
+    assert committed.timestamp == committed.snapshot.timestamp
+    assert cache.get(path, LocalStore()).version == 1
+    assert load_snapshot(path, LocalStore()).files.column("path").to_pylist() == ["a", "b"]
+
+
+def test_actions_are_in_the_order_of_the_log(path):
+    txn = Transaction(path, LocalStore(), create(path, protocol=ICT_PROTOCOL).snapshot)
+    txn.add([add_file("a")])
+    txn.remove([remove_file("z")])
+    txn.add_action(AddCDCFile("_change_data/c", {}, 1))
+    txn.add_action(DomainMetadata("mine", "{}"))
+    txn.set_transaction("app", 3)
+    txn.update_metadata(metadata(delta_x="1"))
+    txn.update_protocol(replace(ICT_PROTOCOL, writer_features=ICT_PROTOCOL.writer_features | {"deletionVectors"}))
+    txn.commit("X", {})
+    kinds = [kind for line in lines(path, 1) for kind in line]
+    assert kinds == ["commitInfo", "protocol", "metaData", "txn", "domainMetadata", "remove", "add", "cdc"]
+
+
+def test_provenance_is_spelled_as_text(path):
+    txn = Transaction(path, LocalStore(), create(path).snapshot)
+    txn.read_whole_table()
+    txn.add([add_file("a")])
+    parameters = {
+        "mode": "Append",
+        "partitionBy": ["a", "b"],
+        "predicate": {"x": "é"},
+        "auto": True,
+        "n": 1,
+        "no": None,
+    }
+    txn.commit("WRITE", parameters, {"numFiles": 1, "t": "2"}, user_metadata="u", tags={"k": "v"}, engine_info="E/1")
+    found = info(path, 1)
+    assert found.pop("timestamp") > 1_600_000_000_000
+    assert found == {
+        "operation": "WRITE",
+        "operationParameters": {
+            "mode": "Append", "partitionBy": '["a","b"]', "predicate": '{"x":"é"}', "auto": "true", "n": "1",
+        },
+        "readVersion": 0,
+        "isolationLevel": "WriteSerializable",
+        "isBlindAppend": False,
+        "operationMetrics": {"numFiles": "1", "t": "2"},
+        "userMetadata": "u",
+        "tags": {"k": "v"},
+        "engineInfo": "E/1",
+        "txnId": txn.id,
+    }  # fmt: skip
+    assert "readVersion" not in info(path, 0)
+
+
+def test_isolation_levels(path):
+    snapshot = append(create(path).snapshot, "a").snapshot
+    txn = Transaction(path, LocalStore(), snapshot)
+    txn.remove([remove_file("a", data_change=False)])
+    txn.add([add_file("b", data_change=False)])
+    txn.commit("OPTIMIZE", {})
+    assert info(path, 2)["isolationLevel"] == "SnapshotIsolation"
+    assert info(path, 1)["isBlindAppend"] is True
+    assert info(path, 2)["isBlindAppend"] is False
+
+
+def test_appends_of_the_same_snapshot_all_succeed(path):
+    snapshot = create(path).snapshot
+    versions = [append(snapshot, name).version for name in "abc"]
+    assert versions == [1, 2, 3]
+    assert load_snapshot(path, LocalStore()).num_files == 3
+
+
+def test_predicates_are_judged_by_the_winners_statistics(path):
+    snapshot = append(create(path, delta_isolationLevel="Serializable").snapshot, "a").snapshot
+    txn = Transaction(path, LocalStore(), snapshot)
+    txn.add([add_file("far", 100, 200)])
+    txn.commit("WRITE", {})
+    assert delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {}).version == 3
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
+        delete(snapshot, ["id = 150"]).commit("DELETE", {})
+
+
+def test_files_that_were_not_read_may_go(path):
+    snapshot = append(create(path).snapshot, "a").snapshot
+    txn = Transaction(path, LocalStore(), snapshot)
+    txn.add([add_file("far", 100, 200)])
+    snapshot = txn.commit("WRITE", {}).snapshot
+    delete(snapshot, ["id = 150"], remove_file("far")).commit("DELETE", {})
+    assert delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {}).version == 4
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_READ"):
+        delete(snapshot, ["id > 90"]).commit("DELETE", {})
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_READ.*far"):
+        delete(snapshot, []).commit("DELETE", {})
+
+
+def test_each_read_counts(path):
+    """Two reads are an either-or, the predicates of one an as-well-as."""
+    snapshot = append(create(path, delta_isolationLevel="Serializable").snapshot, "a").snapshot
+    append(snapshot, "b")
+    txn = delete(snapshot, ["id = 500"])
+    txn.read_where(["id > 30", "id < 40"])
+    assert txn.commit("DELETE", {}).version == 3
+    txn = delete(snapshot, ["id = 500"])
+    txn.read_where(["id > 3", "id < 5"])
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
+        txn.commit("DELETE", {})
+
+
+def test_a_lost_race_leaves_no_trace(path):
+    snapshot = append(create(path).snapshot, "a").snapshot
+    delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {})
+    before = sorted(name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".json"))
+    with pytest.raises(HeadwaterError, match="version 2 .DELETE"):
+        delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {})
+    assert sorted(name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".json")) == before
+
+
+def test_metadata_as_it_will_be(path):
+    txn = Transaction(path, LocalStore(), None)
+    for unknown in ("metadata", "protocol"):
+        with pytest.raises(HeadwaterError) as missing:
+            getattr(txn, unknown)
+        assert missing.value.condition == "DELTA_TABLE_WITHOUT_METADATA"
+    txn.update_metadata(metadata())
+    assert txn.metadata == metadata()
+    snapshot = create(path).snapshot
+    txn = Transaction(path, LocalStore(), snapshot)
+    txn.update_metadata(snapshot.metadata)
+    assert not txn.has_changes
+    txn.update_metadata(metadata(delta_x="1"))
+    assert txn.has_changes
+    assert txn.metadata.configuration == {"delta.x": "1"}
+
+
+def test_new_tables_need_protocol_and_metadata(path):
+    txn = Transaction(path, LocalStore(), None)
+    txn.update_protocol(Protocol(1, 2))
+    with pytest.raises(HeadwaterError, match="metadata is missing"):
+        txn.commit("CREATE TABLE", {})
+    assert not os.path.exists(path)
+
+
+def test_only_one_creates_a_table(path):
+    create(path)
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_WRITE.*CREATE TABLE"):
+        create(path)
+
+
+def test_a_table_whose_first_version_was_cleaned_up_is_not_created_anew(path):
+    append(create(path).snapshot, "a")
+    os.remove(f"{path}/_delta_log/{0:020d}.json")
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_WRITE"):
+        create(path)
+
+
+def test_append_only_tables_keep_their_rows(path):
+    snapshot = append(create(path, delta_appendOnly="true").snapshot, "a").snapshot
+    with pytest.raises(HeadwaterError, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
+        delete(snapshot, [], remove_file("a")).commit("DELETE", {})
+    txn = Transaction(path, LocalStore(), snapshot)
+    txn.remove([remove_file("a", data_change=False)])
+    txn.add([add_file("b", data_change=False)])
+    assert txn.commit("OPTIMIZE", {}).version == 2
+
+
+def test_what_cannot_be_committed_is_refused_before_it_is_tried(path):
+    snapshot = create(path).snapshot
+    cases = {
+        "DELTA_DUPLICATE_ACTIONS_FOUND": lambda txn: txn.add([add_file("a%20b"), add_file("a b")]),
+        "DELTA_DOMAIN_METADATA_NOT_SUPPORTED": lambda txn: txn.add_action(DomainMetadata("d", "{}")),
+        "DELTA_INTERNAL_ERROR": lambda txn: txn.add([add_file("a", day="x")]),
+        "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE": lambda txn: txn.update_protocol(
+            Protocol(1, 7, None, frozenset({"magic"}))
+        ),
+    }
+    for condition, prepare in cases.items():
+        txn = Transaction(path, LocalStore(), snapshot)
+        prepare(txn)
+        with pytest.raises(HeadwaterError, match=condition):
+            txn.commit("WRITE", {})
+    assert load_snapshot(path, LocalStore()).version == 0
+    with pytest.raises(ValueError, match="commitInfo"):
+        txn.add_action(CommitInfo({}))
+
+
+def test_an_application_writes_once(path):
+    snapshot = create(path).snapshot
+
+    def write(version):
+        txn = Transaction(path, LocalStore(), snapshot)
+        txn.set_transaction("stream", version)
+        txn.add([add_file(f"f{version}")])
+        return txn.commit("STREAMING UPDATE", {})
+
+    committed = write(1)
+    assert Transaction(path, LocalStore(), committed.snapshot).transaction_version("stream") == 1
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_TRANSACTION.*stream"):
+        write(2)
+    txn = Transaction(path, LocalStore(), snapshot)
+    assert txn.transaction_version("stream") is None
+    txn.add([add_file("g")])
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_TRANSACTION"):
+        txn.commit("WRITE", {})
+
+
+def test_in_commit_timestamps_only_grow(path, monkeypatch):
+    clock = iter([5_000, 1_000, 2_000, 3_000, 9_000, 9_000])
+    monkeypatch.setattr("headwater.transaction.transaction._now", lambda: next(clock))
+    snapshot = create(path, protocol=ICT_PROTOCOL, **ICT).snapshot
+    assert append(snapshot, "a").timestamp == 5_001
+    assert append(snapshot, "b").timestamp == 5_002  # first 5001, then after the winner
+    assert append(snapshot, "c").version == 3
+    assert [info(path, v)["inCommitTimestamp"] for v in range(4)] == [5_000, 5_001, 5_002, 9_000]
+    assert "delta.inCommitTimestampEnablementVersion" not in snapshot.metadata.configuration
+
+
+def test_in_commit_timestamps_enabled_later_say_since_when(path):
+    snapshot = create(path, protocol=ICT_PROTOCOL).snapshot
+    append(snapshot, "a")
+    future = snapshot.timestamp + 100_000_000
+    os.utime(f"{path}/_delta_log/{1:020d}.json", (future / 1000, future / 1000))
+    txn = Transaction(path, LocalStore(), snapshot)
+    txn.update_metadata(metadata(**ICT))
+    committed = txn.commit("SET TBLPROPERTIES", {})
+    configuration = committed.snapshot.metadata.configuration
+    assert committed.timestamp > future - 1
+    assert configuration["delta.inCommitTimestampEnablementVersion"] == "2"
+    assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(committed.timestamp)
+    assert append(committed.snapshot, "b").snapshot.metadata.configuration == configuration
+
+
+def test_each_attempt_is_announced(path):
+    snapshot = create(path).snapshot
+    append(snapshot, "a")
+    seen = []
+    append(snapshot, "b", on_begin=lambda version, txn_id: seen.append((version, txn_id)))
+    assert [version for version, _ in seen] == [1, 2]
+    assert {txn_id for _, txn_id in seen} == {info(path, 2)["txnId"]}
+
+    def refuse(version, txn_id):
+        raise KeyError("cancelled")
+
+    with pytest.raises(KeyError):
+        append(snapshot, "c", on_begin=refuse)
+    assert load_snapshot(path, LocalStore()).version == 2
+
+
+def test_retries_are_bounded(path):
+    snapshot = create(path).snapshot
+    txn = Transaction(path, LocalStore(), snapshot, max_attempts=3)
+    txn.add([add_file("mine")])
+    with pytest.raises(HeadwaterError, match="DELTA_MAX_COMMIT_RETRIES_EXCEEDED.*lost 3 races"):
+        txn.commit("WRITE", {}, on_begin=lambda version, _: append(snapshot, f"winner-{version}"))
+
+
+def test_deltalake_reads_what_is_committed(path):
+    deltalake = pytest.importorskip("deltalake")
+    snapshot = append(create(path, partitioned=False).snapshot, "a", "b").snapshot
+    delete(snapshot, ["id = 1"], remove_file("a")).commit("DELETE", {"predicate": '["id = 1"]'}, {"numDeletedRows": 1})
+    table = deltalake.DeltaTable(path)
+    assert table.version() == 2
+    assert [uri.rpartition("/")[2] for uri in table.file_uris()] == ["b"]
+    newest = table.history(1)[0]
+    assert (newest["operation"], newest["operationParameters"]) == ("DELETE", {"predicate": '["id = 1"]'})
