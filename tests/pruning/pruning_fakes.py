@@ -85,6 +85,13 @@ class FakeSnapshot:
         )
         self.asked: list[Sequence[tuple[str, ...]]] = []
 
+    @property
+    def num_files(self) -> int:
+        return self.files.num_rows
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        return self.files.select(list(names))
+
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         self.asked.append(leaves)
         counts = [None if "*" in f.missing else len(f.rows) + len(f.deleted) for f in self.contents]

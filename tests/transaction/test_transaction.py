@@ -160,8 +160,10 @@ def test_a_lost_race_leaves_no_trace(path):
 
 def test_metadata_as_it_will_be(path):
     txn = Transaction(path, LocalStore(), None)
-    assert txn.metadata is None
-    assert txn.protocol is None
+    for unknown in ("metadata", "protocol"):
+        with pytest.raises(HeadwaterError) as missing:
+            getattr(txn, unknown)
+        assert missing.value.condition == "DELTA_TABLE_WITHOUT_METADATA"
     txn.update_metadata(metadata())
     assert txn.metadata == metadata()
     snapshot = create(path).snapshot

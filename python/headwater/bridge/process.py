@@ -31,6 +31,9 @@ _LEVELS = {
 }
 
 
+_LAST_MOMENT_SECONDS = 1.2
+
+
 class _WithoutPandas(MetaPathFinder):
     """PyArrow imports pandas, where it is there, with its first value: half a second nothing here has a use for."""
 
@@ -80,6 +83,10 @@ def _take_standard_output() -> TextIO:
 def _wait_for_end(stream: TextIO) -> None:
     while stream.readline():
         pass
+    # A checkpoint being written is worth a moment, though a JVM that was killed must not leave this process behind.
+    upkeep = sys.modules.get("headwater.transaction.upkeep")
+    if upkeep is not None:
+        upkeep.wait_for_upkeep(_LAST_MOMENT_SECONDS)
     # Threads may be deep in a read or a lock; what they do can no longer reach anyone.
     os._exit(0)
 

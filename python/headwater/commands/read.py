@@ -27,13 +27,15 @@ from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot import table_exists as log_exists
 from headwater.log.stores import LocalStore, absolute_path
-from headwater.pruning import aggregate_from_log, select
+from headwater.pruning import aggregate_from_log, prune_all
 from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
 from headwater.schema.types import schema_string
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
+#: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
+_LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_values")
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
 
 
@@ -59,6 +61,14 @@ def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request['name']})"}) from None
         raise
     return {**describe(snapshot), "timeTravel": version is not None}
+
+
+def names_version_of_table(path: str, statement: Statement) -> bool:
+    """Whether a path is that of a table with a version after it (``/path@v3``), and not of a table so named."""
+    match = _PATH_WITH_VERSION.fullmatch(path)
+    if match is None or table_exists({"table": path}, statement):
+        return False
+    return table_exists({"table": match.group(1)}, statement)
 
 
 def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -121,7 +131,10 @@ def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     decoded.
     """
     snapshot = open_same(request, statement, request["version"])
-    files = select(snapshot, request["filters"], "UTC") if request["filters"] else snapshot.files
+    files = snapshot.select(_LISTED)
+    if request["filters"]:
+        mask = prune_all(snapshot, request["filters"], "UTC")
+        files = files if mask.true_count == len(mask) else files.filter(mask)
     listed = file_list(snapshot, files)
     if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
         _check_present(snapshot, listed)

@@ -1,4 +1,4 @@
-"""After a handler died in the middle of a commit: did it happen?"""
+"""The ends of things: a commit whose handler died, did it happen? A JVM that ends, is all of its upkeep done?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from headwater.bridge.statement import Statement
 from headwater.commands.tables import locate
 from headwater.errors import HeadwaterError
 from headwater.log.file_names import commit_name, log_directory
+from headwater.transaction.upkeep import wait_for_upkeep
+
+_LONGEST_UPKEEP_SECONDS = 30.0
 
 
 def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -28,3 +31,8 @@ def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, A
         if info is not None and info.get("txnId") == request["txnId"]:
             return {"version": version}
     raise HeadwaterError("DELTA_COMMIT_NOT_MADE", {"tableLocation": location.path, "version": version})
+
+
+def finish_upkeep(request: dict[str, Any], statement: Statement) -> bool:
+    """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
+    return wait_for_upkeep(_LONGEST_UPKEEP_SECONDS)

@@ -112,7 +112,7 @@ def _exact_partition(column: ResolvedColumn) -> ResolvedColumn:
 
 def _chosen(snapshot: Files, predicate_sql: str | None, time_zone: str) -> pa.BooleanArray:
     """The files whose rows all meet the predicate, where no file is between."""
-    count = snapshot.files.num_rows
+    count = snapshot.num_files
     if predicate_sql is None:
         return settle(True, count)
     if not is_partition_only(predicate_sql, snapshot.partition_columns):
@@ -132,7 +132,7 @@ class _LiveFiles:
         self._leaves = sorted({c.physical_path for c in columns if not c.is_partition})
         self._statistics = snapshot.statistics(self._leaves).filter(chosen)
         self._physical = _known(self._statistics["num_records"])
-        vectors = snapshot.files["deletion_vector"].filter(chosen)
+        vectors = snapshot.select(["deletion_vector"])["deletion_vector"].filter(chosen)
         deleted = pc.struct_field(vectors, "cardinality")
         if pc.any(pc.and_(pc.is_valid(vectors), pc.is_null(deleted))).as_py():
             raise _NotExact

@@ -72,7 +72,7 @@ def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArra
 
 def prune_all(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.BooleanArray:
     """``prune`` with several predicates, all of which a row must meet."""
-    return settle(possible(snapshot, predicates, time_zone, Outcome.TRUE), snapshot.files.num_rows)
+    return settle(possible(snapshot, predicates, time_zone, Outcome.TRUE), snapshot.num_files)
 
 
 def select(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.Table:
@@ -84,7 +84,7 @@ def select(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.Tab
 def leaves_rows(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
     """Which files may hold a row that the predicate does not accept: where it is false there, or null."""
     outcomes = (possible(snapshot, [predicate_sql], time_zone, outcome) for outcome in (Outcome.FALSE, Outcome.NULL))
-    return settle(reduce(disjunction, outcomes), snapshot.files.num_rows)
+    return settle(reduce(disjunction, outcomes), snapshot.num_files)
 
 
 def possible(snapshot: Files, predicates: Sequence[str], time_zone: str, outcome: Outcome) -> Mask:

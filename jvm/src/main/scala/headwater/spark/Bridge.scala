@@ -2,6 +2,8 @@ package headwater.spark
 
 import java.util.concurrent.{CompletableFuture, CompletionException}
 
+import scala.util.control.NonFatal
+
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
@@ -22,6 +24,14 @@ object Bridge extends Logging {
 
   /** Starts the handler in the background; cheap when it runs already. */
   def prepare(conf: SparkConf): Unit = started(conf)
+
+  // A short-lived application would otherwise never get to write the checkpoints its commits are due.
+  sys.addShutdownHook {
+    val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
+    process.filter(_.isAlive).foreach { running =>
+      try running.handler.call("finish_upkeep", "{}", null) catch { case NonFatal(_) => }
+    }
+  }
 
   private def started(conf: SparkConf): CompletableFuture[HandlerProcess] = synchronized {
     if (starting == null || (starting.isDone && (starting.isCompletedExceptionally || !starting.join().isAlive))) {

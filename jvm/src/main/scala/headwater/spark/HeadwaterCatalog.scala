@@ -204,6 +204,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override def alterTable(ident: Identifier, changes: TableChange*): Table =
     scala.util.Try(loadTable(ident)).toOption match {
       case Some(table: HeadwaterTable) =>
+        table.requireLatest()
         val (moves, others) = changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {

@@ -125,6 +125,12 @@ object FileList {
     else fromJson(answer.get("files"), partitionColumns)
 }
 
+/** A column whose text is always quoted: Spark leaves quotes out around names such as `true`, which then read as something else. */
+private case class QuotedColumn(name: String, dataType: DataType) extends LeafExpression with Unevaluable {
+  override def nullable: Boolean = true
+  override def sql: String = "`" + name.replace("`", "``") + "`"
+}
+
 /** A filter as Spark SQL text over bare column names; none where a part cannot be written as SQL. */
 object FilterText {
   /** With timestamp literals in UTC. */
@@ -137,5 +143,5 @@ object FilterText {
   /** With timestamp literals in the session's time zone, as its user would write them. */
   def of(filter: Expression): Option[String] =
     if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || !e.deterministic)) None
-    else try Some(filter.transform { case a: AttributeReference => a.withQualifier(Nil) }.sql) catch { case NonFatal(_) => None }
+    else try Some(filter.transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql) catch { case NonFatal(_) => None }
 }

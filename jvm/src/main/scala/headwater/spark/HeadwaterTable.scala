@@ -86,7 +86,11 @@ class HeadwaterTable(
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
 
+  /** Older versions are for reading; the handler's error says so. */
+  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(new StatementContext(session), "old_version", "table" -> path)
+
   override def truncateTable(): Boolean = {
+    requireLatest()
     Bridge.call(new StatementContext(session), "truncate", "table" -> path)
     SparkInternals.refreshCaches(session, path)
     true

@@ -59,6 +59,9 @@ object SparkInternals {
   /** The inverse of [[storedTypes]]. */
   def declaredTypes(schema: StructType): StructType = CharVarcharUtils.getRawSchema(schema)
 
+  /** The same columns, free of NOT NULL at every depth. */
+  def asNullable(schema: StructType): StructType = schema.asNullable
+
   def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
 
   /** Casts and orders a query's columns to those expected, by Spark's own rules of assignment. */

@@ -1,0 +1,114 @@
+"""Errors are Spark errors: every condition, with its state and its text, the same wherever a statement comes from."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import HeadwaterError, conditions
+
+pytestmark = pytest.mark.spark
+
+_SITE = importlib.util.spec_from_file_location("faults", Path(__file__).parent / "faults" / "sitecustomize.py")
+assert _SITE is not None
+assert _SITE.loader is not None
+_FAULTS = importlib.util.module_from_spec(_SITE)
+_SITE.loader.exec_module(_FAULTS)
+
+_INTERNALS = re.compile(r"py4j|traceback|\.py\b|File \"|Python", re.IGNORECASE)
+
+#: Statements that reach a handler while Spark parses, analyses or runs them.
+_STATEMENTS = ("SELECT * FROM {table}", "INSERT INTO {table} VALUES (1)", "DESCRIBE HISTORY {table}")
+
+
+def expected(condition: str) -> HeadwaterError:
+    """The error the handler raises for a condition."""
+    template = "\n".join(conditions()[condition]["message"])  # type: ignore[arg-type]
+    return HeadwaterError(condition, {name: _FAULTS.VALUE for name in re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", template)})
+
+
+def assert_for_users(found: dict[str, Any]) -> None:
+    """No trace of the bridge or of Python is in an error's text, beside what the condition's own text says."""
+    own = expected(found["condition"]).text if found["condition"] in conditions() else ""
+    assert not _INTERNALS.search(found["text"].replace(own, "")), found["text"]
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_every_condition(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    driver = request.getfixturevalue(frontend)
+    names = sorted(conditions())
+    texts = [
+        _STATEMENTS[i % len(_STATEMENTS)].format(table=f"delta.`{tmp_path}/raise_{name}`") for i, name in enumerate(names)
+    ]
+    for name, found in zip(names, driver.run("all_sql", texts=texts), strict=True):
+        error = expected(name)
+        assert "text" in found, f"{name} was not raised"
+        assert (found["condition"], found["state"]) == (name, error.sql_state)
+        assert found["class"] == "AnalysisException"
+        assert found["text"].startswith(f"[{name}] {error.text} SQLSTATE: {error.sql_state}"), found["text"]
+        assert found["parameters"] == error.parameters
+        assert_for_users(found)
+
+
+def test_every_condition_in_the_sql_shell(sparks: Any, tmp_path: Path) -> None:
+    names = sorted(conditions())
+    script = tmp_path / "errors.sql"
+    script.write_text("".join(f"SELECT * FROM delta.`{tmp_path}/raise_{name}`;\n" for name in names))
+    shell = sparks.shell("spark-sql", ["--hiveconf", "hive.cli.errors.ignore=true", "-f", str(script)])
+    shell.process.wait(300)
+    for name in names:
+        error = expected(name)
+        assert f"[{name}] {error.text} SQLSTATE: {error.sql_state}" in shell.log
+    assert "Traceback" not in shell.log
+    assert "py4j" not in shell.log.lower()
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_failures_nobody_foresaw(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    driver = request.getfixturevalue(frontend)
+    for name in ("KeyError", "RuntimeError", "MemoryError", "surrogate"):
+        for statement in _STATEMENTS:
+            found = driver.sql(statement.format(table=f"delta.`{tmp_path}/raise_python_{name}`"))
+            assert found["condition"] == "DELTA_INTERNAL_ERROR", found
+            assert found["state"] == "XX000"
+            assert "the cause" in found["text"] or "a file named ?" in found["text"]
+            assert not re.search(r"py4j|traceback|\.py\b|File \"", found["text"], re.IGNORECASE), found["text"]
+
+
+def test_the_log_names_the_place_and_no_traceback(classic: Any, tmp_path: Path) -> None:
+    classic.sql(f"SELECT * FROM delta.`{tmp_path}/raise_python_KeyError`")
+    assert re.search(r"ERROR .*'load_table' failed: KeyError: 'the cause' \(.*sitecustomize\.py:\d+\)", classic.log)
+    assert "Traceback" not in classic.log
+    assert "py4j" not in classic.log.lower()
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_errors_of_spark_come_through_as_they_are(
+    frontend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    driver = request.getfixturevalue(frontend)
+    table = f"delta.`{tmp_path}/t`"
+    assert driver.sql(f"CREATE TABLE {table} (a BIGINT) USING delta").get("rows") == []
+    for statement, condition, state in (
+        (f"INSERT INTO {table} SELECT 1 DIV id FROM range(2)", "DIVIDE_BY_ZERO", "22012"),
+        (f"INSERT INTO {table} SELECT CAST(concat('x', id) AS INT) FROM range(2)", "CAST_INVALID_INPUT", "22018"),
+        (f"CREATE TABLE delta.`{tmp_path}/u` USING delta AS SELECT 1 % id AS a FROM range(2)", "REMAINDER_BY_ZERO", "22012"),
+        (f"INSERT INTO {table} SELECT raise_error('mine')", "USER_RAISED_EXCEPTION", "P0001"),
+        (f"INSERT INTO {table} SELECT nosuch FROM range(2)", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703"),
+    ):
+        found = driver.sql(statement)
+        assert (found.get("condition"), found.get("state")) == (condition, state), found
+        assert_for_users(found)
+    assert driver.rows(f"SELECT count(*) FROM {table}") == [[0]]
+    assert not (tmp_path / "u").exists() or not list((tmp_path / "u").glob("_delta_log/*.json"))
+
+
+def test_conditions_have_what_users_need() -> None:
+    for name, entry in conditions().items():
+        assert re.fullmatch(r"[0-9A-Z]{5}", str(entry["sqlState"])), name
+        assert json.dumps(entry["message"]) not in ("[]", '""'), name
