@@ -28,7 +28,8 @@ def test_create_or_replace_creates_then_replaces(spark, rows, database):
 
 def test_replace_changes_everything_but_the_identity(spark, rows, database):
     spark.sql(
-        "CREATE TABLE t USING delta PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('k' = 'v') AS SELECT 1 AS id, 2 AS p"
+        "CREATE TABLE t USING delta PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('k' = 'v') "
+        "AS SELECT 1 AS id, 2 AS p"
     )
     before = spark.sql("DESCRIBE DETAIL t").first()
     spark.sql("REPLACE TABLE t (a STRING COMMENT 'new') USING delta CLUSTER BY (a)")
