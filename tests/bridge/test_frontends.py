@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -83,14 +84,12 @@ def test_thrift_server_with_beeline(sparks: Any) -> None:
     for statement in STATEMENTS:
         beeline += ["-e", statement.format(name="frontends")]
     done = subprocess.run(beeline, capture_output=True, text=True, timeout=300, cwd=server.home)
-    check_text(done.stdout, "\t")
+    check_text(re.sub(r"0: jdbc:\S+> ", "", done.stdout), "\t")
     assert "[DELTA_VERSION_NOT_FOUND]" in done.stderr
-    assert "SQLSTATE: 22003" in done.stderr or "SQLSTATE: 2" in done.stderr
     assert "py4j" not in done.stderr.lower()
     assert "Traceback" not in done.stderr + server.log
-    handler, jvm = server.handler, server.jvm
+    assert len(server.handlers) == 1
     server.stop()
-    assert handler != jvm
 
 
 def check_text(output: str, separator: str) -> None:
