@@ -312,3 +312,15 @@ def takes_connections(port: int, server: Running) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="session")
+def alive() -> Callable[[int], bool]:
+    """``alive(pid)``: whether a process runs."""
+    return is_alive
+
+
+@pytest.fixture(scope="session")
+def wait() -> Callable[..., float]:
+    """``wait(reached, seconds, what)``: see :func:`wait_for`."""
+    return wait_for

@@ -103,18 +103,33 @@ def test_killed_again_and_again(classic: Any, table: str) -> None:
 
 
 def test_the_log_of_it_has_no_traceback(classic: Any, table: str) -> None:
+    said = len(classic.log)
     os.kill(classic.handler, signal.SIGKILL)
     classic.rows(f"SELECT * FROM {table}")
-    assert "Traceback" not in classic.log
-    assert "py4j" not in classic.log.lower(), classic.log
-    assert "ended during" in classic.log
+    classic.faults.kill_at("before_put")
+    assert classic.sql(f"INSERT INTO {table} VALUES (1)")["condition"] == "DELTA_COMMIT_NOT_MADE"
+    log = classic.log[said:]
+    assert "ended during" in log
+    assert "Traceback" not in log
+    assert "py4j" not in log.lower(), log
 
 
-def test_nothing_is_left_in_the_log_directory(classic: Any, table: str) -> None:
-    for point in ("before_put", "after_put"):
+def test_what_was_not_committed_is_not_left_behind(classic: Any, tmp_path: Path) -> None:
+    table = f"delta.`{tmp_path}/t`"
+    classic.rows(f"CREATE TABLE {table} USING delta AS SELECT 0L AS a")
+
+    def data_files() -> int:
+        return len(list((tmp_path / "t").glob("*.parquet")))
+
+    for point in ("after_write", "before_begin", "before_put", "after_put"):
         classic.faults.kill_at(point)
+        before = classic.rows(f"SELECT count(*) FROM {table}")[0][0]
+        files = data_files()
         classic.sql(f"INSERT INTO {table} VALUES (1)")
-    location = classic.rows(f"DESCRIBE DETAIL {table}")[0]
-    folder = next(Path(str(v).removeprefix("file:")) for v in location if str(v).removeprefix("file:").endswith(f"/{table}"))
-    commits = sorted(p.name for p in (folder / "_delta_log").glob("*.json"))
+        assert data_files() - files == classic.rows(f"SELECT count(*) FROM {table}")[0][0] - before
+    files = data_files()
+    failing = f"INSERT INTO {table} SELECT IF(id > 1, 1 DIV (id - 2), id) FROM range(0, 3, 1, 3)"
+    assert classic.sql(failing)["condition"] == "DIVIDE_BY_ZERO"
+    assert data_files() == files
+    commits = sorted(p.name for p in (tmp_path / "t" / "_delta_log").glob("*.json"))
     assert commits == [f"{v:020d}.json" for v in range(len(commits))]

@@ -16,8 +16,9 @@ def location(rows, table):
 
 def test_columns_comments_not_null_and_properties(spark, rows, database):
     spark.sql(
-        "CREATE TABLE t (id INT NOT NULL COMMENT 'the id', s STRUCT<a: INT COMMENT 'inner', b: STRING>, d DATE) USING delta "
-        "COMMENT 'what it holds' PARTITIONED BY (d) TBLPROPERTIES ('delta.appendOnly' = 'true', 'owner.team' = 'birds')"
+        "CREATE TABLE t (id INT NOT NULL COMMENT 'the id', s STRUCT<a: INT COMMENT 'inner', b: STRING>, d DATE) "
+        "USING delta COMMENT 'what it holds' PARTITIONED BY (d) "
+        "TBLPROPERTIES ('delta.appendOnly' = 'true', 'owner.team' = 'birds')"
     )
     schema = spark.table("t").schema
     assert schema.simpleString() == "struct<id:int,s:struct<a:int,b:string>,d:date>"
@@ -190,7 +191,8 @@ def test_rename_an_external_table(spark, rows, database, tmp_path):
 def test_create_like_copies_the_definition_not_the_rows(spark, rows, database, tmp_path):
     spark.sql(
         "CREATE TABLE t (id INT NOT NULL COMMENT 'the id', `odd name` STRING, p INT) USING delta PARTITIONED BY (p) "
-        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.logRetentionDuration' = 'interval 5 days', 'k' = 'v')"
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.logRetentionDuration' = 'interval 5 days', "
+        "'k' = 'v')"
     )
     spark.sql("INSERT INTO t VALUES (1, 'a', 2)")
     spark.sql("CREATE TABLE u LIKE t")
@@ -244,7 +246,8 @@ def test_create_like_across_formats(spark, rows, database, fails):
 def test_default_values_generated_identity_and_check(spark, rows, database, fails):
     spark.sql(
         "CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY, a INT DEFAULT 7, b INT GENERATED ALWAYS AS (a * 2), "
-        "CONSTRAINT small CHECK (a < 100)) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+        "CONSTRAINT small CHECK (a < 100)) USING delta "
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     )
     spark.sql("INSERT INTO t (a) VALUES (DEFAULT), (5)")
     assert sorted((a, b) for _, a, b in rows("SELECT * FROM t")) == [(5, 10), (7, 14)]

@@ -44,7 +44,8 @@ def test_describe(spark, rows, database):
 
 def test_describe_extended(spark, rows, database, tmp_path):
     spark.sql(
-        f"CREATE TABLE t (a INT, b STRUCT<c: INT>) USING delta COMMENT 'mine' CLUSTER BY (b.c) LOCATION '{tmp_path}/a b'"
+        "CREATE TABLE t (a INT, b STRUCT<c: INT>) USING delta COMMENT 'mine' CLUSTER BY (b.c) "
+        f"LOCATION '{tmp_path}/a b'"
     )
     shown = rows("DESCRIBE TABLE EXTENDED t")
     after = {row[0]: row[1] for row in shown}
@@ -124,11 +125,13 @@ def test_a_table_that_is_called_history(spark, rows, database):
 
 
 DEFINITIONS = {
-    "plain": "(a INT NOT NULL COMMENT 'it''s \\\\ \"quoted\"', b STRING, c DECIMAL(10,2), d TIMESTAMP_NTZ) USING delta",
+    "plain": (
+        "(a INT NOT NULL COMMENT 'it''s \\\\ \"quoted\"', b STRING, c DECIMAL(10,2), d TIMESTAMP_NTZ) USING delta"
+    ),
     "nested": (
-        "(s STRUCT<`odd name`: INT COMMENT 'x', b: ARRAY<STRUCT<c: BIGINT NOT NULL>>>, m MAP<STRING, DOUBLE>) USING delta "
+        "(s STRUCT<`odd name`: INT COMMENT 'x', b: ARRAY<STRUCT<c: BIGINT>>>, m MAP<STRING, DOUBLE>) USING delta "
         "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
-    ).replace(" NOT NULL", ""),
+    ),
     "partitioned": (
         "(a INT, p DATE, `q``r` STRING) USING delta PARTITIONED BY (p, `q``r`) COMMENT 'say \\'hi\\'' "
         "TBLPROPERTIES ('delta.appendOnly' = 'true', 'my.key' = 'a \\'b\\'')"
@@ -141,8 +144,9 @@ DEFINITIONS = {
     ),
     "characters": "(a VARCHAR(5) COMMENT 'short', b CHAR(3), v VARIANT, x BINARY) USING delta",
     "features": (
-        "(a INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.enableInCommitTimestamps' = 'true', "
-        "'delta.checkpointPolicy' = 'v2', 'delta.enableChangeDataFeed' = 'true')"
+        "(a INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', "
+        "'delta.enableInCommitTimestamps' = 'true', 'delta.checkpointPolicy' = 'v2', "
+        "'delta.enableChangeDataFeed' = 'true')"
     ),
 }
 

@@ -49,3 +49,8 @@ def not_delta(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement of Delta tables on a table that is none."""
     command = str(request["command"]).replace("_", " ").upper()
     raise HeadwaterError("DELTA_TABLE_ONLY_OPERATION", {"operation": command, "tableName": request["name"]})
+
+
+def replace_other_format(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """REPLACE TABLE … USING delta of a table of another format."""
+    raise HeadwaterError("DELTA_NOT_A_DELTA_TABLE", {"tableName": request["name"], "provider": request["provider"]})

@@ -42,4 +42,5 @@ HANDLERS: Mapping[str, Handler] = {
     "unsupported_predicate": refuse.unsupported_predicate,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
+    "replace_other_format": refuse.replace_other_format,
 }

@@ -17,6 +17,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.schema.columns import Path
 from headwater.schema.constraints import CONSTRAINT_PREFIX, CURRENT_DEFAULT, check_constraints
+from headwater.schema.evolution import CHAR_TYPE
 from headwater.schema.generated import GENERATION_EXPRESSION
 from headwater.schema.identity import identity_columns
 from headwater.schema.partition_paths import partition_directory
@@ -25,8 +26,6 @@ from headwater.schema.requirements import FEATURE_PREFIX, TABLE_FEATURES_WRITER,
 from headwater.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: Where Spark keeps the declared CHAR or VARCHAR of a column that is a string for everyone else.
-_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def show_create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def _column(field: StructField, identity: Any) -> str:
 
 
 def _declared_type(field: StructField) -> str:
-    declared = field.metadata.get(_CHAR_TYPE)
+    declared = field.metadata.get(CHAR_TYPE)
     return str(declared).upper() if declared and not isinstance(field.type, StructType) else _type(field.type)
 
 

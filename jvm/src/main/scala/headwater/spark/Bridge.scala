@@ -60,7 +60,10 @@ object Bridge extends Logging {
     context.callBegins()
     val answer = Json.parse(callOnce(context, name, text))
     val error = answer.get("error")
-    if (error != null) throw context.failure.getOrElse(HeadwaterException.fromJson(error))
+    if (error != null) {
+      if (context.commitBegun.isEmpty) context.discardWritten()
+      throw context.failure.getOrElse(HeadwaterException.fromJson(error))
+    }
     answer.get("result")
   }
 
@@ -79,12 +82,16 @@ object Bridge extends Logging {
 
   private def again(context: StatementContext, name: String, request: String): String = {
     val handler = running(context.session).handler
-    val begun = context.commitBegun
-    context.callBegins()
     try {
-      begun match {
-        case Some(commit) => handler.call("recover_commit", commit, context)
-        case None => handler.call(name, request, context)
+      context.commitBegun match {
+        case Some(commit) =>
+          val answer = handler.call("recover_commit", commit, context)
+          if (Json.parse(answer).path("error").path("condition").asText() == "DELTA_COMMIT_NOT_MADE") context.commitNotMade()
+          answer
+        case None =>
+          context.discardWritten()
+          context.callBegins()
+          handler.call(name, request, context)
       }
     } catch {
       case e: Py4JException =>

@@ -148,6 +148,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val (location, external) = newLocation(ident, table.properties)
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
+    if (known) refuseOtherFormat(ident)
     if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the table, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
@@ -175,6 +176,15 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       "options" -> options)
     if (!byPath && !known) register(ident, location, external, properties)
     SparkInternals.refreshCaches(session, location)
+  }
+
+  private def refuseOtherFormat(ident: Identifier): Unit = {
+    val entry = sessionCatalog.getTableMetadata(identifier(ident))
+    if (!isDelta(entry.provider)) {
+      Bridge.call(
+        new StatementContext(session), "replace_other_format",
+        "name" -> identifier(ident).unquotedString, "provider" -> entry.provider.getOrElse(entry.tableType.name))
+    }
   }
 
   /** The metastore keeps name, provider and place; everything else is in the log. */

@@ -8,11 +8,25 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     SparkVersions.check()
     // The handler's imports take a second; they run while Spark itself starts.
     Option(org.apache.spark.SparkEnv.get).foreach(env => Bridge.prepare(env.conf))
-    extensions.injectParser((session, parser) => new HeadwaterParser(session, parser))
+    extensions.injectParser { (session, parser) =>
+      showClasses()
+      new HeadwaterParser(session, parser)
+    }
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
+  }
+  /**
+   * The Thrift server opens a session in a thread whose class loader does not know the JARs Spark was started with, and looks for the
+   * catalog with it. A session's parser is made before its catalog, in the same thread.
+   */
+  private def showClasses(): Unit = {
+    val thread = Thread.currentThread()
+    val known = try {
+      thread.getContextClassLoader != null && thread.getContextClassLoader.loadClass(classOf[HeadwaterCatalog].getName) != null
+    } catch { case _: ClassNotFoundException => false }
+    if (!known) thread.setContextClassLoader(getClass.getClassLoader)
   }
 }

@@ -18,6 +18,7 @@ final class StatementContext(val session: SparkSession) {
   private val expressions = mutable.ArrayBuffer.empty[Expression]
   @volatile private var endedBy: Option[Throwable] = None
   @volatile private var commit: Option[String] = None
+  private val written = mutable.ArrayBuffer.empty[(String, String)]
   private lazy val fileSystems = new HadoopFiles(session)
 
   /** Makes a resolved plan available to rewrites as ``hw_plan.`n` ``; returns n. */
@@ -26,13 +27,22 @@ final class StatementContext(val session: SparkSession) {
   /** Makes a resolved expression available to rewrites as ``hw_expr.`n` ``; returns n. */
   def addExpression(expression: Expression): Int = { expressions += expression; expressions.size - 1 }
 
-  private[spark] def callBegins(): Unit = { endedBy = None; commit = None }
+  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear() }
 
   /** The error of Spark's, or of a call within this one, that ended the call. */
   private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(e))
 
   /** What the call last said it would commit. It stays said: a handler that dies between its commit and its answer is asked, not run again. */
   private[spark] def commitBegun: Option[String] = commit
+
+  /** What the call said it would commit is known not to be in the log. */
+  private[spark] def commitNotMade(): Unit = commit = None
+
+  /** Deletes what the call has written, as far as it can. Only for a call that is known to have committed nothing. */
+  private[spark] def discardWritten(): Unit = {
+    written.foreach { case (table, files) => FileWriter.discard(session, table, files) }
+    written.clear()
+  }
 
   /** The session's settings that handlers read, sent along with each request so that none is asked for singly. */
   private[spark] def settings: Map[String, Any] = {
@@ -58,14 +68,19 @@ final class StatementContext(val session: SparkSession) {
     commit = Some(description)
   }
 
-  /** Tells what, thrown on this side, ended the call. */
-  def failed(error: Throwable): Unit = endedBy = Some(error)
+  /** Tells what, thrown on this side, ended the call. A user who is shown where it was thrown need not see the bridge there. */
+  def failed(error: Throwable): Unit = {
+    StatementContext.withoutBridge(error)
+    endedBy = Some(error)
+  }
 
   /** Runs a write of a rewrite's rows into new files and returns them as JSON. */
   def write(specification: String): String = {
     val spec = Json.parse(specification)
     val query = QueryCompiler.compile(session, spec.get("query").asText(), plans.toSeq, expressions.toSeq)
-    FileWriter.write(session.asInstanceOf[classic.SparkSession], query, spec)
+    val files = FileWriter.write(session.asInstanceOf[classic.SparkSession], query, spec)
+    written += spec.get("path").asText() -> files
+    files
   }
 
   /** Runs a query and returns its rows, each as a JSON text. */
@@ -85,4 +100,13 @@ final class StatementContext(val session: SparkSession) {
   }
 
   def files: HadoopFiles = fileSystems
+}
+
+private object StatementContext {
+  private val ofBridge = Seq("py4j.", "jdk.proxy", "jdk.internal.reflect.", "java.lang.reflect.")
+
+  private def withoutBridge(error: Throwable): Unit =
+    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).foreach { e =>
+      e.setStackTrace(e.getStackTrace.filterNot(frame => ofBridge.exists(frame.getClassName.startsWith)))
+    }
 }

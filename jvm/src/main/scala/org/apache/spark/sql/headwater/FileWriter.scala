@@ -46,6 +46,10 @@ object FileWriter {
     committer.files.mkString("[", ",", "]")
   }
 
+  /** Deletes files that a write answered with, which nothing refers to; those that cannot be deleted stay. */
+  def discard(session: org.apache.spark.sql.SparkSession, table: String, files: String): Unit =
+    HeadwaterCommitProtocol.discard(table, Json.parse(files), SparkInternals.hadoopConf(session))
+
   /** The same column twice needs two identities: the writer tells columns apart by them. */
   private def distinctOutput(query: LogicalPlan): LogicalPlan =
     if (!query.resolved || query.output.map(_.exprId).distinct.size == query.output.size) query

@@ -1,10 +1,14 @@
 package org.apache.spark.sql.headwater
 
 import java.util.UUID
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.Json
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
@@ -20,6 +24,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitProtocol with Serializable {
   @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
   @transient private var committed: Seq[String] = Nil
+  @transient private val ofTasks = new ConcurrentLinkedQueue[String]()
 
   /** One JSON object a file: path, size, modificationTime, partition, rows, statistics. */
   def files: Seq[String] = committed
@@ -76,7 +81,18 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
   override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit =
     committed = tasks.flatMap(_.obj.asInstanceOf[Seq[String]])
 
-  override def abortJob(job: JobContext): Unit = {}
+  override def onTaskCommit(task: TaskCommitMessage): Unit = task.obj.asInstanceOf[Seq[String]].foreach(ofTasks.add)
+
+  override def abortJob(job: JobContext): Unit =
+    HeadwaterCommitProtocol.discard(path, Json.parse(ofTasks.asScala.mkString("[", ",", "]")), job.getConfiguration)
+}
+
+object HeadwaterCommitProtocol {
+  /** Deletes files of a table's directory, described as the tasks that wrote them do; those that cannot be deleted stay. */
+  def discard(table: String, files: JsonNode, conf: Configuration): Unit = files.elements().asScala.foreach { file =>
+    val at = new Path(table, file.get("path").asText())
+    try at.getFileSystem(conf).delete(at, false) catch { case _: java.io.IOException => }
+  }
 }
 
 /** A file a task wrote: full path, path below the table with escaped directory names, partition values by column. */

@@ -53,6 +53,9 @@ object SparkInternals {
   def clusterBy(columns: Seq[Seq[String]]): Option[Transform] =
     Option.when(columns.nonEmpty)(ClusterByTransform(columns.map(FieldReference(_))))
 
+  /** The CHAR or VARCHAR a stored column was declared as. */
+  def declaredType(stored: StructField): Option[String] = CharVarcharUtils.getRawTypeString(stored.metadata)
+
   /** The inverse of [[storedTypes]]. */
   def declaredTypes(schema: StructType): StructType = CharVarcharUtils.getRawSchema(schema)
 

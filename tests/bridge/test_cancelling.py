@@ -1,0 +1,104 @@
+"""A cancelled statement ends its Spark jobs, leaves the table as it was and the handler fit for the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ENDLESS = "SELECT id FROM range(0, 1000000000000000, 1, 2) WHERE sqrt(id) < 0"
+
+
+def data_files(path: Path) -> int:
+    return len(list(path.rglob("*.parquet"))) if path.exists() else 0
+
+
+def check(driver: Any, path: Path, cancel: Callable[[str], dict[str, Any]], conditions: set[str]) -> None:
+    """Cancel a CREATE AS and an INSERT; nothing came of them, and the same table can be made then."""
+    table = f"delta.`{path}`"
+    created = cancel(f"CREATE TABLE {table} USING delta AS {ENDLESS}")
+    assert created.get("condition") in conditions, created
+    assert "py4j" not in created["text"].lower(), created["text"]
+    assert "Traceback" not in created["text"]
+    assert created["seconds"] < 30
+    assert not list(path.glob("_delta_log/*.json"))
+    driver.rows(f"CREATE TABLE {table} USING delta AS SELECT 7L AS id")
+    files = data_files(path)
+    inserted = cancel(f"INSERT INTO {table} {ENDLESS}")
+    assert inserted.get("condition") in conditions, inserted
+    assert driver.rows(f"SELECT * FROM {table}") == [[7]]
+    assert len(driver.rows(f"DESCRIBE HISTORY {table}")) == 1
+    assert data_files(path) == files
+    driver.rows(f"INSERT INTO {table} VALUES (8)")
+    assert driver.rows(f"SELECT count(*) FROM {table}") == [[2]]
+
+
+def test_job_group(classic: Any, tmp_path: Path) -> None:
+    handler = classic.handler
+    check(
+        classic,
+        tmp_path / "t",
+        lambda text: classic.run("cancel_job_group", text=text, after=0.5),
+        {"SPARK_JOB_CANCELLED"},
+    )
+    assert classic.run("active_jobs") == 0
+    assert classic.handler == handler
+
+
+@pytest.mark.parametrize("tag", ["mine", None])
+def test_connect_interrupt(connect: Any, connect_server: Any, tmp_path: Path, tag: str | None) -> None:
+    connect.rows("SELECT * FROM range(3)")
+    handler = connect_server.handler
+    check(
+        connect,
+        tmp_path / "t",
+        lambda text: connect.run("interrupt", text=text, tag=tag, after=3),
+        {"OPERATION_CANCELED"},
+    )
+    assert connect_server.handler == handler
+
+
+def test_connect_interrupt_before_the_commit(connect: Any, connect_server: Any, tmp_path: Path) -> None:
+    """A statement interrupted while the handler is busy does not commit afterwards."""
+    table = f"delta.`{tmp_path}/t`"
+    connect.rows(f"CREATE TABLE {table} USING delta AS SELECT 7 AS id")
+    hold = connect_server.faults.folder / "before_begin.wait"
+    hold.touch()
+    connect.ask("interrupt", text=f"INSERT INTO {table} VALUES (8)", tag="held", after=4)
+    import time
+
+    time.sleep(8)
+    hold.unlink()
+    assert connect.answer()["condition"] == "OPERATION_CANCELED"
+    assert connect.rows(f"SELECT * FROM {table}") == [[7]]
+    assert data_files(tmp_path / "t") == 1
+
+
+def test_control_c_in_the_sql_shell(sparks: Any, tmp_path: Path, wait: Callable[..., float]) -> None:
+    shell = sparks.shell("spark-sql", [])
+    table = f"delta.`{tmp_path}/t`"
+
+    def enter(text: str) -> None:
+        shell.process.stdin.write(text.encode() + b"\n")
+        shell.process.stdin.flush()
+
+    enter(f"CREATE TABLE {table} USING delta AS SELECT 7 AS id; SELECT 'ma' || 'de';")
+    wait(lambda: "made" in shell.output, 180, "the table")
+    handler = shell.handler
+    enter(f"INSERT INTO {table} {ENDLESS};")
+    wait(lambda: data_files(tmp_path / "t") > 1, 60, "the job of the INSERT")
+    os.killpg(shell.process.pid, signal.SIGINT)
+    enter(f"SELECT concat('rows ', count(*), ' of ', max(id)) FROM {table};")
+    wait(lambda: "rows 1 of 7" in shell.output, 60, "the next statement")
+    assert shell.handler == handler
+    enter(f"INSERT INTO {table} VALUES (8); SELECT concat('rows ', count(*), ' of ', max(id)) FROM {table};")
+    wait(lambda: "rows 2 of 8" in shell.output, 60, "an INSERT")
+    assert "Traceback" not in shell.log
+    assert "py4j" not in shell.log.lower()
+    shell.stop()

@@ -1,0 +1,184 @@
+"""The handler process lives exactly as long as the JVM it belongs to, and is talked to by nobody else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater import launch
+
+pytestmark = pytest.mark.spark
+
+#: How long the handler may outlive its JVM, seconds.
+MOMENT = 2.0
+
+
+def ends_with(running: Any, end: Callable[[], Any], is_alive: Callable[[int], bool]) -> float:
+    """End a JVM; the seconds its handler outlives it."""
+    jvm, handler = running.jvm, running.handler
+    end()
+    deadline = time.monotonic() + 60
+    while is_alive(jvm) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(jvm)
+    gone = time.monotonic()
+    while is_alive(handler) and time.monotonic() < gone + 20:
+        time.sleep(0.01)
+    assert not is_alive(handler), "an orphan"
+    return time.monotonic() - gone
+
+
+def test_ends_after_stop(sparks: Any, alive: Callable[[int], bool]) -> None:
+    driver = sparks.driver()
+    driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
+    assert ends_with(driver, driver.process.stdin.close, alive) < MOMENT
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_ends_with_a_killed_jvm(sparks: Any, alive: Callable[[int], bool], number: signal.Signals) -> None:
+    driver = sparks.driver()
+    driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
+    # A call is under way: a thread of the handler is busy with it.
+    (driver.faults.folder / "after_put.wait").touch()
+    driver.ask("sql", text="INSERT INTO t VALUES (2)")
+    time.sleep(2)
+    jvm = driver.jvm
+    assert ends_with(driver, lambda: os.kill(jvm, number), alive) < MOMENT
+
+
+_MAIN = """
+import org.apache.spark.sql.SparkSession;
+
+public class Main {
+    public static void main(String[] arguments) {
+        SparkSession spark = SparkSession.builder().getOrCreate();
+        spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS a").collect();
+        System.out.println("rows: " + spark.sql("SELECT * FROM t").count());
+        %s
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"), [('throw new RuntimeException("main fails");', 1), ("", 0), ("spark.stop();", 0)]
+)
+def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, code: int) -> None:
+    """An application's JVM ends when its main method does: the bridge's threads do not keep it."""
+    if shutil.which("javac") is None:
+        pytest.skip("needs a JDK")
+    (tmp_path / "Main.java").write_text(_MAIN % ending)
+    jars = str(launch.spark_home() / "jars" / "*")
+    subprocess.run(["javac", "-cp", jars, "-d", str(tmp_path), str(tmp_path / "Main.java")], check=True)
+    subprocess.run([sys.executable, "-m", "zipfile", "-c", "main.jar", "Main.class"], cwd=tmp_path, check=True)
+    application = sparks.shell("spark-submit", ["--class", "Main", str(tmp_path / "main.jar")])
+    handler = application.handler
+    assert application.process.wait(120) == code, application.log[-3000:]
+    gone = time.monotonic()
+    while _exists(handler) and time.monotonic() < gone + 20:
+        time.sleep(0.01)
+    assert time.monotonic() - gone < MOMENT
+    assert "rows: 1" in application.output
+    assert ("main fails" in application.log) == (code == 1)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_nobody_else_is_answered(classic: Any) -> None:
+    """Both sides listen on loopback alone, and hang up on who does not know the token."""
+    classic.rows("SELECT 1")
+    ports = {**listening(classic.jvm), **listening(classic.handler)}
+    own = listening(classic.handler)
+    assert len(own) == 1
+    assert set(ports.values()) <= {"127.0.0.1", "[::ffff:127.0.0.1]"}, ports
+    for port in ports:
+        for message in (b"c\nt\ncall\nsload_table\ns{}\nn\ne\n", b"A\nwrong\n", b"i\njava.lang.Object\ne\n"):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+                stranger.sendall(message)
+                assert not hears_yes(stranger), (port, message)
+    assert classic.rows("SELECT 1") == [[1]]
+
+
+def hears_yes(stranger: socket.socket) -> bool:
+    """Whether the other side answers with anything but an error before it hangs up; Spark's own ports say nothing."""
+    stranger.settimeout(2)
+    try:
+        return stranger.recv(100).startswith(b"!y")
+    except OSError:
+        return False
+
+
+def listening(pid: int) -> dict[int, str]:
+    """The TCP ports a process listens on, and the addresses."""
+    if shutil.which("ss") is None:
+        pytest.skip("needs ss")
+    lines = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout.splitlines()
+    own = [line.split()[3] for line in lines if f"pid={pid}," in line]
+    return {int(address.rpartition(":")[2]): address.rpartition(":")[0] for address in own}
+
+
+def test_the_token_is_in_no_command_line_or_environment(classic: Any) -> None:
+    for pid in (classic.jvm, classic.handler):
+        for source in ("cmdline", "environ"):
+            shown = Path(f"/proc/{pid}/{source}")
+            if not shown.exists():
+                pytest.skip("needs /proc")
+            assert not re.search(rb"\b[0-9a-f]{64}\b", shown.read_bytes())
+
+
+def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
+    """The error lists what was tried, and why that was not it."""
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'No module named headwater' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    for python, reason in ((str(broken), "No module named headwater"), (str(tmp_path / "absent"), "No such file")):
+        driver = sparks.driver(settings={"spark.headwater.python": python})
+        found = driver.sql("CREATE TABLE t (a INT) USING delta")
+        assert (found["condition"], found["state"]) == ("HEADWATER_HANDLER_NOT_STARTED", "58000")
+        assert python in found["text"]
+        assert reason in found["text"]
+        assert driver.rows("SELECT 1") == [[1]], "what is not a Delta table works"
+        driver.stop()
+
+
+def test_what_start_up_files_print_is_no_answer(sparks: Any, tmp_path: Path) -> None:
+    chatty = tmp_path / "python"
+    chatty.write_text(f'#!/bin/sh\necho welcome\nexec {sys.executable} "$@"\n')
+    chatty.chmod(0o755)
+    driver = sparks.driver(settings={"spark.headwater.python": str(chatty)})
+    driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
+    driver.stop()
+
+
+def test_start_costs_little(sparks: Any) -> None:
+    """From the start of a process to its first rows, beside a plain Spark's; printed, as machines differ."""
+    times = {}
+    for kind, text in (
+        ("plain", "CREATE TABLE t USING parquet AS SELECT 1 AS a"),
+        ("classic", "CREATE TABLE t USING delta AS SELECT 1 AS a"),
+    ):
+        started = time.monotonic()
+        driver = sparks.driver(kind)
+        driver.rows(text)
+        driver.rows("SELECT * FROM t")
+        times[kind] = time.monotonic() - started
+        driver.stop()
+    print(f"\nfrom start to first rows: Spark {times['plain']:.2f} s, with Headwater {times['classic']:.2f} s")
+    assert times["classic"] < times["plain"] * 2 + 10

@@ -1,0 +1,80 @@
+"""Many threads and sessions share the handler, and none leaves anything behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+#: Seconds the threads work; HEADWATER_TEST_SECONDS=60 for the long run.
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "15"))
+
+
+def test_mixed_statements_from_32_threads(sparks: Any) -> None:
+    driver = sparks.driver(settings={"spark.databricks.delta.properties.defaults.checkpointInterval": "10"})
+    found = driver.run("together", threads=32, sessions=4, seconds=SECONDS)
+    print(f"\n{found['statements']} statements from 32 threads in {SECONDS:.0f} s")
+    assert found["problems"] == []
+    assert found["total"] == found["appended"] > 0
+    assert len(driver.handlers) == 1
+    assert "Traceback" not in driver.log
+    driver.stop()
+
+
+def test_short_lived_threads_leave_nothing_behind(classic: Any) -> None:
+    """As in Spark Connect, where every statement has a thread of its own."""
+    classic.rows("CREATE OR REPLACE TABLE leak USING delta AS SELECT 1 AS a")
+    statement = "SELECT * FROM leak WHERE a = 1"
+    assert classic.run("in_new_threads", text=statement, times=30) == []
+    before = used(classic)
+    assert classic.run("in_new_threads", text=statement, times=250) == []
+    # A statement that fails leaves no more than one that works.
+    assert len(classic.run("in_new_threads", text="SELECT * FROM leak VERSION AS OF 7", times=50)) == 50
+    after = used(classic)
+    print(f"\nbefore {before}, after 300 more statements {after}")
+    for kind, count in after.items():
+        assert count <= before[kind] + 8, (before, after)
+
+
+def used(driver: Any) -> dict[str, int]:
+    """What a leak would show in: threads and sockets of the handler, statements the JVM still holds."""
+    handler = driver.handler
+    tasks = Path(f"/proc/{handler}/task")
+    if not tasks.exists() or shutil.which("jcmd") is None:
+        pytest.skip("needs /proc and a JDK")
+    time.sleep(3)  # the handler tells of what it dropped once a second
+    histogram = subprocess.run(
+        ["jcmd", str(driver.jvm), "GC.class_histogram"], capture_output=True, text=True, check=True
+    ).stdout
+    held = [line.split() for line in histogram.splitlines() if line.rstrip().endswith("headwater.spark.StatementContext")]
+    return {
+        "threads": len(list(tasks.iterdir())),
+        "files": len(list(Path(f"/proc/{handler}/fd").iterdir())),
+        "statements": sum(int(columns[1]) for columns in held),
+    }
+
+
+def test_idle_sessions_cost_the_handler_nothing(classic: Any) -> None:
+    """Memory of the handler stays where it is while statements come and go."""
+    status = Path(f"/proc/{classic.handler}/status")
+    if not status.exists():
+        pytest.skip("needs /proc")
+
+    def resident() -> int:
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) // 1024
+
+    classic.rows("CREATE OR REPLACE TABLE memory USING delta AS SELECT 1 AS a")
+    classic.run("all_sql", texts=["SELECT * FROM memory WHERE a = 1"] * 20)
+    before = resident()
+    classic.run("all_sql", texts=["SELECT * FROM memory WHERE a = 1"] * 100)
+    after = resident()
+    print(f"\nhandler memory: {before} MB, after 100 more statements {after} MB")
+    assert after < before + 50
