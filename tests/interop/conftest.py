@@ -21,7 +21,8 @@ import pytest
 def _load(name: str, path: Path) -> Any:
     """A module that is a file: tests are no package."""
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,7 +49,8 @@ class Peer:
         self._seen = 0
 
     def _ask(self, request: dict[str, str], seconds: float = _STATEMENT_SECONDS) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         if request:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()

@@ -61,7 +61,8 @@ def test_invariants_of_old_tables(spark, rows, fails, tmp_path):
 
 def test_generated_columns(spark, rows, fails, database):
     spark.sql(
-        "CREATE TABLE t (ts TIMESTAMP, d DATE GENERATED ALWAYS AS (CAST(ts AS DATE)), v INT, w INT GENERATED ALWAYS AS (v * 2)) "
+        "CREATE TABLE t (ts TIMESTAMP, d DATE GENERATED ALWAYS AS (CAST(ts AS DATE)), v INT, w INT GENERATED ALWAYS "
+        "AS (v * 2)) "
         "USING delta PARTITIONED BY (d)"
     )
     spark.sql("INSERT INTO t (ts, v) VALUES (TIMESTAMP'2024-01-02 03:04:05', 4)")
@@ -115,6 +116,7 @@ def test_unknown_writer_features_refuse_writing_only(spark, rows, fails, tmp_pat
     path = tmp_path / "t"
     spark.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (7)")
+    before = list(path.glob("*.parquet"))
     protocol = {
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "somethingNew"]}
     }
@@ -122,7 +124,7 @@ def test_unknown_writer_features_refuse_writing_only(spark, rows, fails, tmp_pat
     with fails("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", "somethingNew"):
         spark.sql(writing.format(f"delta.`{path}`"))
     assert rows(f"SELECT * FROM delta.`{path}`") == [(7,)]
-    assert not list(path.glob("*.parquet.crc"))
+    assert list(path.glob("*.parquet")) == before  # refused before any row is written
 
 
 def test_append_only(spark, rows, fails, database):

@@ -216,7 +216,8 @@ def test_commit_options(spark, data, settings, log, tmp_path):
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
     assert [row.userMetadata for row in history] == [None, "from the session", "from the option"]
     changes = [a[kind]["dataChange"] for a in log(path, 2) for kind in ("add", "remove") if kind in a]
-    assert changes and not any(changes)
+    assert changes
+    assert not any(changes)
 
 
 def test_max_records_per_file(spark, log, tmp_path):

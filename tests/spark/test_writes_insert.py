@@ -1,4 +1,5 @@
-"""INSERT in every form of SQL: by position, by name, with column lists and defaults, and the three ways of overwriting."""
+"""INSERT in every form of SQL: by position, by name, with column lists and defaults, and the three ways of
+overwriting."""
 
 from __future__ import annotations
 
@@ -49,8 +50,10 @@ def test_wrong_columns_are_refused(spark, rows, fails, database):
 def test_nested_structs(spark, rows, database):
     run(
         spark,
-        "CREATE TABLE t (id INT, st STRUCT<a: INT, b: STRUCT<c: BIGINT, d: STRING>>, ar ARRAY<STRUCT<x: BIGINT>>) USING delta",
-        "INSERT INTO t VALUES (1, named_struct('q', 1, 'r', named_struct('s', 2, 't', 'u')), array(named_struct('y', 3)))",
+        "CREATE TABLE t (id INT, st STRUCT<a: INT, b: STRUCT<c: BIGINT, d: STRING>>, ar ARRAY<STRUCT<x: BIGINT>>) "
+        "USING delta",
+        "INSERT INTO t VALUES (1, named_struct('q', 1, 'r', named_struct('s', 2, 't', 'u')), "
+        "array(named_struct('y', 3)))",
         "INSERT INTO t BY NAME SELECT named_struct('b', named_struct('d', 'v', 'c', 5), 'a', 4) AS st, 2 AS id",
     )
     assert rows("SELECT id, st.a, st.b.c, st.b.d, ar[0].x FROM t ORDER BY id") == [
@@ -112,7 +115,7 @@ def test_replace_where(spark, rows, fails, database):
     assert rows("SELECT a FROM p ORDER BY a") == [(None,), (5,), (6,), (8,), (9,), (100,)]
     before = rows("SELECT * FROM p ORDER BY a")
     for values in ("(5, 'y', 1)", "(100, 'x', 1), (1, 'x', 1)"):
-        with fails("DELTA_REPLACE_WHERE_MISMATCH", "(a > 50)"):
+        with fails("DELTA_REPLACE_WHERE_MISMATCH", "> 50", " - a : "):
             spark.sql(f"INSERT INTO p REPLACE WHERE a > 50 VALUES {values}")
     with fails("UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope", state="42703"):
         spark.sql("INSERT INTO p REPLACE WHERE nope > 50 VALUES (1, 'x', 1)")
@@ -163,7 +166,10 @@ def test_zero_rows(spark, rows, database, log):
 def test_a_failed_write_changes_nothing(spark, rows, database, overwrite):
     run(spark, "CREATE TABLE t (a INT, p INT) USING delta PARTITIONED BY (p)", "INSERT INTO t VALUES (1, 1)")
     verb = "OVERWRITE" if overwrite else "INTO"
-    with pytest.raises(Exception, match="DIVIDE_BY_ZERO|Division by zero"):
-        spark.sql(f"INSERT {verb} t SELECT 100 / (id - 90), id % 3 FROM range(0, 100, 1, 2)")
+    with pytest.raises(Exception, match="no such day"):
+        spark.sql(
+            f"INSERT {verb} t SELECT IF(id = 90, raise_error('no such day'), CAST(id AS INT)), id % 3 FROM range(0, "
+            f"100, 1, 2)"
+        )
     assert rows("SELECT * FROM t") == [(1, 1)]
     assert rows("DESCRIBE HISTORY t")[0][0] == 1

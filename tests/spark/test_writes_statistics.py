@@ -1,4 +1,5 @@
-"""Statistics of written files: true of the rows, and of use: skipping never loses a row, aggregates from the log are exact."""
+"""Statistics of written files: true of the rows, and of use: skipping never loses a row, aggregates from the log are
+exact."""
 
 from __future__ import annotations
 
@@ -27,11 +28,13 @@ def statistics(log, path: Path, version: int) -> list[dict]:
 
 def test_statistics_are_true(spark, log, location, database):
     spark.sql(
-        "CREATE TABLE t (i INT, d DOUBLE, s STRING, de DECIMAL(10,2), st STRUCT<x: INT, y: STRUCT<z: STRING>>, b BOOLEAN, bi BINARY) USING delta"
+        "CREATE TABLE t (i INT, d DOUBLE, s STRING, de DECIMAL(10,2), st STRUCT<x: INT, y: STRUCT<z: STRING>>, b "
+        "BOOLEAN, bi BINARY) USING delta"
     )
     spark.sql(
         """INSERT INTO t SELECT IF(id % 7 = 0, NULL, id - 50), id / 8D, concat('t', id), CAST(id / 4 AS DECIMAL(10,2)),
-        IF(id % 5 = 0, NULL, named_struct('x', id, 'y', named_struct('z', IF(id % 3 = 0, NULL, CAST(id AS STRING))))), id % 2 = 0, X'00'
+        IF(id % 5 = 0, NULL, named_struct('x', id, 'y', named_struct('z', IF(id % 3 = 0, NULL,
+        CAST(id AS STRING))))), id % 2 = 0, X'00'
         FROM range(0, 100, 1, 2)"""
     )
     found = statistics(log, location("t"), 1)
@@ -88,10 +91,12 @@ def test_nan_and_infinity(spark, rows, log, location, database):
 
 def test_indexed_columns(spark, log, location, database):
     spark.sql(
-        "CREATE TABLE first (a INT, st STRUCT<b: INT, c: INT>, d INT) USING delta TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '2')"
+        "CREATE TABLE first (a INT, st STRUCT<b: INT, c: INT>, d INT) USING delta TBLPROPERTIES "
+        "('delta.dataSkippingNumIndexedCols' = '2')"
     )
     spark.sql(
-        "CREATE TABLE named (a INT, st STRUCT<b: INT, c: INT>, d INT) USING delta TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'st.c,d')"
+        "CREATE TABLE named (a INT, st STRUCT<b: INT, c: INT>, d INT) USING delta TBLPROPERTIES "
+        "('delta.dataSkippingStatsColumns' = 'st.c,d')"
     )
     spark.sql("CREATE TABLE none (a INT) USING delta TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '0')")
     for table, expected in {"first": {"a": 0, "st": {"b": 0}}, "named": {"st": {"c": 0}, "d": 0}}.items():
@@ -122,7 +127,8 @@ def test_skipping_is_visible(spark, rows, database):
             f"INSERT INTO t SELECT id, 'p{i % 2}', named_struct('x', concat('v', id)) FROM range({i * 100}, {i * 100 + 100}, 1, 1)"
         )
     for condition, files in {
-        "id = 250": 1, "id IN (5, 305)": 2, "id > 1000": 0, "p = 'p1'": 2, "p = 'p1' AND id < 150": 1, "st.x LIKE 'v25%'": 1,
+        "id = 250": 1, "id IN (5, 305)": 2, "id > 1000": 0, "p = 'p1'": 2, "p = 'p1' AND id < 150": 1,
+        "st.x LIKE 'v25%'": 1,
         "NOT (id < 300)": 1, "id IS NULL": 0, "id % 2 = 0": 4, "CAST(id AS STRING) = '7'": 4,
     }.items():  # fmt: skip
         read = files_read(spark, f"SELECT * FROM t WHERE {condition}")
@@ -134,7 +140,8 @@ def test_skipping_never_loses_a_row(spark, rows, database):
     """Random rows in many files, random predicates: the same count with skipping as over a plain copy."""
     chance = random.Random(20)
     spark.sql(
-        "CREATE TABLE t (i INT, d DOUBLE, s STRING, ts TIMESTAMP, da DATE, st STRUCT<x: INT>, p STRING) USING delta PARTITIONED BY (p)"
+        "CREATE TABLE t (i INT, d DOUBLE, s STRING, ts TIMESTAMP, da DATE, st STRUCT<x: INT>, p STRING) USING delta "
+        "PARTITIONED BY (p)"
     )
 
     def value(kind):
@@ -192,7 +199,8 @@ def test_skipping_never_loses_a_row(spark, rows, database):
 def test_aggregates_from_the_log(spark, rows, database):
     spark.sql("CREATE TABLE t (a INT, s STRING, da DATE, p STRING) USING delta PARTITIONED BY (p)")
     spark.sql(
-        "INSERT INTO t SELECT id, concat('s', id), DATE'2024-01-01' + CAST(id AS INT), IF(id < 5, 'x', 'y') FROM range(10)"
+        "INSERT INTO t SELECT id, concat('s', id), DATE'2024-01-01' + CAST(id AS INT), IF(id < 5, 'x', 'y') FROM "
+        "range(10)"
     )
     spark.sql("INSERT INTO t VALUES (NULL, NULL, NULL, NULL)")
     for query, answer in {
