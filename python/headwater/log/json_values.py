@@ -78,7 +78,9 @@ def _struct_reader(wanted: Mapping[JsonPath, Any]) -> Reader:
     """A reader that decodes into structs made for these paths; raises ``ValueError`` where a text does not fit them."""
     decode = msgspec.json.Decoder(_struct_type(wanted)).decode
     # Attributes named in code are read five times as fast as through getattr.
-    getters = [eval(f"lambda documents: [d.{'.'.join(_positions(wanted, path))} for d in documents]") for path in wanted]
+    getters = [
+        eval(f"lambda documents: [d.{'.'.join(_positions(wanted, path))} for d in documents]") for path in wanted
+    ]
 
     def read(texts: list[str]) -> list[list[Any]]:
         documents = [decode(text) for text in texts]
