@@ -1,9 +1,13 @@
-"""The demo's script is cut into statements as written, and fits a terminal."""
+"""The demo's script is cut into statements as written, fits a terminal, and runs."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import deltalake
 import pytest
 
 from headwater import demo
@@ -30,3 +34,26 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(RuntimeError, match="not empty"):
         demo.run_demo(tmp_path, None)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_runs_from_end_to_end(tmp_path: Path) -> None:
+    """The command as a user types it: the real flights, every statement, the tables left where it says."""
+    tables = tmp_path / "tables"
+    command = [sys.executable, "-c", "from headwater.cli import main; main()", "demo"]
+    command += ["--directory", str(tables), "--cores", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(demo.__file__).parents[1]), "COLUMNS": "80"}
+    run = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert f"{demo.FLIGHTS:,} flights in the table." in run.stdout
+    for statement in demo.parse(_SCRIPT.read_text(encoding="utf-8")):
+        assert f"{statement.sql.splitlines()[0].rstrip()}" in run.stdout
+    assert [line for line in run.stdout.splitlines() if len(line) > 80 and str(tables) not in line] == []
+    assert "Traceback" not in run.stderr
+    for name in ("flights", "airlines", "planes", "weather"):
+        assert (tables / name / "_delta_log" / f"{0:020d}.json").is_file()
+    flights = deltalake.DeltaTable(str(tables / "flights"))
+    assert flights.to_pyarrow_dataset().count_rows() == demo.FLIGHTS

@@ -8,6 +8,7 @@ no py4j text reaches a user; a debugging log has them.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import orjson
@@ -24,6 +25,12 @@ class EntryPoint:
 
     def call(self, name: str, request: str, context: Any) -> str:
         """Run a handler and wrap its answer."""
+        began = time.perf_counter()
+        answer = self._answer(name, request, context)
+        logger.debug("%s: %.1f ms", name, (time.perf_counter() - began) * 1000)
+        return answer
+
+    def _answer(self, name: str, request: str, context: Any) -> str:
         try:
             from headwater.commands.registry import HANDLERS
 

@@ -119,7 +119,12 @@ def _new_column(change: Change) -> NewColumn:
     position = change.get("position")
     where = None if position is None else After(position["after"]) if "after" in position else FIRST
     return NewColumn(
-        tuple(change["path"]), parse_type(json.loads(change["type"])), change["nullable"], change.get("comment"), where
+        tuple(change["path"]),
+        parse_type(json.loads(change["type"])),
+        change["nullable"],
+        change.get("comment"),
+        where,
+        change.get("declaredType"),
     )
 
 

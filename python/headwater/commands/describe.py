@@ -8,8 +8,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from headwater.bridge.statement import Statement
+from headwater.commands.clustering import clustering_columns
 from headwater.commands.tables import locate, open_snapshot
 from headwater.log.history import history
+from headwater.schema.columns import format_name
 from headwater.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
@@ -56,7 +58,6 @@ DETAIL_SCHEMA = _struct(
     minReaderVersion=_INT,
     minWriterVersion=_INT,
     tableFeatures=ArrayType(_STRING),
-    statistics=MapType(_STRING, _LONG),
 )
 
 _PLAIN = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
@@ -104,8 +105,6 @@ def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, 
     snapshot = open_snapshot(request["table"], statement)
     metadata, protocol = snapshot.metadata, snapshot.protocol
     name = request.get("name")
-    clustering = snapshot.domain_metadata.get("delta.clustering")
-    columns = json.loads(clustering.configuration).get("clusteringColumns", []) if clustering else []
     path = snapshot.table_path
     return {
         "rows": [
@@ -118,14 +117,13 @@ def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, 
                 "createdAt": _time(metadata.created_time),
                 "lastModified": _time(snapshot.timestamp),
                 "partitionColumns": snapshot.partition_columns,
-                "clusteringColumns": [".".join(column) for column in columns],
+                "clusteringColumns": [format_name(column) for column in clustering_columns(snapshot) or ()],
                 "numFiles": snapshot.num_files,
                 "sizeInBytes": snapshot.size_in_bytes,
                 "properties": dict(metadata.configuration),
                 "minReaderVersion": protocol.min_reader_version,
                 "minWriterVersion": protocol.min_writer_version,
                 "tableFeatures": sorted(_features(snapshot)),
-                "statistics": {},
             }
         ]
     }

@@ -11,12 +11,14 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
+from headwater.commands.clustering import clustering_columns
 from headwater.commands.tables import locate, open_same, open_snapshot
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
@@ -30,6 +32,7 @@ from headwater.pruning import aggregate_from_log, prune_all
 from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
 from headwater.schema.types import schema_string
+from headwater.time_zones import time_zone_of
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
@@ -60,6 +63,14 @@ def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request['name']})"}) from None
         raise
     return {**describe(snapshot), "timeTravel": version is not None}
+
+
+def names_version_of_table(path: str, statement: Statement) -> bool:
+    """Whether a path is that of a table with a version after it (``/path@v3``), and not of a table so named."""
+    match = _PATH_WITH_VERSION.fullmatch(path)
+    if match is None or table_exists({"table": path}, statement):
+        return False
+    return table_exists({"table": match.group(1)}, statement)
 
 
 def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -99,6 +110,7 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
         "schema": schema_string(visible.for_reading(snapshot.schema)),
         "tableSchema": schema_string(snapshot.schema),
         "partitionColumns": snapshot.partition_columns,
+        "clusteringColumns": clustering_columns(snapshot),
         "description": metadata.description,
         "configuration": dict(metadata.configuration),
         "properties": {
@@ -242,10 +254,6 @@ def _text(value: Any) -> str | None:
 
 def _compact_time(text: str, time_zone: str) -> int:
     """Milliseconds since the epoch of ``yyyyMMddHHmmssSSS`` in a time zone."""
-    from datetime import datetime
-
-    from headwater.schema.partition_values import time_zone_of
-
     try:
         local = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
     except ValueError:

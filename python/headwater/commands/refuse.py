@@ -28,6 +28,16 @@ def unsupported_predicate(request: dict[str, Any], statement: Statement) -> NoRe
     raise HeadwaterError("DELTA_UNSUPPORTED_REPLACE_WHERE", {"predicate": request["predicate"]})
 
 
+def two_versions(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A read that names both a version and a time."""
+    raise HeadwaterError("DELTA_ONEOF_IN_TIMETRAVEL", {})
+
+
+def old_version(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A change of an older version."""
+    raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})
+
+
 def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
     raise HeadwaterError(
@@ -39,3 +49,8 @@ def not_delta(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement of Delta tables on a table that is none."""
     command = str(request["command"]).replace("_", " ").upper()
     raise HeadwaterError("DELTA_TABLE_ONLY_OPERATION", {"operation": command, "tableName": request["name"]})
+
+
+def replace_other_format(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """REPLACE TABLE … USING delta of a table of another format."""
+    raise HeadwaterError("DELTA_NOT_A_DELTA_TABLE", {"tableName": request["name"], "provider": request["provider"]})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwater.bridge.statement import Statement
-from headwater.commands import alter, create, describe, read, recover, refuse, truncate, write
+from headwater.commands import alter, create, describe, read, recover, refuse, show, truncate, write
 from headwater.sql import statements
 
 Handler = Callable[[dict[str, Any], Statement], Any]
@@ -29,13 +29,18 @@ HANDLERS: Mapping[str, Handler] = {
     "truncate": truncate.truncate,
     "describe_history": describe.describe_history,
     "describe_detail": describe.describe_detail,
+    "show_create_table": show.show_create_table,
+    "show_partitions": show.show_partitions,
     "parse": statements.parse,
     "recover_commit": recover.recover_commit,
     "finish_upkeep": recover.finish_upkeep,
     "missing_path": refuse.missing_path,
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,
+    "two_versions": refuse.two_versions,
+    "old_version": refuse.old_version,
     "unsupported_predicate": refuse.unsupported_predicate,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
+    "replace_other_format": refuse.replace_other_format,
 }

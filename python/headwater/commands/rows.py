@@ -7,6 +7,7 @@ the files have them, statistics. Nothing here commits; files that no commit name
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from headwater.log.file_statistics import statistics_json
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable
 from headwater.schema.columns import indexed_leaves, map_fields
-from headwater.schema.constraints import Check, check_constraints, invariants, quote
+from headwater.schema.constraints import Check, check_constraints, invariants, not_null_checks, quote
 from headwater.schema.generated import GeneratedColumn, generated_checks, generated_columns
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
 from headwater.schema.partition_paths import encode_path
@@ -146,19 +147,21 @@ def compose(
             columns.append(f"{_identity_sql(ids[folded])} AS {name}")
         else:
             columns.append(f"CAST(NULL AS {column.type.sql()}) AS {name}")
-    # One partition numbers its rows without gaps; identity values stay unique whatever the plan's own partitions are.
-    hint = "/*+ REPARTITION(1) */ " if ids else ""
-    query = f"SELECT {hint}{', '.join(columns)} FROM {source}"
+    if ids:
+        # One partition, and below what numbers its rows: so there are no gaps, whatever the plan's own partitions are.
+        source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
+    query = f"SELECT {', '.join(columns)} FROM {source}"
     for check, condition in checks:
         query = f"SELECT * FROM ({query}) WHERE {_check_sql(check, condition, schema)}"
     return query
 
 
 def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, str]]:
-    """The table's own conditions on each row. NOT NULL is not among them: matching the columns enforced it."""
+    """The table's own conditions on each row, each with the error condition it violates."""
     schema = target.schema
     violated = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
     return [
+        *((check, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED") for check in not_null_checks(schema)),
         *((check, violated) for check in invariants(schema)),
         *((check, violated) for check in check_constraints(target.metadata.configuration)),
         *((check, violated) for check in generated_checks(schema, provided)),
@@ -169,18 +172,24 @@ def _check_sql(check: Check, condition: str, schema: StructType) -> str:
     message = conditions()[condition]
     lines = message["message"]
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
-    head, _, tail = template.partition("<values>")
-    fill = {"constraintName": check.name, "expression": check.sql}
+    head, placeholder, tail = template.partition("<values>")
+    fill = {"constraintName": check.name, "columnName": check.name, "expression": check.sql}
     for name, value in fill.items():
         head, tail = head.replace(f"<{name}>", value), tail.replace(f"<{name}>", value)
-    values = ", ".join(
+    values = [
         f"{_literal(f' - {f.name} : ')}, coalesce(CAST({quote((f.name,))} AS STRING), 'null'), '\\n'"
-        for f in schema
-        if _shown(f)
-    )
-    text = f"concat({_literal(head)}, {values or _literal('')}, {_literal(tail)})"
+        for f in _mentioned(check.sql, schema)
+        if placeholder and _shown(f)
+    ]
+    text = f"concat({', '.join([_literal(head), *values, _literal(tail)])})"
     state = _literal(str(message["sqlState"]))
     return f"CASE WHEN ({check.sql}) THEN true ELSE hw_raise({_literal(condition)}, {state}, {text}) END"
+
+
+def _mentioned(sql: str, schema: StructType) -> list[StructField]:
+    """The columns whose names occur in a condition: what a user needs to see of a row that violates it."""
+    folded = sql.lower()
+    return [f for f in schema if re.search(rf"(?<!\w){re.escape(f.name.lower())}(?!\w)", folded)]
 
 
 def _shown(column: StructField) -> bool:

@@ -13,12 +13,14 @@ from typing import Any
 from headwater.bridge.statement import Statement
 from headwater.commands.committing import commit, skip_if_done, transaction
 from headwater.commands.overwrite import Overwrite, removed_bytes, replace_files
+from headwater.commands.read import names_version_of_table
 from headwater.commands.rows import Target, json_list, unknown_columns_error, write_rows
 from headwater.commands.tables import Options, locate, open_same, open_snapshot
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.schema import mapping, visible
 from headwater.schema.checks import check_schema
+from headwater.schema.columns import as_nullable, nullable_in_structs
 from headwater.schema.constraints import Check
 from headwater.schema.evolution import merge
 from headwater.schema.generated import generated_columns
@@ -36,6 +38,8 @@ def plan_save(request: dict[str, Any], statement: Statement) -> dict[str, str]:
     """Whether ``save(path)`` creates, replaces, writes into, leaves alone or refuses the table at a path."""
     location = locate(request["table"], statement)
     options, mode = Options(request["options"]), request["mode"]
+    if "versionasof" in options or "timestampasof" in options or names_version_of_table(request["table"], statement):
+        raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})
     exists = table_exists(location.path, location.store)
     if not exists:
         return {"action": "create", "mode": "create"}
@@ -81,14 +85,15 @@ def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, st
         raise error
     given = {f.name.lower() for f in data}
     computed = {c.name.lower() for c in generated_columns(target)} | {c.name.lower() for c in identity_columns(target)}
-    for column in identity_columns(target):
-        if column.name.lower() in given and request["byName"] and not column.allow_explicit_insert:
-            raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
     if not request["byName"] and len(data) <= len(table) - len(computed):
         # By position, a row without the computed columns is a row of the others.
         given = {f.name.lower() for f in table if f.name.lower() not in computed}
+    for column in identity_columns(target):
+        if column.name.lower() in given and not column.allow_explicit_insert:
+            raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
     wanted = [f for f in target if f.name.lower() in given or f.name.lower() not in computed]
-    return {"schema": schema_string(visible.for_reading(StructType(tuple(wanted))))}
+    # NOT NULL is a condition of the write's own query, whose error names the column; Spark's would not.
+    return {"schema": schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted)))))}
 
 
 def _named_by_position(table: StructType, data: StructType) -> StructType:
@@ -199,7 +204,7 @@ def evolve_metadata(
     """
     table = snapshot.schema
     if _overwrites_schema(options) and overwrite.kind == "all":
-        new = StructType(tuple(StructField(f.name, f.type, True, f.metadata) for f in data))
+        new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
     elif _may_evolve(options, statement):
         new = merge(table, data, allow_widening=_widens(snapshot), keep_existing_type=False)
     else:

@@ -229,10 +229,20 @@ def _json_type(data_type: DataType | None) -> Any:
 
 
 def _counts(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array([v if type(v) is int and v >= 0 else None for v in values], pa.int64())
-    except (OverflowError, pa.ArrowInvalid):
-        return pa.array([v if type(v) is int and 0 <= v < 2**63 else None for v in values], pa.int64())
+    if _only(int, values):
+        try:
+            counts = pa.array(values, pa.int64())
+        except (OverflowError, pa.ArrowInvalid):
+            pass
+        else:
+            if not (pc.min(counts).as_py() or 0) < 0:
+                return counts
+    return pa.array([v if type(v) is int and 0 <= v < 2**63 else None for v in values], pa.int64())
+
+
+def _only(kind: type, values: list[Any]) -> bool:
+    """Whether the values are all of exactly that type, or None."""
+    return set(map(type, values)) <= {kind, type(None)}
 
 
 def _typed(values: list[Any], leaf: Leaf) -> pa.Array:
@@ -242,18 +252,18 @@ def _typed(values: list[Any], leaf: Leaf) -> pa.Array:
         return _decimals(values, data_type)
     name = data_type.name if isinstance(data_type, PrimitiveType) else ""
     if name in _INTEGERS:
-        integers = [v if type(v) is int else None for v in values]
+        integers = values if _only(int, values) else [v if type(v) is int else None for v in values]
         try:
             return pa.array(integers, wanted)
         except (OverflowError, pa.ArrowInvalid):
             limit = 1 << (wanted.bit_width - 1)
             return pa.array([v if v is not None and -limit <= v < limit else None for v in integers], wanted)
     if name in ("float", "double"):
-        doubles = [v if type(v) is float else _double(v) for v in values]
+        doubles = values if _only(float, values) else [v if type(v) is float else _double(v) for v in values]
         return pa.array(doubles, pa.float64()).cast(wanted, safe=False)
     if name == "boolean":
         return pa.array([v if type(v) is bool else None for v in values], wanted)
-    texts = [v if type(v) is str else None for v in values]
+    texts = values if _only(str, values) else [v if type(v) is str else None for v in values]
     if name == "string":
         try:
             return pa.array(texts, wanted)

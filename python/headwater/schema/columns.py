@@ -100,6 +100,28 @@ def _map_type(kind: DataType, change: Callable[[StructField, Path], StructField]
     return kind
 
 
+def as_nullable(kind: DataType) -> DataType:
+    """The type with every field, element and value nullable: what a table made from data declares."""
+    match kind:
+        case StructType():
+            return StructType(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in kind))
+        case ArrayType():
+            return replace(kind, element=as_nullable(kind.element), contains_null=True)
+        case MapType():
+            return replace(kind, key=as_nullable(kind.key), value=as_nullable(kind.value), value_contains_null=True)
+    return kind
+
+
+def nullable_in_structs(schema: StructType) -> StructType:
+    """The schema with every field nullable that is not within an array or map: there NOT NULL can be checked row by row."""
+    return StructType(
+        tuple(
+            replace(f, nullable=True, type=nullable_in_structs(f.type) if isinstance(f.type, StructType) else f.type)
+            for f in schema
+        )
+    )
+
+
 def find_path(schema: StructType, path: Sequence[str]) -> StructField | None:
     """The field at a logical path, case-insensitively; None if there is none.
 

@@ -153,11 +153,13 @@ class After(NamedTuple):
 
 
 FIRST = "first"
+#: The metadata key under which Spark keeps the declared CHAR or VARCHAR of a column that is a string for everyone else.
+CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 class NewColumn(NamedTuple):
     """A column to add: its logical path, ``element``/``key``/``value`` leading through collections; ``position``
-    None is the end.
+    None is the end; ``declared_type`` is the CHAR or VARCHAR that Spark stores as a string.
     """
 
     path: Path
@@ -165,6 +167,7 @@ class NewColumn(NamedTuple):
     nullable: bool = True
     comment: str | None = None
     position: After | str | None = None
+    declared_type: str | None = None
 
 
 def add_columns(schema: StructType, columns: Sequence[NewColumn | tuple[Any, ...]]) -> StructType:
@@ -196,6 +199,8 @@ def _add_column(schema: StructType, column: NewColumn) -> StructType:
         if kind.find(name) is not None:
             raise HeadwaterError("DELTA_ADD_COLUMN_EXISTS", {"columnName": format_name(column.path)})
         metadata = {} if column.comment is None else {"comment": column.comment}
+        if column.declared_type is not None:
+            metadata[CHAR_TYPE] = column.declared_type
         fields = list(kind.fields)
         fields.insert(_position(kind, column), StructField(name, column.type, True, metadata))
         return StructType(tuple(fields))

@@ -88,13 +88,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = {
     val provider = Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
     if (isDelta(provider)) {
-      val copied = source match {
-        case delta: HeadwaterTable => Json.stringMap(delta.info.get("configuration"))
-        case _ => Map.empty[String, String]
+      val like = source match {
+        case delta: HeadwaterTable => Some(delta.path)
+        case _ => None
       }
-      create(ident, table, "create", copied)(None, Map.empty)
+      create(ident, table, "create", like)(None, Map.empty)
       loadTable(ident)
-    } else super.createTableLike(ident, table, source)
+    } else super.createTable(ident, table)
   }
 
   override def stageCreate(ident: Identifier, table: TableInfo): StagedTable = {
@@ -138,7 +138,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
 
   /** Commits the definition, and the rows if there are any, then tells the metastore. */
-  private def create(ident: Identifier, table: TableInfo, mode: String, inherited: Map[String, String] = Map.empty)(
+  private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
       rows: Option[DataFrame], options: Map[String, String]): Unit = {
     val properties = table.properties.asScala.toMap
     val byPath = isPath(ident)
@@ -148,6 +148,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val (location, external) = newLocation(ident, table.properties)
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
+    if (known) refuseOtherFormat(ident)
     if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the table, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
@@ -165,7 +166,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       "partitionColumns" -> partitionNames(table.partitions),
       "comment" -> properties.get(TableCatalog.PROP_COMMENT),
       "properties" -> properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
-      "inherited" -> inherited,
+      "like" -> like,
       "constraints" -> table.constraints.toSeq.map(HeadwaterCatalog.describe),
       "identity" -> table.columns.flatMap(c => Option(c.identityColumnSpec()).map(s =>
         Map("column" -> c.name(), "start" -> s.getStart, "step" -> s.getStep, "allowExplicitInsert" -> s.isAllowExplicitInsert))).toSeq,
@@ -177,12 +178,21 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     SparkInternals.refreshCaches(session, location)
   }
 
+  private def refuseOtherFormat(ident: Identifier): Unit = {
+    val entry = sessionCatalog.getTableMetadata(identifier(ident))
+    if (!isDelta(entry.provider)) {
+      Bridge.call(
+        new StatementContext(session), "replace_other_format",
+        "name" -> identifier(ident).unquotedString, "provider" -> entry.provider.getOrElse(entry.tableType.name))
+    }
+  }
+
   /** The metastore keeps name, provider and place; everything else is in the log. */
   private def register(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): Unit = {
     val entry = CatalogTable(
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
-      storage = CatalogStorageFormat.empty.copy(locationUri = Some(new Path(location).toUri)),
+      storage = CatalogStorageFormat.empty.copy(locationUri = Some(SparkInternals.qualified(session, new Path(location)).toUri)),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))
@@ -194,6 +204,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override def alterTable(ident: Identifier, changes: TableChange*): Table =
     scala.util.Try(loadTable(ident)).toOption match {
       case Some(table: HeadwaterTable) =>
+        table.requireLatest()
         val (moves, others) = changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
@@ -209,7 +220,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val path = HeadwaterTable.path(session, location)
     Bridge.call(new StatementContext(session), "check_same_schema", "table" -> table.path, "other" -> path)
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
-    sessionCatalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(new Path(path).toUri))))
+    sessionCatalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(SparkInternals.qualified(session, new Path(path)).toUri))))
   }
 
   override def dropTable(ident: Identifier): Boolean = {

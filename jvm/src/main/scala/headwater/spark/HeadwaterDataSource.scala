@@ -30,6 +30,7 @@ class HeadwaterDataSource
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
     val path = HeadwaterDataSource.path(session, options.asScala.toMap)
+    if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterDataSource.refused(session, "two_versions", Map.empty)
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
       Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _)))
@@ -56,7 +57,7 @@ object HeadwaterDataSource {
     HeadwaterTable.path(session, location)
   }
 
-  private def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
+  private[spark] def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
     try { Bridge.call(new StatementContext(session), name, request.toSeq: _*); new IllegalStateException(name) }
     catch { case e: Throwable => e }
 

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
@@ -49,18 +49,23 @@ class HeadwaterTable(
 
   override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
 
-  override def partitioning(): Array[Transform] = partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray
+  override def partitioning(): Array[Transform] =
+    partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray ++ SparkInternals.clusterBy(clusteringColumns)
+
+  private def clusteringColumns: Seq[Seq[String]] = info.path("clusteringColumns").elements().asScala.map(Json.strings).toSeq
 
   private def quote(name: String): String = "`" + name.replace("`", "``") + "`"
+
+  /** Whether dropping the table drops its data; a table known by its path alone is nobody's to drop. */
+  def isManaged: Boolean = catalogTable.exists(_.tableType != CatalogTableType.EXTERNAL)
 
   override def properties(): util.Map[String, String] = {
     val out = new util.LinkedHashMap[String, String]()
     out.put(TableCatalog.PROP_PROVIDER, "delta")
-    out.put(TableCatalog.PROP_LOCATION, catalogTable.flatMap(_.storage.locationUri).map(_.toString).getOrElse(path))
+    out.put(TableCatalog.PROP_LOCATION, catalogTable.flatMap(_.storage.locationUri).map(CatalogUtils.URIToString).getOrElse(path))
     catalogTable.foreach { table =>
       if (table.owner.nonEmpty) out.put(TableCatalog.PROP_OWNER, table.owner)
-      if (table.tableType == org.apache.spark.sql.catalyst.catalog.CatalogTableType.EXTERNAL) out.put(TableCatalog.PROP_EXTERNAL, "true")
-      else out.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true")
+      out.put(if (isManaged) TableCatalog.PROP_IS_MANAGED_LOCATION else TableCatalog.PROP_EXTERNAL, "true")
     }
     Option(Json.text(info.get("description"))).orElse(catalogTable.flatMap(_.comment)).foreach(out.put(TableCatalog.PROP_COMMENT, _))
     Json.stringMap(info.get("properties")).foreach { case (k, v) => out.put(k, v) }
@@ -81,7 +86,11 @@ class HeadwaterTable(
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
 
+  /** Older versions are for reading; the handler's error says so. */
+  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(new StatementContext(session), "old_version", "table" -> path)
+
   override def truncateTable(): Boolean = {
+    requireLatest()
     Bridge.call(new StatementContext(session), "truncate", "table" -> path)
     SparkInternals.refreshCaches(session, path)
     true

@@ -62,7 +62,7 @@ object HeadwaterWrites {
           "table" -> path,
           "mode" -> decision.get("mode"),
           "external" -> true,
-          "schema" -> data.schema.json,
+          "schema" -> SparkInternals.asNullable(data.schema).json,
           "partitionColumns" -> partitioning,
           "properties" -> Map.empty[String, String],
           "plan" -> statement.addPlan(plan),

@@ -37,6 +37,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
   }
 
   private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, table: HeadwaterTable): LogicalPlan = {
+    table.requireLatest()
     val provided = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala
     val mode = write match {
       case _: OverwriteByExpression => Map(OverwriteMode -> "overwrite")

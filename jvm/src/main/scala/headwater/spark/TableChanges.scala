@@ -2,6 +2,8 @@ package headwater.spark
 
 import org.apache.spark.sql.connector.catalog.TableChange
 import org.apache.spark.sql.connector.catalog.TableChange._
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.StructType
 
 /** ALTER TABLE's changes as JSON for the handler. */
 object TableChanges {
@@ -9,10 +11,12 @@ object TableChanges {
     case c: SetProperty => Map("kind" -> "set_property", "key" -> c.property, "value" -> c.value)
     case c: RemoveProperty => Map("kind" -> "remove_property", "key" -> c.property)
     case c: AddColumn =>
+      val stored = SparkInternals.storedTypes(new StructType().add(c.fieldNames.last, c.dataType)).head
       Map(
         "kind" -> "add_column",
         "path" -> c.fieldNames.toSeq,
-        "type" -> c.dataType.json,
+        "type" -> stored.dataType.json,
+        "declaredType" -> SparkInternals.declaredType(stored),
         "nullable" -> c.isNullable,
         "comment" -> Option(c.comment),
         "position" -> Option(c.position).map(describe),

@@ -1,12 +1,16 @@
 package org.apache.spark.sql.headwater
 
+import java.lang.reflect.InvocationTargetException
+
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.{HeadwaterException, Json}
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.internal.io.FileCommitProtocol
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.execution.SQLExecution
-import org.apache.spark.sql.execution.datasources.FileFormatWriter
+import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
+import org.apache.spark.sql.execution.datasources.{FileFormat, FileFormatWriter}
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
@@ -26,17 +30,15 @@ object FileWriter {
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
     val committer = new HeadwaterCommitProtocol(spec.get("path").asText(), Json.write(leaves))
-    def run(): Unit = FileFormatWriter.write(
-      sparkSession = session,
-      plan = execution.executedPlan,
-      fileFormat = new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L),
-      committer = committer,
-      outputSpec = FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
-      hadoopConf = session.sessionState.newHadoopConfWithOptions(options),
-      partitionColumns = partitionNames.map(name => columns.find(_.name == name).get),
-      bucketSpec = None,
-      statsTrackers = Nil,
-      options = options)
+    def run(): Unit = SparkWriter.write(
+      session,
+      execution.executedPlan,
+      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L),
+      committer,
+      FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
+      session.sessionState.newHadoopConfWithOptions(options),
+      partitionNames.map(name => columns.find(_.name == name).get),
+      options)
     try {
       if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
       else run()
@@ -52,4 +54,29 @@ object FileWriter {
   private def distinctOutput(query: LogicalPlan): LogicalPlan =
     if (!query.resolved || query.output.map(_.exprId).distinct.size == query.output.size) query
     else Project(query.output.map(column => Alias(column, column.name)()), query)
+}
+
+/**
+ * Spark's writer under either of the signatures it has: 4.2.1 gave the method one more parameter, with a default, and one JAR serves both
+ * versions.
+ */
+private object SparkWriter {
+  private val method = FileFormatWriter.getClass.getMethods.filter(_.getName == "write").maxBy(_.getParameterCount)
+
+  def write(
+      session: SparkSession,
+      plan: SparkPlan,
+      format: FileFormat,
+      committer: FileCommitProtocol,
+      output: FileFormatWriter.OutputSpec,
+      conf: Configuration,
+      partitionColumns: Seq[Attribute],
+      options: Map[String, String]): Unit = {
+    val known = Seq[AnyRef](session, plan, format, committer, output, conf, partitionColumns, None, Nil, options, Int.box(0))
+    val defaults = (known.size + 1 to method.getParameterCount).map { position =>
+      FileFormatWriter.getClass.getMethod(s"write$$default$$$position").invoke(FileFormatWriter)
+    }
+    try method.invoke(FileFormatWriter, known ++ defaults: _*)
+    catch { case e: InvocationTargetException => throw e.getCause }
+  }
 }

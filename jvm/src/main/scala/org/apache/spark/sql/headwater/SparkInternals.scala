@@ -11,8 +11,10 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Table, V1Table}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
+import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
@@ -27,6 +29,10 @@ object SparkInternals {
 
   def sessionCatalog(session: SparkSession): SessionCatalog = classic(session).sessionState.catalog
 
+  /** Spark's catalog of the session, ours where the settings say so. */
+  def catalog(session: SparkSession): TableCatalog =
+    classic(session).sessionState.catalogManager.catalog(CatalogManager.SESSION_CATALOG_NAME).asInstanceOf[TableCatalog]
+
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame = Dataset.ofRows(classic(session), plan)
 
   def logicalPlan(data: DataFrame): LogicalPlan = data.asInstanceOf[Dataset[_]].queryExecution.analyzed
@@ -39,7 +45,22 @@ object SparkInternals {
 
   def columns(schema: StructType): Array[Column] = CatalogV2Util.structTypeToV2Columns(schema)
 
-  def schema(columns: Array[Column]): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
+  def schema(columns: Array[Column]): StructType = storedTypes(CatalogV2Util.v2ColumnsToStructType(columns))
+
+  /** CHAR and VARCHAR as the strings they are stored as, the declared type kept aside in the metadata as Spark does. */
+  def storedTypes(schema: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
+
+  def clusterBy(columns: Seq[Seq[String]]): Option[Transform] =
+    Option.when(columns.nonEmpty)(ClusterByTransform(columns.map(FieldReference(_))))
+
+  /** The CHAR or VARCHAR a stored column was declared as. */
+  def declaredType(stored: StructField): Option[String] = CharVarcharUtils.getRawTypeString(stored.metadata)
+
+  /** The inverse of [[storedTypes]]. */
+  def declaredTypes(schema: StructType): StructType = CharVarcharUtils.getRawSchema(schema)
+
+  /** The same columns, free of NOT NULL at every depth. */
+  def asNullable(schema: StructType): StructType = schema.asNullable
 
   def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
 
@@ -55,9 +76,11 @@ object SparkInternals {
   def refreshCaches(session: SparkSession, path: String): Unit =
     classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
 
+  def qualified(session: SparkSession, location: Path): Path = location.getFileSystem(hadoopConf(session)).makeQualified(location)
+
   /** How the log and the handler name a location: a plain path on the local file system, a URI elsewhere. */
   def tablePath(session: SparkSession, location: Path): String = {
-    val qualified = location.getFileSystem(hadoopConf(session)).makeQualified(location)
+    val qualified = this.qualified(session, location)
     if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
   }
 

@@ -1,0 +1,119 @@
+"""REPLACE TABLE and CREATE OR REPLACE: atomic, with their history."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+
+def location(rows, table):
+    return rows(f"DESCRIBE DETAIL {table}")[0][4].removeprefix("file:")
+
+
+@pytest.fixture
+def broken(spark):
+    """A query that fails while its rows are processed, after it has been analysed."""
+    return "SELECT id, CAST(raise_error(concat('broken at ', id)) AS STRING) AS name FROM range(3)"
+
+
+def test_create_or_replace_creates_then_replaces(spark, rows, database):
+    for text in ("1 AS id", "'x' AS name, 2 AS n"):
+        spark.sql(f"CREATE OR REPLACE TABLE t USING delta AS SELECT {text}")
+    assert rows("SELECT * FROM t") == [("x", 2)]
+    history = spark.sql("DESCRIBE HISTORY t").collect()
+    assert [entry["operation"] for entry in history] == ["CREATE OR REPLACE TABLE AS SELECT"] * 2
+    assert history[0]["operationMetrics"]["numRemovedFiles"] == "1"
+    assert rows("SELECT * FROM t VERSION AS OF 0") == [(1,)]
+
+
+def test_replace_changes_everything_but_the_identity(spark, rows, database):
+    spark.sql(
+        "CREATE TABLE t USING delta PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('k' = 'v') "
+        "AS SELECT 1 AS id, 2 AS p"
+    )
+    before = spark.sql("DESCRIBE DETAIL t").first()
+    spark.sql("REPLACE TABLE t (a STRING COMMENT 'new') USING delta CLUSTER BY (a)")
+    after = spark.sql("DESCRIBE DETAIL t").first()
+    assert after["id"] == before["id"]
+    assert after["location"] == before["location"]
+    assert (after["partitionColumns"], after["clusteringColumns"]) == ([], ["a"])
+    assert (after["description"], after["properties"]) == (None, {})
+    assert rows("SELECT * FROM t") == []
+    spark.sql("REPLACE TABLE t USING delta AS SELECT 5 AS b")
+    assert spark.sql("DESCRIBE DETAIL t").first()["clusteringColumns"] == []
+    assert rows("SELECT * FROM t") == [(5,)]
+    assert rows("SELECT * FROM t VERSION AS OF 0") == [(1, 2)]
+
+
+def test_replace_a_table_with_a_query_over_itself(spark, rows, database):
+    spark.sql("CREATE TABLE t USING delta AS SELECT id FROM range(3)")
+    spark.sql("REPLACE TABLE t USING delta AS SELECT id + 10 AS id FROM t")
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT id * 2 AS id FROM t")
+    assert rows("SELECT * FROM t", ordered=False) == [(20,), (22,), (24,)]
+
+
+def test_replacing_what_is_not_there(spark, database, fails):
+    with fails("TABLE_OR_VIEW_NOT_FOUND", "absent", state="42P01"):
+        spark.sql("REPLACE TABLE absent USING delta AS SELECT 1 AS id")
+    with fails("TABLE_OR_VIEW_NOT_FOUND", "absent", state="42P01"):
+        spark.sql("REPLACE TABLE absent (id INT) USING delta")
+
+
+def test_a_failing_create_leaves_nothing(spark, rows, database, broken, tmp_path):
+    with pytest.raises(PySparkException, match="broken at"):
+        spark.sql(f"CREATE TABLE t USING delta AS {broken}")
+    with pytest.raises(PySparkException, match="broken at"):
+        spark.sql(f"CREATE OR REPLACE TABLE t USING delta AS {broken}")
+    with pytest.raises(PySparkException, match="broken at"):
+        spark.sql(f"CREATE TABLE t USING delta LOCATION '{tmp_path}/t' AS {broken}")
+    assert spark.sql("SHOW TABLES").collect() == []
+    assert not (tmp_path / "t" / "_delta_log").exists()
+    # The name and the place are free again.
+    spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS id")
+    spark.sql(f"CREATE TABLE u USING delta LOCATION '{tmp_path}/t' AS SELECT 2 AS id")
+    assert rows("SELECT * FROM t") + rows("SELECT * FROM u") == [(1,), (2,)]
+
+
+def test_a_failing_replace_leaves_the_old_table(spark, rows, database, broken):
+    spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS id")
+    for statement in ("REPLACE TABLE", "CREATE OR REPLACE TABLE"):
+        with pytest.raises(PySparkException, match="broken at"):
+            spark.sql(f"{statement} t USING delta AS {broken}")
+    with pytest.raises(PySparkException, match="broken at"):
+        spark.sql(broken).write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable("t")
+    assert rows("SELECT * FROM t") == [(1,)]
+    assert len(rows("DESCRIBE HISTORY t")) == 1
+
+
+def test_a_definition_that_is_refused_leaves_the_old_table(spark, rows, database, fails):
+    spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS id")
+    with fails("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "a b"):
+        spark.sql("CREATE OR REPLACE TABLE t (`a b` INT) USING delta")
+    with fails("DELTA_UNKNOWN_CONFIGURATION", "delta.appendOnyl", "delta.appendOnly"):
+        spark.sql("REPLACE TABLE t (a INT) USING delta TBLPROPERTIES ('delta.appendOnyl' = 'true')")
+    assert rows("SELECT * FROM t") == [(1,)]
+    assert len(rows("DESCRIBE HISTORY t")) == 1
+
+
+def test_replace_an_external_table_stays_there(spark, rows, database, tmp_path):
+    spark.sql(f"CREATE TABLE t USING delta LOCATION '{tmp_path}/t' AS SELECT 1 AS id")
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT 2 AS id")
+    assert location(rows, "t") == str(tmp_path / "t")
+    assert rows(f"SELECT * FROM delta.`{tmp_path}/t`") == [(2,)]
+
+
+def test_replace_another_format_with_delta(spark, rows, database, fails):
+    spark.sql("CREATE TABLE t USING parquet AS SELECT 1 AS id")
+    with fails("DELTA_NOT_A_DELTA_TABLE", "t", "parquet"):
+        spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT 2 AS id")
+    assert rows("SELECT * FROM t") == [(1,)]
+    spark.sql("DROP TABLE t")
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT 2 AS id")
+    assert rows("SELECT * FROM t") == [(2,)]
+
+
+def test_replace_delta_with_another_format(spark, rows, database, fails):
+    spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS id")
+    with fails("UNSUPPORTED_FEATURE.TABLE_OPERATION", "REPLACE TABLE", state="0A000"):
+        spark.sql("CREATE OR REPLACE TABLE t USING parquet AS SELECT 2 AS id")
+    assert rows("SELECT * FROM t") == [(1,)]
