@@ -103,12 +103,20 @@ def test_a_missing_table_is_named_as_the_user_named_it(tmp_path, statement):
 
 def test_a_changed_schema_stops_a_query_that_was_defined_before(table, statement):
     seen = read.load_table({"table": str(table)}, statement)
-    data = schema_json(a="integer", p="string", b="long")
-    request = {"table": str(table), "name": "t", "plan": 0, "schema": data, "options": {"mergeSchema": "true"}}
-    write(request, statement)
+    data = schema_json(b="long", p="string")
+    options = {"overwriteSchema": "true", "__headwater_mode": "overwrite"}
+    write({"table": str(table), "name": "t", "plan": 0, "schema": data, "options": options}, statement)
     with pytest.raises(HeadwaterError) as refused:
         read.refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
     assert refused.value.condition == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+
+
+def test_a_new_column_does_not_stop_a_query_that_was_defined_before(table, statement):
+    seen = read.load_table({"table": str(table)}, statement)
+    data = schema_json(a="integer", p="string", b="long")
+    write({"table": str(table), "name": "t", "plan": 0, "schema": data, "options": {"mergeSchema": "true"}}, statement)
+    answer = read.refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
+    assert answer["version"] == 2
 
 
 def test_counts_come_from_the_log(table, statement):

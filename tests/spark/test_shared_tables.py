@@ -40,7 +40,7 @@ BY_ROW = [
 
 
 def observed(spark, name):
-    """Rows, schema and hash, as ``expected.json`` has them; the hash is a sum over the rows, so order does not count."""
+    """Rows, schema and hash, as ``expected.json`` has them; the hash is a sum, so order does not count."""
     frame = spark.read.format("delta").load(str(TABLES / name))
     pattern = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
     columns = [

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from headwater.pruning import aggregate_from_log, prune_all
 from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
 from headwater.schema.types import schema_string
+from headwater.time_zones import time_zone_of
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
@@ -252,10 +254,6 @@ def _text(value: Any) -> str | None:
 
 def _compact_time(text: str, time_zone: str) -> int:
     """Milliseconds since the epoch of ``yyyyMMddHHmmssSSS`` in a time zone."""
-    from datetime import datetime
-
-    from headwater.schema.partition_values import time_zone_of
-
     try:
         local = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
     except ValueError:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from types import MappingProxyType
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
 from headwater.schema.types import DataType, DecimalType, PrimitiveType
+from headwater.time_zones import time_zone_of
 
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d{1,9}))?)?)?"
@@ -158,7 +158,7 @@ def _parser(data_type: DataType, time_zone: str) -> Callable[[str], Any]:
         return _decimal_parser(data_type)
     if isinstance(data_type, PrimitiveType):
         if data_type.name == "timestamp":
-            zone = timezone.utc if time_zone == "UTC" else ZoneInfo(time_zone)
+            zone = time_zone_of(time_zone)
             return lambda text: parse_timestamp(text, zone)
         if data_type.name == "timestamp_ntz":
             return lambda text: parse_timestamp(text, None)

@@ -11,10 +11,10 @@ import math
 import re
 import struct
 from decimal import Decimal, InvalidOperation
-from zoneinfo import ZoneInfo
 
 from headwater.pruning.predicates import INTEGRAL_RANGES, Literal
 from headwater.schema.types import DataType, DecimalType, PrimitiveType
+from headwater.time_zones import time_zone_of
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -109,14 +109,4 @@ def timestamp_micros(text: str, zone: str | None, with_zone: bool) -> int | None
 
 def _utc_offset(local: datetime.datetime, zone: str | None) -> datetime.timedelta | None:
     """The zone's offset at a local time; in a gap or an overlap the earlier one, as Java resolves them."""
-    if zone in ("Z", "UTC", "GMT", "Etc/UTC"):
-        return datetime.timedelta()
-    if zone is None:
-        return None
-    if match := re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{2}):(\d{2})", zone):
-        offset = datetime.timedelta(hours=int(match[2]), minutes=int(match[3]))
-        return offset if match[1] == "+" else -offset
-    try:
-        return local.replace(tzinfo=ZoneInfo(zone)).utcoffset()
-    except KeyError:  # ZoneInfoNotFoundError is one
-        return None
+    return None if zone is None else local.replace(tzinfo=time_zone_of(zone)).utcoffset()

@@ -11,7 +11,7 @@ from typing import Any
 
 from headwater.schema.columns import map_fields
 from headwater.schema.constraints import CURRENT_DEFAULT, EXISTS_DEFAULT
-from headwater.schema.types import StructField, StructType
+from headwater.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 
 def for_reading(schema: StructType) -> StructType:
@@ -28,11 +28,25 @@ def _visible(field: StructField) -> dict[str, Any]:
 
 
 def changed(then: StructType, now: StructType) -> bool:
-    """Whether a query analysed with one schema cannot be run with the other: names, types, nullability or physical
-    names differ.
+    """Whether a query analysed with one schema cannot be run with the other: a column is gone, or its type, its name in
+    the files or its promise of no nulls is another. Columns that came later are in nobody's way.
     """
-    return _shape(then) != _shape(now)
+    return not _reads(then, now)
 
 
-def _shape(schema: StructType) -> Any:
-    return map_fields(schema, lambda field, _: replace(field, metadata={"physical": field.physical_name})).to_json()
+def _reads(then: DataType, now: DataType) -> bool:
+    match then, now:
+        case StructType(), StructType():
+            fields = {field.name: field for field in now}
+            return all(field.name in fields and _reads_field(field, fields[field.name]) for field in then)
+        case ArrayType(), ArrayType():
+            return now.contains_null <= then.contains_null and _reads(then.element, now.element)
+        case MapType(), MapType():
+            nullable = now.value_contains_null <= then.value_contains_null
+            return nullable and _reads(then.key, now.key) and _reads(then.value, now.value)
+    return then == now
+
+
+def _reads_field(then: StructField, now: StructField) -> bool:
+    same = then.physical_name == now.physical_name and now.nullable <= then.nullable
+    return same and _reads(then.type, now.type)
