@@ -10,9 +10,6 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-#: Takes as long as it is let, writes nothing, and hears of its cancellation.
-ENDLESS = "SELECT id FROM range(0, 1000000000000000, 1, 2) WHERE sqrt(id) < 0"
-
 
 def sql(spark: SparkSession, text: str) -> dict[str, Any]:
     """A statement's rows, or the error a user sees; with the seconds it took."""
