@@ -53,7 +53,9 @@ def used(driver: Any) -> dict[str, int]:
     histogram = subprocess.run(
         ["jcmd", str(driver.jvm), "GC.class_histogram"], capture_output=True, text=True, check=True
     ).stdout
-    held = [line.split() for line in histogram.splitlines() if line.rstrip().endswith("headwater.spark.StatementContext")]
+    held = [
+        line.split() for line in histogram.splitlines() if line.rstrip().endswith("headwater.spark.StatementContext")
+    ]
     return {
         "threads": len(list(tasks.iterdir())),
         "files": len(list(Path(f"/proc/{handler}/fd").iterdir())),

@@ -1,8 +1,8 @@
 """The calls Spark makes: one entry point, JSON in and JSON out.
 
-Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a handler called
-back, is handed back to the statement, which raises the original. Promise: no exception leaves this module, so no traceback and
-no py4j text reaches a user; a debugging log has them.
+Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a
+handler called back, is handed back to the statement, which raises the original. Promise: no exception leaves this
+module, so no traceback and no py4j text reaches a user; a debugging log has them.
 """
 
 from __future__ import annotations
