@@ -32,13 +32,13 @@ def test_short_lived_threads_leave_nothing_behind(classic: Any) -> None:
     """As in Spark Connect, where every statement has a thread of its own."""
     classic.rows("CREATE OR REPLACE TABLE leak USING delta AS SELECT 1 AS a")
     statement = "SELECT * FROM leak WHERE a = 1"
-    assert classic.run("in_new_threads", text=statement, times=30) == []
+    assert classic.run("in_new_threads", text=statement, times=20) == []
     before = used(classic)
-    assert classic.run("in_new_threads", text=statement, times=250) == []
+    assert classic.run("in_new_threads", text=statement, times=150) == []
     # A statement that fails leaves no more than one that works.
-    assert len(classic.run("in_new_threads", text="SELECT * FROM leak VERSION AS OF 7", times=50)) == 50
+    assert len(classic.run("in_new_threads", text="SELECT * FROM leak VERSION AS OF 7", times=30)) == 30
     after = used(classic)
-    print(f"\nbefore {before}, after 300 more statements {after}")
+    print(f"\nbefore {before}, after 180 more statements {after}")
     for kind, count in after.items():
         assert count <= before[kind] + 8, (before, after)
 
