@@ -128,8 +128,8 @@ def _copy(bench: Bench, side: str, name: str) -> Path:
 def _plan(spark: Spark, path: Path, number: int) -> float:
     big_log.touch(path, number)
     answer = spark.call("plan", sql=_point_query(path, number))
-    if answer["tasks"] != 1:
-        raise AssertionError(f"{spark.kind} plans {answer['tasks']} tasks for a query of one file")
+    if answer["files"] != 1:
+        raise AssertionError(f"{spark.kind} reads {answer['files']} files for a query of one")
     return float(answer["seconds"])
 
 
@@ -216,20 +216,20 @@ def cases() -> Iterator[Case]:
     """Every case, the quick ones first."""
     yield Case(
         "insert", "one-row INSERT", (Against(PEER, ratio=0.7),),
-        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"), 15, _small_table("insert", 1), warm_up=3,
+        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"), 15, _small_table("insert", 1), warm_up=10,
     )
     yield Case("count", "count(*), small table", (Against(PEER, ratio=0.7),),
-               _on("small", "SELECT count(*) FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=3)
+               _on("small", "SELECT count(*) FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=10)
     yield Case("select", "SELECT *, small table", (Against(PEER, ratio=0.7),),
-               _on("small", "SELECT * FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=3)
+               _on("small", "SELECT * FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=10)
     yield Case("history", "DESCRIBE HISTORY", (Against(PEER, ratio=0.5),),
-               _on("history", "DESCRIBE HISTORY delta.`{path}`"), 11, _small_table("history", 20), warm_up=3)
+               _on("history", "DESCRIBE HISTORY delta.`{path}`"), 11, _small_table("history", 20), warm_up=10)
     yield Case("ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1)
     yield Case("scan", "full scan of {rows:,} rows", (Against(PEER, ratio=1.0), Against(PARQUET, ratio=1.1)), _scan, 7,
                _scanned_table)
     yield Case("plan-cold", "plan a point query, {files:,} files, cold", (Against(PEER, ratio=0.10),), _plan_cold, 3, _big_table,
-               warm_up=0)
-    yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table)
+               warm_up=1)
+    yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table, warm_up=8)
     yield Case("memory", "handler memory for it", (Against(None, limit=1536 << 20),), _memory, 1, _big_table, warm_up=0)
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 

@@ -63,7 +63,7 @@ def main() -> None:
         .config("spark.sql.warehouse.dir", f"{home}/warehouse")
         .config("spark.local.dir", f"{home}/local")
         .config("spark.driver.memory", "1200m")
-        .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={home}")
+        .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={home}")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")

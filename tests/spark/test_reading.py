@@ -264,7 +264,8 @@ def test_every_type_round_trips(spark, rows, database):
     again = rows(
         "SELECT CAST(1 AS TINYINT), CAST(2 AS SMALLINT), 3, 4L, 1.5f, 2.5d, CAST(1.25 AS DECIMAL(38, 10)), "
         "'é', X'0102', true, DATE'1969-12-31', TIMESTAMP'1900-01-01 00:00:00.000001', "
-        "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999', array(1, NULL), map('k', NULL), named_struct('x', CAST(NULL AS INT)), '{\"a\":[1,2]}'"
+        "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999', array(1, NULL), map('k', NULL), "
+        "named_struct('x', CAST(NULL AS INT)), '{\"a\":[1,2]}'"
     )
     assert [full] == again
     assert rows("SELECT count(*) FROM t WHERE b IS NULL AND q IS NULL AND n IS NULL") == [(1,)]

@@ -224,7 +224,7 @@ class Metadata:
         file_format = value.get("format") or {}
         return Metadata(
             value["id"],
-            value.get("schemaString") or "",
+            value.get("schemaString") or "",  # some engines write none for a table without columns
             tuple(value.get("partitionColumns") or ()),
             dict(value.get("configuration") or {}),
             value.get("name"),
@@ -264,8 +264,8 @@ class Protocol:
     def from_json(value: Mapping[str, Any]) -> Protocol:
         reader, writer = value.get("readerFeatures"), value.get("writerFeatures")
         return Protocol(
-            value["minReaderVersion"],
-            value["minWriterVersion"],
+            int(value["minReaderVersion"]),
+            int(value["minWriterVersion"]),
             None if reader is None else frozenset(reader),
             None if writer is None else frozenset(writer),
         )

@@ -35,7 +35,7 @@ class HeadwaterDataSource
       Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
       Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _)))
     try HeadwaterTable.load(session, path, asked)
-    catch { case e: HeadwaterException if e.getCondition == "DELTA_TABLE_NOT_FOUND" => new AbsentTable(path, e) }
+    catch { case e: HeadwaterException if HeadwaterDataSource.Absent(e.getCondition) => new AbsentTable(path, e) }
   }
 
   /** `df.write.format("delta").save(path)` in every mode; the handler says whether that creates, replaces or adds. */
@@ -51,6 +51,9 @@ class HeadwaterDataSource
 }
 
 object HeadwaterDataSource {
+  /** What a path says where a write may yet make a table. */
+  private val Absent = Set("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+
   def path(session: SparkSession, options: Map[String, String]): String = {
     val location = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
       .getOrElse(throw refused(session, "missing_path", options))

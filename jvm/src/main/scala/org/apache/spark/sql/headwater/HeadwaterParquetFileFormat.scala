@@ -1,5 +1,7 @@
 package org.apache.spark.sql.headwater
 
+import java.util.Locale
+
 import headwater.spark.{DeletionVectors, TableState}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
@@ -52,7 +54,8 @@ class HeadwaterParquetFileFormat(
       filters: Seq[Filter],
       options: Map[String, String],
       hadoopConf: Configuration): PartitionedFile => Iterator[InternalRow] = {
-    val mapping = new PhysicalNames(tableSchema, mappingMode)
+    val nested = session.sessionState.conf.getConf(SQLConf.NESTED_PREDICATE_PUSHDOWN_FILE_SOURCE_LIST).toLowerCase(Locale.ROOT)
+    val mapping = new PhysicalNames(tableSchema, mappingMode, nested.split(",").map(_.trim).contains(shortName()))
     if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
     val physicalData = mapping.physical(dataSchema)
     val required = mapping.physical(requiredSchema)

@@ -5,7 +5,7 @@ import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types._
 
 /** From a table's column names to those inside its files (protocol chapter "Column Mapping"); a no-op where the mode is `none`. */
-class PhysicalNames(tableSchema: StructType, mode: String) {
+class PhysicalNames(tableSchema: StructType, mode: String, nestedFilters: Boolean) {
   import PhysicalNames._
 
   /** The part of the schema a reader asks for, under the names (and in mode `id` the ids) its files have. */
@@ -50,7 +50,8 @@ class PhysicalNames(tableSchema: StructType, mode: String) {
 
   private def column(name: String): Option[String] = {
     import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
-    val parts = org.apache.spark.sql.connector.catalog.CatalogV2Implicits.parseColumnPath(name)
+    // Spark quotes the names in filters only where it pushes those on nested fields too.
+    val parts = if (nestedFilters) parseColumnPath(name) else Seq(name)
     follow(parts, tableSchema).map(_.quoted)
   }
 
