@@ -40,7 +40,7 @@ def all_sql(spark: SparkSession, texts: list[str]) -> list[dict[str, Any]]:
 
 
 def in_new_threads(spark: SparkSession, text: str, times: int) -> list[str]:
-    """Run a statement again and again, each time from a thread that never called before and never will again; what failed."""
+    """Run a statement again and again, each time from a new thread that never calls again; what failed."""
     failed: list[str] = []
     for _ in range(times):
         _in_thread(lambda: _attempt(spark, text, failed)).join()
