@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ class Spark:
 
     def __init__(self, kind: str, directory: Path, memory: str = "4g") -> None:
         self.kind = kind
-        self._log = tempfile.TemporaryFile()
+        self._open = ExitStack()
+        self._log = self._open.enter_context(tempfile.TemporaryFile())
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)])}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker"],
@@ -119,4 +121,4 @@ class Spark:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._log.close()
+        self._open.close()

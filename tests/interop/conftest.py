@@ -98,7 +98,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         pytest.skip(f"the peer's JARs are listed by {_FETCH}, which is not there")
     fetched = subprocess.run([_FETCH], capture_output=True, text=True, timeout=600, check=False)
     if fetched.returncode:
-        pytest.skip(f"{_FETCH} failed: {fetched.stderr[-300:]}")
+        pytest.fail(f"{_FETCH} failed: {fetched.stderr[-300:]}")
     home = tmp_path_factory.mktemp("peer")
     log_file = home / "log.txt"
     # What the tests' own session put there is for its JVM alone.

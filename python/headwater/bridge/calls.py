@@ -81,7 +81,7 @@ def _hand_back(context: Any, error: Py4JJavaError) -> None:
 
 
 def _let_go(context: Any) -> None:
-    """Spark need not wait for this process's garbage collector, which sees to objects it has called, to have its own."""
+    """Spark gets its object back now, not when this process's garbage collector comes to it."""
     if isinstance(context, JavaObject):
         context._detach()
 

@@ -37,7 +37,11 @@ def change_feed(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A read of the change data feed; ignoring the option would read the table itself in its place."""
     raise HeadwaterError(
         "DELTA_ILLEGAL_OPTION",
-        {"name": request["option"], "input": request["value"], "explain": "cannot be true yet: change data is not read"},
+        {
+            "name": request["option"],
+            "input": request["value"],
+            "explain": "cannot be true yet: change data is not read",
+        },
     )
 
 
