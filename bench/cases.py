@@ -1,6 +1,7 @@
 """The cases: what is measured, against whom, and how much of their time it may take.
 
-A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is not timed.
+A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is not
+timed.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ def _copy(bench: Bench, side: str, name: str) -> Path:
 def _plan(spark: Spark, path: Path, number: int) -> float:
     big_log.touch(path, number)
     answer = spark.call("plan", sql=_point_query(path, number))
-    if answer["tasks"] != 1:
-        raise AssertionError(f"{spark.kind} plans {answer['tasks']} tasks for a query of one file")
+    if answer["files"] != 1:
+        raise AssertionError(f"{spark.kind} reads {answer['files']} files for a query of one")
     return float(answer["seconds"])
 
 
@@ -156,8 +157,8 @@ def _memory(bench: Bench, side: str, number: int) -> float:
 # Five million rows
 
 _COLUMNS = """id, id % 1000 AS device, concat('name-', id % 100000) AS name, CAST(id % 7919 AS DOUBLE) / 4 AS amount,
-  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day, TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id % 86400) AS taken,
-  id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
+  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day, TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id %
+  86400) AS taken, id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
 
 
 def _create_as(bench: Bench, side: str, path: Path) -> float:
@@ -190,7 +191,9 @@ def _scanned_table(bench: Bench, side: str) -> None:
 
 def _scan(bench: Bench, side: str, number: int) -> float:
     provider = "parquet" if side == PARQUET else "delta"
-    return float(bench.spark(side).call("scan", sql=f"SELECT * FROM {provider}.`{bench.path('scanned', side)}`")["seconds"])
+    return float(
+        bench.spark(side).call("scan", sql=f"SELECT * FROM {provider}.`{bench.path('scanned', side)}`")["seconds"]
+    )
 
 
 # From nothing to a first result
@@ -200,7 +203,9 @@ def _start_table(bench: Bench, side: str) -> None:
     if not bench.path("start", OURS).exists():
         text = "CREATE TABLE {0}.`{1}` USING {0} AS SELECT id FROM range(100)"
         bench.spark(OURS).run(text.format("delta", bench.path("start", OURS)))
-        bench.spark(OURS).run(f"INSERT OVERWRITE DIRECTORY '{bench.path('start', PLAIN)}' USING parquet SELECT id FROM range(100)")
+        bench.spark(OURS).run(
+            f"INSERT OVERWRITE DIRECTORY '{bench.path('start', PLAIN)}' USING parquet SELECT id FROM range(100)"
+        )
 
 
 def _start(bench: Bench, side: str, number: int) -> float:
@@ -215,21 +220,62 @@ def _start(bench: Bench, side: str, number: int) -> float:
 def cases() -> Iterator[Case]:
     """Every case, the quick ones first."""
     yield Case(
-        "insert", "one-row INSERT", (Against(PEER, ratio=0.7),),
-        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"), 15, _small_table("insert", 1), warm_up=3,
+        "insert",
+        "one-row INSERT",
+        (Against(PEER, ratio=0.7),),
+        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"),
+        15,
+        _small_table("insert", 1),
+        warm_up=10,
     )
-    yield Case("count", "count(*), small table", (Against(PEER, ratio=0.7),),
-               _on("small", "SELECT count(*) FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=3)
-    yield Case("select", "SELECT *, small table", (Against(PEER, ratio=0.7),),
-               _on("small", "SELECT * FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=3)
-    yield Case("history", "DESCRIBE HISTORY", (Against(PEER, ratio=0.5),),
-               _on("history", "DESCRIBE HISTORY delta.`{path}`"), 11, _small_table("history", 20), warm_up=3)
-    yield Case("ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1)
-    yield Case("scan", "full scan of {rows:,} rows", (Against(PEER, ratio=1.0), Against(PARQUET, ratio=1.1)), _scan, 7,
-               _scanned_table)
-    yield Case("plan-cold", "plan a point query, {files:,} files, cold", (Against(PEER, ratio=0.10),), _plan_cold, 3, _big_table,
-               warm_up=0)
-    yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table)
+    yield Case(
+        "count",
+        "count(*), small table",
+        (Against(PEER, ratio=0.7),),
+        _on("small", "SELECT count(*) FROM delta.`{path}`"),
+        15,
+        _small_table("small", 4),
+        warm_up=10,
+    )
+    yield Case(
+        "select",
+        "SELECT *, small table",
+        (Against(PEER, ratio=0.7),),
+        _on("small", "SELECT * FROM delta.`{path}`"),
+        15,
+        _small_table("small", 4),
+        warm_up=10,
+    )
+    yield Case(
+        "history",
+        "DESCRIBE HISTORY",
+        (Against(PEER, ratio=0.5),),
+        _on("history", "DESCRIBE HISTORY delta.`{path}`"),
+        11,
+        _small_table("history", 20),
+        warm_up=10,
+    )
+    yield Case(
+        "ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1
+    )
+    yield Case(
+        "scan",
+        "full scan of {rows:,} rows",
+        (Against(PEER, ratio=1.0), Against(PARQUET, ratio=1.1)),
+        _scan,
+        7,
+        _scanned_table,
+    )
+    yield Case(
+        "plan-cold",
+        "plan a point query, {files:,} files, cold",
+        (Against(PEER, ratio=0.10),),
+        _plan_cold,
+        3,
+        _big_table,
+        warm_up=1,
+    )
+    yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table, warm_up=8)
     yield Case("memory", "handler memory for it", (Against(None, limit=1536 << 20),), _memory, 1, _big_table, warm_up=0)
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 

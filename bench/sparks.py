@@ -69,17 +69,19 @@ class Spark:
 
     def __init__(self, kind: str, directory: Path, memory: str = "4g") -> None:
         self.kind = kind
-        self._log = tempfile.TemporaryFile()
+        handle, name = tempfile.mkstemp(prefix=f"{kind}-", suffix=".log", dir=directory)
+        self._log = Path(name)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)])}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            cwd=directory,
-            env=environment,
-        )
+        with open(handle, "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bench.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=directory,
+                env=environment,
+            )
         #: Seconds from nothing to a session.
         self.started = self.call("start", ours=kind == OURS, settings=settings(kind, directory, memory))["seconds"]
 
@@ -106,8 +108,7 @@ class Spark:
         return float(self.call("run", sql=sql)["seconds"])
 
     def _tail(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")[-4000:]
+        return self._log.read_text(errors="replace")[-4000:]
 
     def stop(self) -> None:
         """End the process and wait until it is gone."""
@@ -119,4 +120,4 @@ class Spark:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._log.close()
+        self._log.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Time zones as Spark names them.
 
-Owns the step from a session's ``spark.sql.session.timeZone``, or the offset at the end of a timestamp, to a zone of Python's.
+Owns the step from a session's ``spark.sql.session.timeZone``, or the offset at the end of a timestamp, to a zone of
+Python's.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ and ends them all with the test session.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -100,7 +101,7 @@ class Running:
     @property
     def handler(self) -> int:
         """The process id of the handler."""
-        wait_for(lambda: bool(self.handlers), 30, f"a handler of {self.process.pid}")
+        wait_for(lambda: bool(self.handlers), PATIENCE, f"a handler of {self.process.pid}")
         return self.handlers[0]
 
     @property
@@ -112,10 +113,8 @@ class Running:
         """End it, kindly first."""
         everyone = [pid for pid, _ in family(self.process.pid)]
         if self.process.stdin is not None:
-            try:
+            with contextlib.suppress(OSError):
                 self.process.stdin.close()
-            except OSError:
-                pass
         for pause, number in ((20 if self.ends_with_input else 0, signal.SIGTERM), (20, signal.SIGKILL), (10, None)):
             try:
                 self.process.wait(pause)
@@ -226,9 +225,7 @@ class Sparks:
         wait_for(lambda: takes_connections(port, started), PATIENCE, f"{class_name} on port {port}")
         return started
 
-    def _script(
-        self, kind: type[Any], name: str, arguments: Sequence[str], settings: Mapping[str, str] | None
-    ) -> Any:
+    def _script(self, kind: type[Any], name: str, arguments: Sequence[str], settings: Mapping[str, str] | None) -> Any:
         folder = self._folder(name)
         confs = [f"--conf={key}={value}" for key, value in self._settings(folder, settings).items()]
         command, environment = launch.shell_command(name, [*confs, *arguments])

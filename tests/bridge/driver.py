@@ -1,7 +1,7 @@
 """A Spark driver of its own for tests: runs the functions of ``scenarios.py`` that it is told to, one a line of JSON.
 
-``python driver.py classic SETTINGS`` starts a Spark in this process, ``python driver.py connect URL`` is a plain client of a
-server. A line ``{"run": name, "arguments": {…}}`` is answered with ``{"result": …}`` or ``{"error": traceback}``.
+``python driver.py classic SETTINGS`` starts a Spark in this process, ``python driver.py connect URL`` is a plain client
+of a server. A line ``{"run": name, "arguments": {…}}`` is answered with ``{"result": …}`` or ``{"error": traceback}``.
 """
 
 from __future__ import annotations

@@ -10,9 +10,6 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-#: Takes as long as it is let, writes nothing, and hears of its cancellation.
-ENDLESS = "SELECT id FROM range(0, 1000000000000000, 1, 2) WHERE sqrt(id) < 0"
-
 
 def sql(spark: SparkSession, text: str) -> dict[str, Any]:
     """A statement's rows, or the error a user sees; with the seconds it took."""
@@ -43,7 +40,7 @@ def all_sql(spark: SparkSession, texts: list[str]) -> list[dict[str, Any]]:
 
 
 def in_new_threads(spark: SparkSession, text: str, times: int) -> list[str]:
-    """Run a statement again and again, each time from a thread that never called before and never will again; what failed."""
+    """Run a statement again and again, each time from a new thread that never calls again; what failed."""
     failed: list[str] = []
     for _ in range(times):
         _in_thread(lambda: _attempt(spark, text, failed)).join()

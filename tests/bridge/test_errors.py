@@ -29,7 +29,7 @@ _STATEMENTS = ("SELECT * FROM {table}", "INSERT INTO {table} VALUES (1)", "DESCR
 def expected(condition: str) -> HeadwaterError:
     """The error the handler raises for a condition."""
     template = "\n".join(conditions()[condition]["message"])  # type: ignore[arg-type]
-    return HeadwaterError(condition, {name: _FAULTS.VALUE for name in re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", template)})
+    return HeadwaterError(condition, dict.fromkeys(re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", template), _FAULTS.VALUE))
 
 
 def assert_for_users(found: dict[str, Any]) -> None:
@@ -43,7 +43,8 @@ def test_every_condition(frontend: str, request: pytest.FixtureRequest, tmp_path
     driver = request.getfixturevalue(frontend)
     names = sorted(conditions())
     texts = [
-        _STATEMENTS[i % len(_STATEMENTS)].format(table=f"delta.`{tmp_path}/raise_{name}`") for i, name in enumerate(names)
+        _STATEMENTS[i % len(_STATEMENTS)].format(table=f"delta.`{tmp_path}/raise_{name}`")
+        for i, name in enumerate(names)
     ]
     for name, found in zip(names, driver.run("all_sql", texts=texts), strict=True):
         error = expected(name)
@@ -97,7 +98,11 @@ def test_errors_of_spark_come_through_as_they_are(
     for statement, condition, state in (
         (f"INSERT INTO {table} SELECT 1 DIV id FROM range(2)", "DIVIDE_BY_ZERO", "22012"),
         (f"INSERT INTO {table} SELECT CAST(concat('x', id) AS INT) FROM range(2)", "CAST_INVALID_INPUT", "22018"),
-        (f"CREATE TABLE delta.`{tmp_path}/u` USING delta AS SELECT 1 % id AS a FROM range(2)", "REMAINDER_BY_ZERO", "22012"),
+        (
+            f"CREATE TABLE delta.`{tmp_path}/u` USING delta AS SELECT 1 % id AS a FROM range(2)",
+            "REMAINDER_BY_ZERO",
+            "22012",
+        ),
         (f"INSERT INTO {table} SELECT raise_error('mine')", "USER_RAISED_EXCEPTION", "P0001"),
         (f"INSERT INTO {table} SELECT nosuch FROM range(2)", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703"),
     ):

@@ -71,9 +71,7 @@ public class Main {
 """
 
 
-@pytest.mark.parametrize(
-    ("ending", "code"), [('throw new RuntimeException("main fails");', 1), ("", 0), ("spark.stop();", 0)]
-)
+@pytest.mark.parametrize(("ending", "code"), [('throw new RuntimeException("main fails");', 1), ("", 0)])
 def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, code: int) -> None:
     """An application's JVM ends when its main method does: the bridge's threads do not keep it."""
     if shutil.which("javac") is None:
@@ -144,29 +142,32 @@ def test_the_token_is_in_no_command_line_or_environment(classic: Any) -> None:
 
 
 def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
-    """The error lists what was tried, and why that was not it."""
-    broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\necho 'No module named headwater' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    for python, reason in ((str(broken), "No module named headwater"), (str(tmp_path / "absent"), "No such file")):
-        driver = sparks.driver(settings={"spark.headwater.python": python})
+    """The error lists what was tried and why that was not it; once it is mended, the next statement works."""
+    python = tmp_path / "python"
+    driver = sparks.driver(settings={"spark.headwater.python": str(python)})
+
+    def refused(reason: str) -> None:
         found = driver.sql("CREATE TABLE t (a INT) USING delta")
         assert (found["condition"], found["state"]) == ("HEADWATER_HANDLER_NOT_STARTED", "58000")
-        assert python in found["text"]
+        assert str(python) in found["text"]
         assert reason in found["text"]
         assert driver.rows("SELECT 1") == [[1]], "what is not a Delta table works"
-        driver.stop()
 
-
-def test_what_start_up_files_print_is_no_answer(sparks: Any, tmp_path: Path) -> None:
-    chatty = tmp_path / "python"
-    chatty.write_text(f'#!/bin/sh\necho welcome\nexec {sys.executable} "$@"\n')
-    chatty.chmod(0o755)
-    driver = sparks.driver(settings={"spark.headwater.python": str(chatty)})
+    refused("No such file")
+    write_script(python, "echo 'No module named headwater' >&2\nexit 1")
+    refused("No module named headwater")
+    # What the start-up files of an interpreter print is no answer.
+    write_script(python, f'echo welcome\nexec {sys.executable} "$@"')
     driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
     driver.stop()
 
 
+def write_script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.slow
 def test_start_costs_little(sparks: Any) -> None:
     """From the start of a process to its first rows, beside a plain Spark's; printed, as machines differ."""
     times = {}

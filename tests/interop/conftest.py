@@ -21,7 +21,8 @@ import pytest
 def _load(name: str, path: Path) -> Any:
     """A module that is a file: tests are no package."""
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,7 +49,8 @@ class Peer:
         self._seen = 0
 
     def _ask(self, request: dict[str, str], seconds: float = _STATEMENT_SECONDS) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         if request:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
@@ -96,7 +98,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         pytest.skip(f"the peer's JARs are listed by {_FETCH}, which is not there")
     fetched = subprocess.run([_FETCH], capture_output=True, text=True, timeout=600, check=False)
     if fetched.returncode:
-        pytest.skip(f"{_FETCH} failed: {fetched.stderr[-300:]}")
+        pytest.fail(f"{_FETCH} failed: {fetched.stderr[-300:]}")
     home = tmp_path_factory.mktemp("peer")
     log_file = home / "log.txt"
     # What the tests' own session put there is for its JVM alone.

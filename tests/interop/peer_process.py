@@ -17,7 +17,8 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A value of any of Spark's types as JSON can hold it, the same from both engines: rows and arrays as lists, maps as
+    """A value of any of Spark's types as JSON can hold it, the same from both engines: rows and arrays as lists,
+        maps as
     sorted pairs, all else exact, as text.
     """
     if value is None or isinstance(value, (bool, int, str)):
@@ -63,7 +64,10 @@ def main() -> None:
         .config("spark.sql.warehouse.dir", f"{home}/warehouse")
         .config("spark.local.dir", f"{home}/local")
         .config("spark.driver.memory", "1200m")
-        .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={home}")
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={home}",
+        )
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")

@@ -1,8 +1,8 @@
 """The calls Spark makes: one entry point, JSON in and JSON out.
 
-Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a handler called
-back, is handed back to the statement, which raises the original. Promise: no exception leaves this module, so no traceback and
-no py4j text reaches a user; a debugging log has them.
+Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a
+handler called back, is handed back to the statement, which raises the original. Promise: no exception leaves this
+module, so no traceback and no py4j text reaches a user; a debugging log has them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 import orjson
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from headwater.bridge.statement import Statement
@@ -47,6 +48,8 @@ class EntryPoint:
             logger.error("'%s' failed: %s", name, _locate(error))
             logger.debug("'%s' failed", name, exc_info=True)
             return _encode({"error": _describe(_internal(error))})
+        finally:
+            _let_go(context)
 
     class Java:
         implements = ["headwater.spark.Handler"]
@@ -75,6 +78,12 @@ def _hand_back(context: Any, error: Py4JJavaError) -> None:
         context.failed(error.java_exception)
     except Py4JError:
         logger.debug("Spark's own error could not be handed back", exc_info=True)
+
+
+def _let_go(context: Any) -> None:
+    """Spark gets its object back now, not when this process's garbage collector comes to it."""
+    if isinstance(context, JavaObject):
+        context._detach()
 
 
 def _internal(error: Exception) -> HeadwaterError:

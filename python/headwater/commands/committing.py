@@ -12,6 +12,7 @@ from headwater.bridge.statement import Statement
 from headwater.commands.tables import CACHE, Options, locate
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DeletionVector, RemoveFile
+from headwater.log.features import check_writable
 from headwater.log.snapshot import Snapshot
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
@@ -22,7 +23,12 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> Transaction:
-    """A transaction on a table's newest snapshot, or None for a table to be created."""
+    """A transaction on a table's newest snapshot, or None for a table to be created.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, before any work is done.
+    """
+    if snapshot is not None:
+        check_writable(snapshot.protocol, snapshot.metadata)
     location = locate(table, statement)
     return Transaction(location.path, location.store, snapshot, CACHE)
 

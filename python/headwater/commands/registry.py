@@ -38,6 +38,7 @@ HANDLERS: Mapping[str, Handler] = {
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,
     "two_versions": refuse.two_versions,
+    "change_feed": refuse.change_feed,
     "old_version": refuse.old_version,
     "unsupported_predicate": refuse.unsupported_predicate,
     "refuse_for_path": refuse.for_path,

@@ -266,6 +266,8 @@ def _partition_values(schema: StructType, texts: Mapping[str, str | None]) -> di
 
 
 def _partition_text(column: StructField, text: str | None) -> str | None:
+    if text is not None and column.type == PrimitiveType("binary") and "\ufffd" in text:
+        raise HeadwaterError("DELTA_PARTITION_VALUE_NOT_TEXT", {"columnName": column.name})
     if text is None or column.type != PrimitiveType("timestamp"):
         return text
     # `2020-01-01 00:00:00` in UTC becomes the unambiguous form readers need no time zone for.

@@ -113,7 +113,9 @@ def as_nullable(kind: DataType) -> DataType:
 
 
 def nullable_in_structs(schema: StructType) -> StructType:
-    """The schema with every field nullable that is not within an array or map: there NOT NULL can be checked row by row."""
+    """The schema with every field nullable that is not within an array or map: its NOT NULL can be checked row by
+    row.
+    """
     return StructType(
         tuple(
             replace(f, nullable=True, type=nullable_in_structs(f.type) if isinstance(f.type, StructType) else f.type)

@@ -1,8 +1,9 @@
 """Faults in the handler, for tests: Python imports this at the start of a process whose PYTHONPATH names this folder.
 
-The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for:
-``<point>`` ends the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait``
-holds it there for as long as the file exists. Reading a table named ``raise_<CONDITION>`` raises that condition; ``raise_python_<name>`` a Python exception.
+The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for: ``<point>`` ends
+the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait`` holds it there for
+as long as the file exists. Reading a table named ``raise_<CONDITION>`` raises that condition; one named
+``raise_python_<name>`` a Python exception.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def fail_if_asked(request: dict[str, Any]) -> None:
     if found := re.search(r"/raise_([A-Z_0-9]+)", table):
         lines = conditions()[found[1]]["message"]
         names = re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", "".join(lines))  # type: ignore[arg-type]
-        raise HeadwaterError(found[1], {name: VALUE for name in names})
+        raise HeadwaterError(found[1], dict.fromkeys(names, VALUE))
 
 
 def install() -> None:

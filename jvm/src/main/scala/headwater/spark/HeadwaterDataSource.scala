@@ -24,6 +24,9 @@ class HeadwaterDataSource
 
   override def shortName(): String = "delta"
 
+  /** How Spark's errors name the source. */
+  override def toString: String = shortName()
+
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = new StructType
 
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {

@@ -2,18 +2,19 @@ package headwater.spark
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedIdentifier, UnresolvedTable}
+import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation, UnresolvedTable}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{ParameterContext, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.trees.TreePattern.RELATION_TIME_TRAVEL
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /** Hands the statements Spark's parser does not know, told by their first words, to the handler; all else to Spark. */
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ParserInterface {
-  override def parsePlan(text: String): LogicalPlan = own(text).getOrElse(spark.parsePlan(text))
+  override def parsePlan(text: String): LogicalPlan = own(text).getOrElse(HeadwaterParser.qualified(spark.parsePlan(text)))
 
   override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
-    own(text).getOrElse(spark.parsePlanWithParameters(text, parameters))
+    own(text).getOrElse(HeadwaterParser.qualified(spark.parsePlanWithParameters(text, parameters)))
 
   private def own(text: String): Option[LogicalPlan] =
     if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None
@@ -44,6 +45,15 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
 }
 
 object HeadwaterParser {
+  /**
+   * Names the catalog of a path that is travelled to: Spark would take two parts for files of a format, which cannot travel, where the
+   * time is an expression that takes it a second look to resolve.
+   */
+  private def qualified(plan: LogicalPlan): LogicalPlan = plan.transformDownWithSubqueriesAndPruning(_.containsPattern(RELATION_TIME_TRAVEL)) {
+    case travel @ RelationTimeTravel(relation @ UnresolvedRelation(Seq(format, _), _, _), _, _) if format.equalsIgnoreCase("delta") =>
+      travel.copy(relation = relation.copy(multipartIdentifier = "spark_catalog" +: relation.multipartIdentifier))
+  }
+
   /** Spark reads `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these are looked at first. */
   private val FirstWords = raw"(?is)(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+\S.*".r
 }

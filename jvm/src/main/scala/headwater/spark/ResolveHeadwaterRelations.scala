@@ -14,10 +14,17 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
     case _: DeleteFromTable | _: UpdateTable | _: MergeIntoTable => plan
     case _ => plan.resolveOperatorsDown {
       case relation @ DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
+        ResolveHeadwaterRelations.ChangeFeedOptions.filter(name => "true".equalsIgnoreCase(options.get(name))).foreach { name =>
+          throw HeadwaterDataSource.refused(session, "change_feed", Map("option" -> name, "value" -> options.get(name)))
+        }
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
         read.copy(output = read.output.zip(output).map { case (column, seen) =>
           seen.withName(column.name).asInstanceOf[org.apache.spark.sql.catalyst.expressions.AttributeReference]
         })
     }
   }
+}
+
+object ResolveHeadwaterRelations {
+  private val ChangeFeedOptions = Seq("readChangeFeed", "readChangeData")
 }

@@ -79,9 +79,16 @@ object SparkInternals {
   def qualified(session: SparkSession, location: Path): Path = location.getFileSystem(hadoopConf(session)).makeQualified(location)
 
   /** How the log and the handler name a location: a plain path on the local file system, a URI elsewhere. */
-  def tablePath(session: SparkSession, location: Path): String = {
+  def tablePath(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath else {
     val qualified = this.qualified(session, location)
     if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
+  }
+
+  /** Told without a copy of the whole Hadoop configuration, which costs more than all the rest of opening a table. */
+  private def isLocal(session: SparkSession, location: Path): Boolean = location.isAbsolute && location.toUri.getAuthority == null && {
+    def default = Option(conf(session).getConfString("fs.defaultFS", null))
+      .getOrElse(session.sparkContext.hadoopConfiguration.get("fs.defaultFS", "file:///"))
+    Option(location.toUri.getScheme).getOrElse(default.takeWhile(_ != ':')) == "file"
   }
 
   /** Rows of a JSON array, typed by a schema. */

@@ -1,0 +1,236 @@
+"""DataFrame.write and writeTo: save, saveAsTable and insertInto in every mode, and the options they take."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+
+@pytest.fixture
+def data(spark):
+    return spark.createDataFrame([(1, "a", 1.5), (2, "b", 2.5)], "id INT, s STRING, x DOUBLE")
+
+
+@pytest.fixture
+def read(spark):
+    """A table's rows, sorted; a path or a name."""
+
+    def run(table):
+        found = spark.read.format("delta").load(str(table)) if "/" in str(table) else spark.table(table)
+        return sorted((tuple(row) for row in found.collect()), key=repr)
+
+    return run
+
+
+def test_save_modes(data, read, fails, tmp_path):
+    path, both = tmp_path / "t", [(1, "a", 1.5), (2, "b", 2.5)]
+    write = data.write.format("delta")
+    write.save(str(path))
+    assert read(path) == both
+    with fails("DELTA_PATH_EXISTS", str(path)):
+        data.write.format("delta").save(str(path))
+    data.write.format("delta").mode("ignore").save(str(path))
+    assert read(path) == both
+    data.select("x", "id").write.format("delta").mode("append").save(str(path))
+    assert read(path) == sorted([*both, (1, None, 1.5), (2, None, 2.5)], key=repr)
+    data.write.format("delta").mode("overwrite").save(str(path))
+    assert read(path) == both
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_schema_is_enforced(data, read, fails, tmp_path, mode):
+    path = tmp_path / "t"
+    data.write.format("delta").save(str(path))
+    with fails("DELTA_METADATA_MISMATCH", "n (int) is not a column", "mergeSchema"):
+        data.withColumn("n", F.lit(1)).write.format("delta").mode(mode).save(str(path))
+    with fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "`id`", state="KD000"):
+        data.withColumn("id", F.lit("q")).write.format("delta").mode(mode).save(str(path))
+    assert len(read(path)) == 2
+
+
+def test_merge_schema(spark, data, read, fails, settings, tmp_path):
+    path = tmp_path / "t"
+    data.select("id").write.format("delta").save(str(path))
+    data.write.format("delta").mode("append").option("mergeSchema", True).save(str(path))
+    assert read(path) == sorted([(1, None, None), (2, None, None), (1, "a", 1.5), (2, "b", 2.5)], key=repr)
+    assert all(field.nullable for field in spark.read.format("delta").load(str(path)).schema)
+    with settings({"spark.databricks.delta.schema.autoMerge.enabled": "true"}):
+        data.withColumn("auto", F.lit(7)).write.format("delta").mode("overwrite").save(str(path))
+        with fails("DELTA_METADATA_MISMATCH", "other"):
+            data.withColumn("other", F.lit(7)).write.format("delta").mode("append").option("mergeSchema", False).save(
+                str(path)
+            )
+    assert read(path) == [(1, "a", 1.5, 7), (2, "b", 2.5, 7)]
+    with fails("DELTA_FAILED_TO_MERGE_FIELDS", "id"):
+        data.withColumn("id", F.lit("q")).write.format("delta").mode("append").option("mergeSchema", True).save(
+            str(path)
+        )
+
+
+def test_merge_nested(spark, read, fails, tmp_path):
+    path = tmp_path / "t"
+    old = "id INT, st STRUCT<a: INT, b: STRING>, ar ARRAY<STRUCT<q: INT>>, m MAP<STRING, STRUCT<z: INT>>"
+    new = (
+        "id INT, st STRUCT<c: STRING, a: INT>, ar ARRAY<STRUCT<q: INT, r: INT>>, m MAP<STRING, STRUCT<z: INT, y: INT>>"
+    )
+    spark.createDataFrame([(1, (1, "a"), [(1,)], {"k": (1,)})], old).write.format("delta").save(str(path))
+    more = spark.createDataFrame([(2, ("n", 2), [(5, 6)], {"k": (1, 2)})], new)
+    with fails("DELTA_METADATA_MISMATCH", "st.c (string)", "ar.element.r (int)", "m.value.y (int)"):
+        more.write.format("delta").mode("append").save(str(path))
+    more.write.format("delta").mode("append").option("mergeSchema", True).save(str(path))
+    assert read(path) == [
+        (1, (1, "a", None), [(1, None)], {"k": (1, None)}),
+        (2, (2, None, "n"), [(5, 6)], {"k": (1, 2)}),
+    ]
+
+
+def test_overwrite_schema(spark, data, read, fails, tmp_path):
+    path = tmp_path / "t"
+    data.write.format("delta").save(str(path))
+    data.select("id", F.lit("k").alias("p")).write.format("delta").mode("overwrite").option(
+        "overwriteSchema", True
+    ).partitionBy("p").save(str(path))
+    table = spark.read.format("delta").load(str(path))
+    assert table.schema.simpleString() == "struct<id:int,p:string>"
+    assert all(field.nullable for field in table.schema)
+    assert spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first().partitionColumns == ["p"]
+    with fails("DELTA_PARTITION_COLUMNS_MISMATCH", "(id)", "(p)"):
+        table.write.format("delta").mode("append").partitionBy("id").save(str(path))
+    with fails("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"):
+        data.write.format("delta").mode("overwrite").option("overwriteSchema", True).option(
+            "partitionOverwriteMode", "dynamic"
+        ).save(str(path))
+    assert read(path) == [(1, "k"), (2, "k")]
+
+
+def test_replace_where_and_dynamic(data, read, fails, tmp_path):
+    path = tmp_path / "t"
+    data.write.format("delta").partitionBy("s").save(str(path))
+
+    def overwrite(frame, **options):
+        frame.write.format("delta").mode("overwrite").options(**options).save(str(path))
+
+    overwrite(data.where("id = 1").withColumn("id", F.lit(10)), replaceWhere="s = 'a'")
+    assert read(path) == [(10, "a", 1.5), (2, "b", 2.5)]
+    overwrite(data.where("id = 2").withColumn("id", F.lit(20)), replaceWhere="x > 2")
+    assert read(path) == [(10, "a", 1.5), (20, "b", 2.5)]
+    overwrite(data.where("id = 1").withColumn("id", F.lit(30)), partitionOverwriteMode="dynamic")
+    assert read(path) == [(20, "b", 2.5), (30, "a", 1.5)]
+    with fails("DELTA_REPLACE_WHERE_MISMATCH", "s : b"):
+        overwrite(data, replaceWhere="s = 'a'")
+    with fails("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE"):
+        overwrite(data, replaceWhere="s = 'a'", partitionOverwriteMode="dynamic")
+    with fails("DELTA_ILLEGAL_OPTION", "bogus"):
+        overwrite(data, partitionOverwriteMode="bogus")
+    with fails("DELTA_REPLACE_WHERE_IN_APPEND"):
+        data.write.format("delta").mode("append").option("replaceWhere", "s = 'a'").save(str(path))
+    assert read(path) == [(20, "b", 2.5), (30, "a", 1.5)]
+
+
+def test_save_as_table(spark, data, read, fails, database):
+    both = [(1, "a", 1.5), (2, "b", 2.5)]
+    data.write.format("delta").partitionBy("s").saveAsTable("t")
+    with fails("TABLE_OR_VIEW_ALREADY_EXISTS", state="42P07"):
+        data.write.format("delta").saveAsTable("t")
+    data.write.format("delta").mode("ignore").saveAsTable("t")
+    data.select("x", "id", "s").write.format("delta").mode("append").saveAsTable("t")
+    assert read("t") == sorted([*both, *both], key=repr)
+    data.write.format("delta").mode("overwrite").saveAsTable("t")
+    assert read("t") == both
+    with fails("DELTA_METADATA_MISMATCH", "new"):
+        data.select("id", F.lit("k").alias("new")).write.format("delta").mode("overwrite").saveAsTable("t")
+    data.where("id = 1").write.format("delta").mode("overwrite").option("replaceWhere", "s = 'a'").saveAsTable("t")
+    data.where("id = 2").withColumn("id", F.lit(9)).write.format("delta").mode("overwrite").option(
+        "partitionOverwriteMode", "dynamic"
+    ).saveAsTable("t")
+    assert read("t") == [(1, "a", 1.5), (9, "b", 2.5)]
+    data.select("id").write.format("delta").mode("overwrite").option("overwriteSchema", True).saveAsTable("t")
+    assert read("t") == [(1,), (2,)]
+    assert len(spark.sql("DESCRIBE HISTORY t").collect()) == 6
+
+
+def test_insert_into(data, read, fails, settings, database):
+    both = [(1, "a", 1.5), (2, "b", 2.5)]
+    data.write.format("delta").partitionBy("s").saveAsTable("t")
+    data.write.insertInto("t")
+    assert read("t") == sorted([*both, *both], key=repr)
+    data.write.insertInto("t", overwrite=True)
+    assert read("t") == both
+    data.where("id = 1").write.format("delta").mode("overwrite").option("replaceWhere", "s = 'a'").insertInto("t")
+    with settings({"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        data.where("id = 1").withColumn("id", F.lit(3)).write.mode("overwrite").insertInto("t")
+    assert read("t") == [(2, "b", 2.5), (3, "a", 1.5)]
+    with fails("INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS", state="21S01"):
+        data.withColumn("n", F.lit(1)).write.insertInto("t")
+    data.withColumn("n", F.lit(1)).write.format("delta").option("mergeSchema", True).insertInto("t")
+    assert (1, "a", 1.5, 1) in read("t")
+
+
+def test_write_to(data, read, fails, database):
+    data.writeTo("t").using("delta").partitionedBy("s").tableProperty("delta.appendOnly", "false").create()
+    with fails("TABLE_OR_VIEW_ALREADY_EXISTS", state="42P07"):
+        data.writeTo("t").using("delta").create()
+    data.writeTo("t").append()
+    assert len(read("t")) == 4
+    data.where("s = 'a'").withColumn("id", F.lit(5)).writeTo("t").overwrite(F.col("s") == "a")
+    with fails("DELTA_REPLACE_WHERE_MISMATCH"):
+        data.writeTo("t").overwrite(F.col("s") == "a")
+    data.where("s = 'b'").withColumn("id", F.lit(6)).writeTo("t").overwritePartitions()
+    assert read("t") == [(5, "a", 1.5), (6, "b", 2.5)]
+    data.withColumn("n", F.lit(1)).writeTo("t").option("mergeSchema", "true").append()
+    assert len(read("t")[0]) == 4
+    data.select("id").writeTo("t").using("delta").replace()
+    assert read("t") == [(1,), (2,)]
+    data.writeTo("t").using("delta").createOrReplace()
+    data.writeTo("u").using("delta").createOrReplace()
+    assert read("t") == read("u") == [(1, "a", 1.5), (2, "b", 2.5)]
+
+
+def test_idempotent_writes(spark, data, read, fails, settings, tmp_path):
+    path = tmp_path / "t"
+    data.write.format("delta").save(str(path))
+
+    def append(**options):
+        data.write.format("delta").mode("append").options(**options).save(str(path))
+
+    append(txnAppId="app", txnVersion=1)
+    append(txnAppId="app", txnVersion=1)
+    append(txnAppId="app", txnVersion=0)
+    assert len(read(path)) == 4
+    append(txnAppId="app", txnVersion=2)
+    append(txnAppId="other", txnVersion=1)
+    assert len(read(path)) == 8
+    with settings({"spark.databricks.delta.write.txnAppId": "app", "spark.databricks.delta.write.txnVersion": "2"}):
+        append()
+    assert len(read(path)) == 8
+    with fails("DELTA_IDEMPOTENT_WRITE_INCOMPLETE", "txnVersion"):
+        append(txnAppId="app")
+
+
+def test_commit_options(spark, data, settings, log, tmp_path):
+    path = tmp_path / "t"
+    data.write.format("delta").option("userMetadata", "from the option").save(str(path))
+    with settings({"spark.databricks.delta.commitInfo.userMetadata": "from the session"}):
+        data.write.format("delta").mode("append").save(str(path))
+    data.coalesce(1).write.format("delta").mode("overwrite").option("dataChange", "false").save(str(path))
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+    assert [row.userMetadata for row in history] == [None, "from the session", "from the option"]
+    changes = [a[kind]["dataChange"] for a in log(path, 2) for kind in ("add", "remove") if kind in a]
+    assert changes
+    assert not any(changes)
+
+
+def test_max_records_per_file(spark, log, tmp_path):
+    path = tmp_path / "t"
+    spark.range(0, 100, 1, 1).write.format("delta").option("maxRecordsPerFile", 30).save(str(path))
+    import json
+
+    sizes = [json.loads(a["add"]["stats"])["numRecords"] for a in log(path, 0) if "add" in a]
+    assert sorted(sizes) == [10, 30, 30, 30]
+
+
+def test_overwriting_what_is_read(spark, data, read, tmp_path):
+    path = tmp_path / "t"
+    data.write.format("delta").save(str(path))
+    spark.read.format("delta").load(str(path)).where("id = 1").write.format("delta").mode("overwrite").save(str(path))
+    assert read(path) == [(1, "a", 1.5)]

@@ -1,0 +1,175 @@
+"""INSERT in every form of SQL: by position, by name, with column lists and defaults, and the three ways of
+overwriting."""
+
+from __future__ import annotations
+
+import pytest
+
+PARTITIONED = "CREATE TABLE p (a INT, d STRING, e INT) USING delta PARTITIONED BY (d, e)"
+DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+
+
+def run(spark, *statements: str) -> None:
+    for statement in statements:
+        spark.sql(statement)
+
+
+def test_by_position_name_and_list(spark, rows, database):
+    run(
+        spark,
+        "CREATE TABLE t (a INT, b STRING) USING delta",
+        "INSERT INTO t VALUES (1, 'x')",
+        "INSERT INTO t (b, a) VALUES ('y', 2)",
+        "INSERT INTO t BY NAME SELECT 'z' AS b, 3 AS a",
+        "INSERT INTO t (a) VALUES (4)",
+        "INSERT INTO t TABLE t",
+    )
+    assert rows("SELECT a, b, count(*) FROM t GROUP BY a, b ORDER BY a") == [
+        (1, "x", 2),
+        (2, "y", 2),
+        (3, "z", 2),
+        (4, None, 2),
+    ]
+
+
+def test_wrong_columns_are_refused(spark, rows, fails, database):
+    run(spark, "CREATE TABLE t (a INT, b STRING, st STRUCT<x: INT>) USING delta")
+    with fails("INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS", "`a`, `b`", state="21S01"):
+        spark.sql("INSERT INTO t VALUES (1)")
+    with fails("INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS", state="21S01"):
+        spark.sql("INSERT INTO t VALUES (1, 'x', NULL, 2)")
+    with fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "`a`", state="KD000"):
+        spark.sql("INSERT INTO t VALUES ('1', 'x', NULL)")
+    with fails("DELTA_METADATA_MISMATCH", "c (int) is not a column", "mergeSchema"):
+        spark.sql("INSERT INTO t BY NAME SELECT 1 AS a, 2 AS c")
+    with fails("DELTA_METADATA_MISMATCH", "st.y (int) is not a column"):
+        spark.sql("INSERT INTO t BY NAME SELECT 1 AS a, named_struct('x', 1, 'y', 2) AS st")
+    assert rows("SELECT count(*) FROM t") == [(0,)]
+
+
+def test_nested_structs(spark, rows, database):
+    run(
+        spark,
+        "CREATE TABLE t (id INT, st STRUCT<a: INT, b: STRUCT<c: BIGINT, d: STRING>>, ar ARRAY<STRUCT<x: BIGINT>>) "
+        "USING delta",
+        "INSERT INTO t VALUES (1, named_struct('q', 1, 'r', named_struct('s', 2, 't', 'u')), "
+        "array(named_struct('y', 3)))",
+        "INSERT INTO t BY NAME SELECT named_struct('b', named_struct('d', 'v', 'c', 5), 'a', 4) AS st, 2 AS id",
+    )
+    assert rows("SELECT id, st.a, st.b.c, st.b.d, ar[0].x FROM t ORDER BY id") == [
+        (1, 1, 2, "u", 3),
+        (2, 4, 5, "v", None),
+    ]
+
+
+def test_defaults(spark, rows, database):
+    run(
+        spark,
+        "CREATE TABLE t (a INT, b STRING DEFAULT 'dd', c INT DEFAULT 40 + 2) USING delta "
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        "INSERT INTO t (a) VALUES (1)",
+        "INSERT INTO t VALUES (2, DEFAULT, 3)",
+        "INSERT INTO t BY NAME SELECT 4 AS a, CAST(NULL AS STRING) AS b",
+    )
+    spark.sql("SELECT 5 AS a").write.format("delta").mode("append").saveAsTable("t")
+    assert rows("SELECT * FROM t ORDER BY a") == [(1, "dd", 42), (2, "dd", 3), (4, None, 42), (5, "dd", 42)]
+    spark.sql("INSERT OVERWRITE t (a) VALUES (9)")
+    assert rows("SELECT * FROM t") == [(9, "dd", 42)]
+
+
+def test_static_overwrite(spark, rows, database):
+    run(
+        spark,
+        PARTITIONED,
+        "INSERT INTO p VALUES (1, 'x', 1), (2, 'y', 1), (3, 'x', 2)",
+        "INSERT INTO p PARTITION (d = 'z', e) VALUES (4, 5)",
+        "INSERT OVERWRITE p PARTITION (d = 'x', e = 1) VALUES (10)",
+    )
+    assert rows("SELECT * FROM p ORDER BY a") == [(2, "y", 1), (3, "x", 2), (4, "z", 5), (10, "x", 1)]
+    spark.sql("INSERT OVERWRITE p PARTITION (d = 'x', e) VALUES (20, 7)")
+    assert rows("SELECT * FROM p ORDER BY a") == [(2, "y", 1), (4, "z", 5), (20, "x", 7)]
+    spark.sql("INSERT OVERWRITE p SELECT * FROM p WHERE a < 10")
+    assert rows("SELECT * FROM p ORDER BY a") == [(2, "y", 1), (4, "z", 5)]
+    spark.sql("INSERT OVERWRITE p SELECT * FROM p WHERE false")
+    assert rows("SELECT * FROM p") == []
+
+
+def test_dynamic_overwrite(spark, rows, database, settings):
+    run(spark, PARTITIONED, "INSERT INTO p VALUES (1, 'x', 1), (2, 'y', 1), (3, 'x', 2), (4, NULL, NULL)")
+    with settings(DYNAMIC):
+        run(
+            spark,
+            "INSERT OVERWRITE p VALUES (30, 'x', 2), (40, NULL, NULL)",
+            "INSERT OVERWRITE p PARTITION (d = 'x', e) VALUES (10, 1)",
+            "INSERT OVERWRITE p SELECT * FROM p WHERE false",
+        )
+    assert rows("SELECT * FROM p ORDER BY a") == [(2, "y", 1), (10, "x", 1), (30, "x", 2), (40, None, None)]
+
+
+def test_replace_where(spark, rows, fails, database):
+    run(spark, PARTITIONED, "INSERT INTO p SELECT id, IF(id < 5, 'x', 'y'), 1 FROM range(0, 10, 1, 1)")
+    spark.sql("INSERT INTO p REPLACE WHERE d = 'x' VALUES (100, 'x', 2)")
+    assert rows("SELECT * FROM p ORDER BY a") == [*((a, "y", 1) for a in range(5, 10)), (100, "x", 2)]
+    # A predicate on data keeps the other rows of the files it touches.
+    spark.sql("INSERT INTO p REPLACE WHERE a BETWEEN 6 AND 7 OR a IS NULL VALUES (6, 'q', 9), (NULL, 'n', 9)")
+    assert rows("SELECT a FROM p ORDER BY a") == [(None,), (5,), (6,), (8,), (9,), (100,)]
+    before = rows("SELECT * FROM p ORDER BY a")
+    for values in ("(5, 'y', 1)", "(100, 'x', 1), (1, 'x', 1)"):
+        with fails("DELTA_REPLACE_WHERE_MISMATCH", "> 50", " - a : "):
+            spark.sql(f"INSERT INTO p REPLACE WHERE a > 50 VALUES {values}")
+    with fails("UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope", state="42703"):
+        spark.sql("INSERT INTO p REPLACE WHERE nope > 50 VALUES (1, 'x', 1)")
+    assert rows("SELECT * FROM p ORDER BY a") == before
+
+
+def test_schema_evolution(spark, rows, fails, database):
+    run(
+        spark,
+        "CREATE TABLE t (a INT, st STRUCT<x: INT>) USING delta",
+        "INSERT INTO t VALUES (1, named_struct('x', 1))",
+        "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT 2 AS a, named_struct('x', 2, 'y', 'new') AS st, 2.5D AS b",
+        "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT 3 AS a",
+        "INSERT WITH SCHEMA EVOLUTION INTO t SELECT 4, named_struct('x', 4, 'y', 'z'), 1.5D, true AS fresh",
+    )
+    assert spark.table("t").schema.simpleString() == "struct<a:int,st:struct<x:int,y:string>,b:double,fresh:boolean>"
+    assert rows("SELECT a, st.x, st.y, b, fresh FROM t ORDER BY a") == [
+        (1, 1, None, None, None),
+        (2, 2, "new", 2.5, None),
+        (3, None, None, None, None),
+        (4, 4, "z", 1.5, True),
+    ]
+    with fails("DELTA_FAILED_TO_MERGE_FIELDS", "a"):
+        spark.sql("INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT array(1) AS a")
+
+
+def test_truncate(spark, rows, database):
+    run(spark, PARTITIONED, "INSERT INTO p VALUES (1, 'x', 1)", "TRUNCATE TABLE p")
+    assert rows("SELECT * FROM p") == []
+    assert rows("SELECT * FROM p VERSION AS OF 1") == [(1, "x", 1)]
+    spark.sql("TRUNCATE TABLE p")
+    assert rows("DESCRIBE HISTORY p")[0][0] == 2  # nothing left to remove, nothing committed
+
+
+def test_zero_rows(spark, rows, database, log):
+    run(
+        spark,
+        "CREATE TABLE t (a INT) USING delta",
+        "INSERT INTO t SELECT 1 WHERE false",
+        "INSERT INTO t SELECT id FROM range(9) WHERE id > 10",
+    )
+    assert rows("SELECT count(*), max(a) FROM t") == [(0, None)]
+    path = rows("DESCRIBE DETAIL t")[0][4].removeprefix("file:")
+    assert not [a for version in (1, 2) for a in log(path, version) if "add" in a]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_failed_write_changes_nothing(spark, rows, database, overwrite):
+    run(spark, "CREATE TABLE t (a INT, p INT) USING delta PARTITIONED BY (p)", "INSERT INTO t VALUES (1, 1)")
+    verb = "OVERWRITE" if overwrite else "INTO"
+    with pytest.raises(Exception, match="no such day"):
+        spark.sql(
+            f"INSERT {verb} t SELECT IF(id = 90, raise_error('no such day'), CAST(id AS INT)), id % 3 FROM range(0, "
+            f"100, 1, 2)"
+        )
+    assert rows("SELECT * FROM t") == [(1, 1)]
+    assert rows("DESCRIBE HISTORY t")[0][0] == 1
