@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,23 @@ def copied(tmp_path):
     """A copy of a table at a path nobody has read: what was read before is remembered, and damage need not show."""
 
     def copy(path, name="copied"):
-        return Path(shutil.copytree(path, tmp_path / name))
+        return Path(shutil.copytree(path, tmp_path / name, ignore=shutil.ignore_patterns("*.tmp")))
 
     return copy
+
+
+@pytest.fixture
+def checkpointed(spark, tmp_path):
+    """A table with a checkpoint of version 2 and one commit after it; checkpoints are written behind the commits."""
+    path = tmp_path / "t"
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.checkpointInterval' = '2')")
+    for i in range(3):
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES ({i})")
+    until = time.monotonic() + 30
+    while not (path / "_delta_log" / "_last_checkpoint").is_file():
+        assert time.monotonic() < until, "no checkpoint was written"
+        time.sleep(0.05)
+    return path
 
 
 def commit_file(path, version):
@@ -140,12 +155,8 @@ def test_no_metadata_and_no_protocol(spark, fails, tmp_path):
             load(spark, tmp_path / name)
 
 
-def test_a_checkpoint_part_is_missing(spark, rows, fails, tmp_path, copied):
-    path = tmp_path / "t"
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.checkpointInterval' = '2')")
-    for i in range(3):
-        spark.sql(f"INSERT INTO delta.`{path}` VALUES ({i})")
-    path = copied(path)
+def test_a_checkpoint_part_is_missing(rows, fails, checkpointed, copied):
+    path = copied(checkpointed)
     (whole,) = (path / "_delta_log").glob("*2.checkpoint*.parquet")
     whole.rename(whole.with_name(f"{2:020d}.checkpoint.{1:010d}.{2:010d}.parquet"))
     (path / "_delta_log" / "_last_checkpoint").write_text(json.dumps({"version": 2, "size": 5, "parts": 2}))
@@ -157,12 +168,8 @@ def test_a_checkpoint_part_is_missing(spark, rows, fails, tmp_path, copied):
         rows(f"SELECT count(*) FROM delta.`{path}`")
 
 
-def test_a_damaged_checkpoint(spark, rows, fails, tmp_path, copied):
-    path = tmp_path / "t"
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.checkpointInterval' = '2')")
-    for i in range(3):
-        spark.sql(f"INSERT INTO delta.`{path}` VALUES ({i})")
-    path = copied(path)
+def test_a_damaged_checkpoint(rows, fails, checkpointed, copied):
+    path = copied(checkpointed)
     (checkpoint,) = (path / "_delta_log").glob("*2.checkpoint*.parquet")
     checkpoint.write_bytes(checkpoint.read_bytes()[:-30])
     # The commits are all there: nothing is lost.
@@ -251,11 +258,8 @@ def test_times_out_of_range(spark, fails, table):
         spark.sql(f"SELECT * FROM delta.`{table}` TIMESTAMP AS OF 'soon'")
 
 
-def test_a_version_that_was_cleaned_up(spark, fails, tmp_path):
-    path = tmp_path / "t"
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.checkpointInterval' = '2')")
-    for i in range(3):
-        spark.sql(f"INSERT INTO delta.`{path}` VALUES ({i})")
+def test_a_version_that_was_cleaned_up(spark, fails, checkpointed, copied):
+    path = copied(checkpointed)
     for version in (0, 1):
         commit_file(path, version).unlink()
     assert load(spark, path).count() == 3
