@@ -81,7 +81,7 @@ def _hand_back(context: Any, error: Py4JJavaError) -> None:
 
 
 def _let_go(context: Any) -> None:
-    """Spark need not wait for this process's garbage collector, which sees to objects it has called, to have its own."""
+    """Spark's side need not keep the statement until this process's garbage collector sees to it."""
     if isinstance(context, JavaObject):
         context._detach()
 
