@@ -1,7 +1,7 @@
 """``python -m bench``: measure, and print the table.
 
-Sides of a case take turns, and so does who begins, so that what else the machine does meets all alike. Medians are compared: ``ratio``
-is ours divided by theirs. The exit is 1 if a target is missed.
+Sides of a case take turns, and so does who begins, so that what else the machine does meets all alike. Medians are
+compared: ``ratio`` is ours divided by theirs. The exit is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,21 @@ def main(
     """Measure Headwater, its peer and plain Parquet side by side."""
     chosen = [case for case in cases() if not only or case.name in only]
     if unknown := set(only or ()) - {case.name for case in cases()}:
-        raise typer.BadParameter(f"no case {', '.join(sorted(unknown))}; there are {', '.join(c.name for c in cases())}")
+        raise typer.BadParameter(
+            f"no case {', '.join(sorted(unknown))}; there are {', '.join(c.name for c in cases())}"
+        )
     console = Console(width=None if Console().is_terminal else 120)
     table = Table("case", "ours", "other", "", "ratio", "target", "met?", title="Headwater, side by side")
     missed = False
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=directory) as work, ExitStack() as stack:
         progress = stack.enter_context(
-            Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=console,
+            )
         )
         kinds = {OURS, *(a.other for case in chosen for a in case.against if a.other == PEER)}
         starting = progress.add_task("starting Spark", total=len(kinds))
@@ -54,7 +62,9 @@ def main(
             times = measure(case, bench, count, progress)
             if raw:
                 for side, taken in times.items():
-                    progress.console.print(f"{case.name} {side}: {' '.join(f'{t:.3f}' for t in taken)}", highlight=False)
+                    progress.console.print(
+                        f"{case.name} {side}: {' '.join(f'{t:.3f}' for t in taken)}", highlight=False
+                    )
             for against in case.against:
                 line, met = _line(title(case, bench), times, against)
                 table.add_row(*line)

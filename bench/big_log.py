@@ -1,7 +1,8 @@
 """The log of a table of a million files, made without the files.
 
-A classic checkpoint with statistics as Spark engines write them, the commit it stands for, and ``_last_checkpoint``. Each file claims
-``ROWS_PER_FILE`` consecutive ids, so that a query for one id concerns one file; that one alone can be made to exist.
+A classic checkpoint with statistics as Spark engines write them, the commit it stands for, and ``_last_checkpoint``.
+Each file claims ``ROWS_PER_FILE`` consecutive ids, so that a query for one id concerns one file; that one alone can be
+made to exist.
 """
 
 from __future__ import annotations

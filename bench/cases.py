@@ -1,14 +1,15 @@
 """The cases: what is measured, against whom, and how much of their time it may take.
 
-A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is not timed.
+A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is
+not timed, nor are its first rounds, which warm up what is measured.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench import big_log
 from bench.sparks import OURS, PEER, PLAIN, Spark
@@ -24,12 +25,13 @@ class Bench:
     sparks: dict[str, Spark]
     rows: int
     files: int
-    big: dict[int, Path] = field(default_factory=dict)
 
     def spark(self, side: str) -> Spark:
+        """The process that a side is measured in."""
         return self.sparks[OURS if side == PARQUET else side]
 
     def path(self, name: str, side: str) -> Path:
+        """Where a side has its table of that name."""
         return self.directory / f"{name}-{side}"
 
     def fresh(self, kind: str) -> Spark:
@@ -64,22 +66,10 @@ class Case:
     rounds: int
     prepare: Callable[[Bench, str], None] = lambda bench, side: None
     warm_up: int = 2
-    sides: tuple[str, ...] = field(default=())
 
     def all_sides(self) -> tuple[str, ...]:
+        """Ours and all it is compared with."""
         return (OURS, *(a.other for a in self.against if a.other is not None))
-
-
-def _sql(text: str) -> Callable[[Bench, str], None]:
-    def prepare(bench: Bench, side: str) -> None:
-        for statement in text.format(path=bench.path("small", side)).split(";"):
-            bench.spark(side).run(statement)
-
-    return prepare
-
-
-def _timed_sql(text: str) -> Timed:
-    return lambda bench, side, number: bench.spark(side).run(text.format(path=bench.path("small", side), n=number))
 
 
 def _small_table(name: str, commits: int) -> Callable[[Bench, str], None]:
@@ -112,16 +102,19 @@ def _point_query(path: Path, number: int) -> str:
     return f"SELECT * FROM delta.`{path}` WHERE id = {number * big_log.ROWS_PER_FILE + 17}"
 
 
+def _million(bench: Bench) -> Path:
+    return bench.directory / "million"
+
+
 def _big_table(bench: Bench, side: str) -> None:
-    if 0 not in bench.big:
-        bench.big[0] = bench.directory / "million"
-        big_log.make(bench.big[0], bench.files)
+    if not _million(bench).exists():
+        big_log.make(_million(bench), bench.files)
 
 
 def _copy(bench: Bench, side: str, name: str) -> Path:
     copy = bench.directory / f"million-{side}-{name}"
     if not copy.exists():
-        big_log.copy_of(bench.big[0], copy)
+        big_log.copy_of(_million(bench), copy)
     return copy
 
 
@@ -156,7 +149,8 @@ def _memory(bench: Bench, side: str, number: int) -> float:
 # Five million rows
 
 _COLUMNS = """id, id % 1000 AS device, concat('name-', id % 100000) AS name, CAST(id % 7919 AS DOUBLE) / 4 AS amount,
-  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day, TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id % 86400) AS taken,
+  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day,
+  TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id % 86400) AS taken,
   id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
 
 
@@ -172,14 +166,8 @@ def _ctas(bench: Bench, side: str, number: int) -> float:
     path = bench.path(f"ctas{number}", side)
     taken = _create_as(bench, side, path)
     bench.spark(side).run(f"DROP TABLE bench_{path.name.replace('-', '_')}")
-    _remove(path)
-    return taken
-
-
-def _remove(path: Path) -> None:
-    import shutil
-
     shutil.rmtree(path, ignore_errors=True)
+    return taken
 
 
 def _scanned_table(bench: Bench, side: str) -> None:
@@ -190,7 +178,9 @@ def _scanned_table(bench: Bench, side: str) -> None:
 
 def _scan(bench: Bench, side: str, number: int) -> float:
     provider = "parquet" if side == PARQUET else "delta"
-    return float(bench.spark(side).call("scan", sql=f"SELECT * FROM {provider}.`{bench.path('scanned', side)}`")["seconds"])
+    return float(
+        bench.spark(side).call("scan", sql=f"SELECT * FROM {provider}.`{bench.path('scanned', side)}`")["seconds"]
+    )
 
 
 # From nothing to a first result
@@ -200,7 +190,9 @@ def _start_table(bench: Bench, side: str) -> None:
     if not bench.path("start", OURS).exists():
         text = "CREATE TABLE {0}.`{1}` USING {0} AS SELECT id FROM range(100)"
         bench.spark(OURS).run(text.format("delta", bench.path("start", OURS)))
-        bench.spark(OURS).run(f"INSERT OVERWRITE DIRECTORY '{bench.path('start', PLAIN)}' USING parquet SELECT id FROM range(100)")
+        bench.spark(OURS).run(
+            f"INSERT OVERWRITE DIRECTORY '{bench.path('start', PLAIN)}' USING parquet SELECT id FROM range(100)"
+        )
 
 
 def _start(bench: Bench, side: str, number: int) -> float:
@@ -215,24 +207,66 @@ def _start(bench: Bench, side: str, number: int) -> float:
 def cases() -> Iterator[Case]:
     """Every case, the quick ones first."""
     yield Case(
-        "insert", "one-row INSERT", (Against(PEER, ratio=0.7),),
-        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"), 15, _small_table("insert", 1), warm_up=10,
+        "insert",
+        "one-row INSERT",
+        (Against(PEER, ratio=0.7),),
+        _on("insert", "INSERT INTO delta.`{path}` VALUES ({n}, 'a name', 1.5)"),
+        15,
+        _small_table("insert", 1),
+        warm_up=10,
     )
-    yield Case("count", "count(*), small table", (Against(PEER, ratio=0.7),),
-               _on("small", "SELECT count(*) FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=10)
-    yield Case("select", "SELECT *, small table", (Against(PEER, ratio=0.7),),
-               _on("small", "SELECT * FROM delta.`{path}`"), 15, _small_table("small", 4), warm_up=10)
-    yield Case("history", "DESCRIBE HISTORY", (Against(PEER, ratio=0.5),),
-               _on("history", "DESCRIBE HISTORY delta.`{path}`"), 11, _small_table("history", 20), warm_up=10)
-    yield Case("ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1)
-    yield Case("scan", "full scan of {rows:,} rows", (Against(PEER, ratio=1.0), Against(PARQUET, ratio=1.1)), _scan, 7,
-               _scanned_table)
-    yield Case("plan-cold", "plan a point query, {files:,} files, cold", (Against(PEER, ratio=0.10),), _plan_cold, 3, _big_table,
-               warm_up=1)
+    yield Case(
+        "count",
+        "count(*), small table",
+        (Against(PEER, ratio=0.7),),
+        _on("small", "SELECT count(*) FROM delta.`{path}`"),
+        15,
+        _small_table("small", 4),
+        warm_up=10,
+    )
+    yield Case(
+        "select",
+        "SELECT *, small table",
+        (Against(PEER, ratio=0.7),),
+        _on("small", "SELECT * FROM delta.`{path}`"),
+        15,
+        _small_table("small", 4),
+        warm_up=10,
+    )
+    yield Case(
+        "history",
+        "DESCRIBE HISTORY",
+        (Against(PEER, ratio=0.5),),
+        _on("history", "DESCRIBE HISTORY delta.`{path}`"),
+        11,
+        _small_table("history", 20),
+        warm_up=10,
+    )
+    yield Case(
+        "ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1
+    )
+    yield Case(
+        "scan",
+        "full scan of {rows:,} rows",
+        (Against(PEER, ratio=1.0), Against(PARQUET, ratio=1.1)),
+        _scan,
+        7,
+        _scanned_table,
+    )
+    yield Case(
+        "plan-cold",
+        "plan a point query, {files:,} files, cold",
+        (Against(PEER, ratio=0.10),),
+        _plan_cold,
+        3,
+        _big_table,
+        warm_up=1,
+    )
     yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table, warm_up=8)
     yield Case("memory", "handler memory for it", (Against(None, limit=1536 << 20),), _memory, 1, _big_table, warm_up=0)
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 
 
-def title(case: Case, bench: Any) -> str:
+def title(case: Case, bench: Bench) -> str:
+    """What the table calls the case."""
     return case.title.format(rows=bench.rows, files=bench.files)

@@ -47,7 +47,7 @@ def rows(sql: str) -> dict[str, Any]:
 
 
 def plan(sql: str) -> dict[str, Any]:
-    """Plan a query, the list of its files included: parsed, analysed, optimised, files pruned; no code compiled, nothing
+    """Plan a query, the list of its files included: parsed, analysed, optimised, files pruned; nothing is compiled or
     read.
     """
     began = time.perf_counter()
@@ -71,7 +71,9 @@ def handler_peak() -> dict[str, Any]:
     return {"bytes": int(line.split()[1]) * 1024}
 
 
-_ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {f.__name__: f for f in (start, run, rows, plan, scan, handler_peak)}
+_ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
+    f.__name__: f for f in (start, run, rows, plan, scan, handler_peak)
+}
 
 
 def main() -> None:
