@@ -1,15 +1,15 @@
 """The cases: what is measured, against whom, and how much of their time it may take.
 
-A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is not
-timed.
+A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is
+not timed, nor are its first rounds, which warm up what is measured.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench import big_log
 from bench.sparks import OURS, PEER, PLAIN, Spark
@@ -25,12 +25,13 @@ class Bench:
     sparks: dict[str, Spark]
     rows: int
     files: int
-    big: dict[int, Path] = field(default_factory=dict)
 
     def spark(self, side: str) -> Spark:
+        """The process that a side is measured in."""
         return self.sparks[OURS if side == PARQUET else side]
 
     def path(self, name: str, side: str) -> Path:
+        """Where a side has its table of that name."""
         return self.directory / f"{name}-{side}"
 
     def fresh(self, kind: str) -> Spark:
@@ -65,22 +66,10 @@ class Case:
     rounds: int
     prepare: Callable[[Bench, str], None] = lambda bench, side: None
     warm_up: int = 2
-    sides: tuple[str, ...] = field(default=())
 
     def all_sides(self) -> tuple[str, ...]:
+        """Ours and all it is compared with."""
         return (OURS, *(a.other for a in self.against if a.other is not None))
-
-
-def _sql(text: str) -> Callable[[Bench, str], None]:
-    def prepare(bench: Bench, side: str) -> None:
-        for statement in text.format(path=bench.path("small", side)).split(";"):
-            bench.spark(side).run(statement)
-
-    return prepare
-
-
-def _timed_sql(text: str) -> Timed:
-    return lambda bench, side, number: bench.spark(side).run(text.format(path=bench.path("small", side), n=number))
 
 
 def _small_table(name: str, commits: int) -> Callable[[Bench, str], None]:
@@ -113,16 +102,19 @@ def _point_query(path: Path, number: int) -> str:
     return f"SELECT * FROM delta.`{path}` WHERE id = {number * big_log.ROWS_PER_FILE + 17}"
 
 
+def _million(bench: Bench) -> Path:
+    return bench.directory / "million"
+
+
 def _big_table(bench: Bench, side: str) -> None:
-    if 0 not in bench.big:
-        bench.big[0] = bench.directory / "million"
-        big_log.make(bench.big[0], bench.files)
+    if not _million(bench).exists():
+        big_log.make(_million(bench), bench.files)
 
 
 def _copy(bench: Bench, side: str, name: str) -> Path:
     copy = bench.directory / f"million-{side}-{name}"
     if not copy.exists():
-        big_log.copy_of(bench.big[0], copy)
+        big_log.copy_of(_million(bench), copy)
     return copy
 
 
@@ -157,8 +149,9 @@ def _memory(bench: Bench, side: str, number: int) -> float:
 # Five million rows
 
 _COLUMNS = """id, id % 1000 AS device, concat('name-', id % 100000) AS name, CAST(id % 7919 AS DOUBLE) / 4 AS amount,
-  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day, TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id %
-  86400) AS taken, id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
+  DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day,
+  TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id % 86400) AS taken,
+  id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
 
 
 def _create_as(bench: Bench, side: str, path: Path) -> float:
@@ -173,14 +166,8 @@ def _ctas(bench: Bench, side: str, number: int) -> float:
     path = bench.path(f"ctas{number}", side)
     taken = _create_as(bench, side, path)
     bench.spark(side).run(f"DROP TABLE bench_{path.name.replace('-', '_')}")
-    _remove(path)
-    return taken
-
-
-def _remove(path: Path) -> None:
-    import shutil
-
     shutil.rmtree(path, ignore_errors=True)
+    return taken
 
 
 def _scanned_table(bench: Bench, side: str) -> None:
@@ -280,5 +267,6 @@ def cases() -> Iterator[Case]:
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 
 
-def title(case: Case, bench: Any) -> str:
+def title(case: Case, bench: Bench) -> str:
+    """What the table calls the case."""
     return case.title.format(rows=bench.rows, files=bench.files)

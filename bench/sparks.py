@@ -18,7 +18,6 @@ from typing import Any
 OURS, PEER, PLAIN = "ours", "peer", "plain"
 
 _ROOT = Path(__file__).resolve().parents[1]
-_PEER_FETCH = _ROOT.parent / "shared" / "peer" / "fetch"
 _PEER_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -38,10 +37,8 @@ def peer_jars() -> str:
     """
     if given := os.environ.get("HEADWATER_PEER_JARS"):
         return given
-    fetch = next((f for f in (_PEER_FETCH, _ROOT.parent / _PEER_FETCH.relative_to(_ROOT.parent)) if f.is_file()), None)
-    for parent in _ROOT.parents:
-        if fetch is None and (parent / "shared" / "peer" / "fetch").is_file():
-            fetch = parent / "shared" / "peer" / "fetch"
+    shared = (parent / "shared" / "peer" / "fetch" for parent in _ROOT.parents)
+    fetch = next((path for path in shared if path.is_file()), None)
     if fetch is None:
         raise SparkFailed("The peer's JARs are not here. Name them, comma-separated, in HEADWATER_PEER_JARS.")
     return subprocess.run([str(fetch)], check=True, capture_output=True, text=True).stdout.strip()
@@ -69,19 +66,19 @@ class Spark:
 
     def __init__(self, kind: str, directory: Path, memory: str = "4g") -> None:
         self.kind = kind
-        handle, name = tempfile.mkstemp(prefix=f"{kind}-", suffix=".log", dir=directory)
-        self._log = Path(name)
+        handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
+        self._log_path = Path(name)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)])}
-        with open(handle, "wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "bench.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=directory,
-                env=environment,
-            )
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=handle,
+            text=True,
+            cwd=directory,
+            env=environment,
+        )
+        os.close(handle)
         #: Seconds from nothing to a session.
         self.started = self.call("start", ours=kind == OURS, settings=settings(kind, directory, memory))["seconds"]
 
@@ -108,7 +105,7 @@ class Spark:
         return float(self.call("run", sql=sql)["seconds"])
 
     def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-4000:]
+        return self._log_path.read_text(errors="replace")[-4000:]
 
     def stop(self) -> None:
         """End the process and wait until it is gone."""
@@ -120,4 +117,3 @@ class Spark:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._log.unlink(missing_ok=True)

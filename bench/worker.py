@@ -47,8 +47,8 @@ def rows(sql: str) -> dict[str, Any]:
 
 
 def plan(sql: str) -> dict[str, Any]:
-    """Plan a query, the list of its files included: parsed, analysed, optimised, files pruned; no code compiled,
-    nothing read.
+    """Plan a query, the list of its files included: parsed, analysed, optimised, files pruned; nothing is compiled or
+    read.
     """
     began = time.perf_counter()
     scan = _spark.sql(sql)._jdf.queryExecution().executedPlan().collectLeaves().head()

@@ -389,3 +389,34 @@ def test_any_history_gives_what_a_plain_replay_gives(log, make, commits, checkpo
                 sorted((t["path"], (t["deletion_vector"] or {"cardinality": 0})["cardinality"]) for t in tombstones)
                 == dead
             )
+
+
+def test_a_version_a_statement_began_with_is_not_read_again(log, make):
+    log.create(actions=[make.add("a")])
+    store, cache = CountingStore(), SnapshotCache()
+    first = cache.get(log.path, store)
+    log.commit(1, make.add("b"))
+    assert cache.get(log.path, store).version == 1
+    assert cache.get(log.path, store, 0) is first
+
+
+def test_an_earlier_version_of_a_table_made_anew_is_read(log, make):
+    log.create(actions=[make.add("a")])
+    cache = SnapshotCache()
+    cache.get(log.path, LocalStore())
+    log.commit(1, make.add("b"))
+    cache.get(log.path, LocalStore())
+    shutil.rmtree(log.path)
+    log.create(actions=[make.add("another table's file")])
+    log.commit(1, make.add("and one more"))
+    assert make.paths(cache.get(log.path, LocalStore(), 0)) == ["another table's file"]
+
+
+def test_earlier_versions_go_first_and_the_table_used_last_stays(log, make):
+    log.create(actions=[make.add(str(i)) for i in range(10)])
+    cache = SnapshotCache(most_files=15)
+    first = cache.get(log.path, LocalStore())
+    log.commit(1, *(make.remove(str(i)) for i in range(10)), *(make.add(f"new {i}") for i in range(10)))
+    second = cache.get(log.path, LocalStore())
+    assert cache.get(log.path, LocalStore()) is second
+    assert cache.get(log.path, LocalStore(), 0) is not first

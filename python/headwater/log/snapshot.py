@@ -45,6 +45,8 @@ __all__ = ["FILE_SCHEMA", "Snapshot", "SnapshotCache", "load_snapshot", "table_e
 
 #: How many of a long run of commits are read and parsed at a time.
 _COMMITS_AT_ONCE = 64
+#: How many earlier versions of a table are kept.
+_MOST_EARLIER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,13 +320,16 @@ def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
 
 
 class SnapshotCache:
-    """The newest snapshot known of each table, brought up to date by a listing at each use. Safe for threads.
+    """The newest snapshot known of each table, brought up to date by a listing at each use, and a few earlier ones, which
+    running statements may have begun with. Safe for threads.
 
     :param capacity: how many tables to keep; the one not used for longest goes first.
+    :param most_files: how many files to keep in all, earlier versions going first; the table used last is always kept.
     """
 
-    def __init__(self, capacity: int = 64) -> None:
+    def __init__(self, capacity: int = 64, most_files: int = 2_000_000) -> None:
         self._capacity = capacity
+        self._most_files = most_files
         self._lock = Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -335,17 +340,26 @@ class SnapshotCache:
         """
         entry = self._entry(table_path)
         if version is not None:
-            return load_snapshot(table_path, store, version, entry.snapshot)
+            base = entry.nearest(version)
+            found = load_snapshot(table_path, store, version, base)
+            if found is not base:
+                entry.remember(found)
+                self._trim()
+            return found
         with entry.lock:  # two threads that want the same table's news read it once
-            entry.snapshot = load_snapshot(table_path, store, base=entry.snapshot)
-            return entry.snapshot
+            newest = load_snapshot(table_path, store, base=entry.snapshot)
+            changed = entry.replace(newest)
+        if changed:
+            self._trim()
+        return newest
 
     def put(self, snapshot: Snapshot) -> None:
         """Make a snapshot known, as a writer does after its commit; one older than the known is not taken."""
         entry = self._entry(snapshot.table_path)
         with entry.lock:
             if entry.snapshot is None or entry.snapshot.version < snapshot.version:
-                entry.snapshot = snapshot
+                entry.replace(snapshot)
+        self._trim()
 
     def forget(self, table_path: str) -> None:
         """Drop what is known of a table."""
@@ -360,8 +374,48 @@ class SnapshotCache:
                 self._entries.popitem(last=False)
             return entry
 
+    def _trim(self) -> None:
+        with self._lock:
+            while self._files_kept() > self._most_files:
+                aged = next((entry for entry in self._entries.values() if entry.earlier), None)
+                if aged is not None:
+                    aged.earlier = aged.earlier[1:]
+                elif len(self._entries) > 1:
+                    self._entries.popitem(last=False)
+                else:
+                    break
+
+    def _files_kept(self) -> int:
+        """Files in all blocks; versions of a table share most of theirs."""
+        snapshots = [snapshot for entry in self._entries.values() for snapshot in entry.all()]
+        return sum({id(live.block): len(live.block) for s in snapshots for live in s.state.blocks}.values())
+
 
 class _Entry:
+    """What is known of a table: its newest snapshot, and some of earlier versions."""
+
     def __init__(self) -> None:
         self.lock = Lock()
         self.snapshot: Snapshot | None = None
+        #: Oldest use first; replaced, never changed, so that it is read without a lock.
+        self.earlier: tuple[Snapshot, ...] = ()
+
+    def all(self) -> list[Snapshot]:
+        newest = self.snapshot
+        return [*self.earlier, *([newest] if newest is not None else [])]
+
+    def nearest(self, version: int) -> Snapshot | None:
+        """The snapshot that a version is built from most cheaply; whether it is of the same table, loading looks."""
+        return max((s for s in self.all() if s.version <= version), key=lambda s: s.version, default=None)
+
+    def remember(self, earlier: Snapshot) -> None:
+        self.earlier = (*self.earlier, earlier)[-_MOST_EARLIER:]
+
+    def replace(self, newest: Snapshot) -> bool:
+        """Take a newest snapshot; False where it is the one that was known. Call it under ``lock``."""
+        if newest is self.snapshot:
+            return False
+        if self.snapshot is not None:
+            self.remember(self.snapshot)
+        self.snapshot = newest
+        return True
