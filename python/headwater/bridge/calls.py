@@ -81,7 +81,7 @@ def _hand_back(context: Any, error: Py4JJavaError) -> None:
 
 
 def _let_go(context: Any) -> None:
-    """Spark gets its object back now, not when this process's garbage collector comes to it."""
+    """Spark's side need not keep the statement until this process's garbage collector sees to it."""
     if isinstance(context, JavaObject):
         context._detach()
 

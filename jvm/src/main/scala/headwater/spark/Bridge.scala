@@ -25,11 +25,17 @@ object Bridge extends Logging {
   /** Starts the handler in the background; cheap when it runs already. */
   def prepare(conf: SparkConf): Unit = started(conf)
 
+  private val LongestUpkeepMilliseconds = 35000L
+
   // A short-lived application would otherwise never get to write the checkpoints its commits are due.
   sys.addShutdownHook {
     val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
     process.filter(_.isAlive).foreach { running =>
-      try running.handler.call("finish_upkeep", "{}", null) catch { case NonFatal(_) => }
+      val asking = new Thread(() => try running.handler.call("finish_upkeep", "{}", null) catch { case NonFatal(_) => }, "headwater-upkeep")
+      asking.setDaemon(true)
+      asking.start()
+      // The handler has a limit of its own; one that no longer answers must not hold the JVM up either.
+      asking.join(LongestUpkeepMilliseconds)
     }
   }
 

@@ -88,8 +88,10 @@ object HandlerProcess extends Logging {
       Right(running)
     } catch {
       case NonFatal(e) =>
+        // Destroying a process closes its streams, with what it said in them.
+        val reason = oneLine(log.lastWords.getOrElse(e.getMessage))
         process.destroyForcibly()
-        Left(oneLine(log.lastWords.getOrElse(e.getMessage)))
+        Left(reason)
     }
   }
 
