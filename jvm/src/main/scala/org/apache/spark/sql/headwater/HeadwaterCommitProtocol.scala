@@ -11,6 +11,7 @@ import headwater.spark.Json
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
+import org.apache.spark.TaskContext
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
@@ -31,7 +32,11 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
 
   override def setupJob(job: JobContext): Unit = {}
 
-  override def setupTask(task: TaskAttemptContext): Unit = written = mutable.ArrayBuffer.empty
+  override def setupTask(task: TaskAttemptContext): Unit = {
+    written = mutable.ArrayBuffer.empty
+    // Spark's writer aborts no task that is cancelled while it opens its first file.
+    Option(TaskContext.get()).foreach(_.addTaskFailureListener((_: TaskContext, _: Throwable) => abortTask(task)))
+  }
 
   override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], ext: String): String =
     newTaskTempFile(task, dir, FileNameSpec("", ext))
