@@ -321,7 +321,7 @@ def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
 
 class SnapshotCache:
     """The newest snapshot known of each table, brought up to date by a listing at each use, and a few earlier ones,
-    which running statements may have begun with. Safe for threads.
+    which statements may have begun with. Safe for threads.
 
     :param capacity: how many tables to keep; the one not used for longest goes first.
     :param most_files: how many files to keep in all, earlier versions going first; the table used last is always kept.
