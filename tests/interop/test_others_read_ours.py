@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from deltalake import DeltaTable
@@ -179,10 +180,13 @@ def test_checkpoints_and_checksums(policy, spark, ours, peer, tmp_path):
     for i in range(5):
         spark.sql(f"INSERT INTO delta.`{path}` VALUES ({i}, 'text {i}', {i % 2})")
     spark.sql(f"INSERT OVERWRITE delta.`{path}` PARTITION (p = 0) VALUES (100, 'o')")
-    log_files = {file.name for file in (path / "_delta_log").iterdir()}
-    assert "_last_checkpoint" in log_files
-    assert any(".checkpoint." in name for name in log_files)
-    assert f"{6:020d}.crc" in log_files
+    log = path / "_delta_log"
+    # Checksums and checkpoints are written behind the commit they are of.
+    deadline = time.monotonic() + 30
+    while not ((log / f"{6:020d}.crc").exists() and (log / "_last_checkpoint").exists()):
+        assert time.monotonic() < deadline, sorted(file.name for file in log.iterdir())
+        time.sleep(0.1)
+    assert any(".checkpoint." in file.name for file in log.iterdir())
     for version in range(4):  # readers must start from the checkpoint
         (path / "_delta_log" / f"{version:020d}.json").unlink()
     assert peer.table(path) == ours(path)
