@@ -50,6 +50,13 @@ def old_version(request: dict[str, Any], statement: Statement) -> NoReturn:
     raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})
 
 
+def not_supported_yet(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A statement Spark parses and this version cannot run."""
+    raise HeadwaterError(
+        "HEADWATER_STATEMENT_NOT_SUPPORTED", {"statement": request["statement"], "tableName": request["name"]}
+    )
+
+
 def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
     raise HeadwaterError(

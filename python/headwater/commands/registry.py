@@ -41,6 +41,7 @@ HANDLERS: Mapping[str, Handler] = {
     "change_feed": refuse.change_feed,
     "old_version": refuse.old_version,
     "unsupported_predicate": refuse.unsupported_predicate,
+    "not_supported_yet": refuse.not_supported_yet,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
     "replace_other_format": refuse.replace_other_format,
