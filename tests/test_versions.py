@@ -42,5 +42,5 @@ def test_is_supported(version: str, expected: bool) -> None:
 
 
 def test_unsupported_version_names_the_supported_ones() -> None:
-    with pytest.raises(HeadwaterError, match=r"4\.3\.0.*4\.2\.0, 4\.2\.1"):
+    with pytest.raises(HeadwaterError, match=r"4\.2\.0, 4\.2\.1, not with 4\.3\.0"):
         require_supported("4.3.0")
