@@ -51,9 +51,8 @@ def commit(
         txn.set_transaction(*identity)
 
     def on_begin(version: int, transaction_id: str) -> None:
-        statement.begin_commit(
-            {"table": txn.table_path, "version": version, "txnId": transaction_id, "answer": answer or {}}
-        )
+        begun = {"table": txn.table_path, "version": version, "txnId": transaction_id}
+        statement.begin_commit({**begun, "answer": answer} if answer else begun)
 
     committed = txn.commit(
         operation,
