@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.cases import COLUMNS, Against, Bench, Case, Timed
+from bench.cases import COLUMNS, Against, Bench, Case
 from bench.sparks import PEER
 
 _SMALL_ROWS = 1000
