@@ -36,10 +36,9 @@ class Table:
     ) -> None:
         self.spark, self.path, self.name = spark, path, f"delta.`{path}`"
         switched = [f"'{VECTORS}' = '{str(vectors).lower()}'", f"'{CHANGES}' = '{str(changes).lower()}'"]
+        told = ", ".join([*switched, *properties])
         by = f"PARTITIONED BY ({partitioned})" if partitioned else ""
-        spark.sql(
-            f"CREATE TABLE {self.name} ({columns}) USING delta {by} TBLPROPERTIES ({', '.join([*switched, *properties])})"
-        )
+        spark.sql(f"CREATE TABLE {self.name} ({columns}) USING delta {by} TBLPROPERTIES ({told})")
         if rows:
             self.run("INSERT INTO {t} " + rows)
 

@@ -165,9 +165,7 @@ def test_subqueries(spark, tmp_path, condition):
     if "max(k)" in condition:
         condition_text = condition.replace("keys", "keys WHERE k < 9")
     vectors = len(condition) % 2 == 0
-    table = Table(
-        spark, tmp_path / "t", "id BIGINT, v BIGINT", "SELECT id, id FROM range(0, 6, 1, 3)", vectors=vectors
-    )
+    table = Table(spark, tmp_path / "t", "id BIGINT, v BIGINT", "SELECT id, id FROM range(0, 6, 1, 3)", vectors=vectors)
     assert table.run(f"DELETE FROM {{t}} AS target WHERE {condition_text}") == [(len(gone),)]
     assert table.values() == [i for i in range(6) if i not in gone]
 

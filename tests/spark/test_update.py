@@ -11,10 +11,15 @@ both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"]
 
 @both
 def test_several_assignments_see_the_old_row(spark, tmp_path, vectors):
-    table = Table(spark, tmp_path / "t", "id BIGINT, a INT, b INT", "SELECT id, 1, 2 FROM range(0, 4, 1, 2)", vectors=vectors)
+    table = Table(
+        spark, tmp_path / "t", "id BIGINT, a INT, b INT", "SELECT id, 1, 2 FROM range(0, 4, 1, 2)", vectors=vectors
+    )
     assert table.run("UPDATE {t} SET a = b, b = a + 10, id = -id WHERE id IN (1, 3)") == [(2,)]
     assert table.rows() == [(-1, 2, 11), (-3, 2, 11), (0, 1, 2), (2, 1, 2)]
-    assert table.metrics("numUpdatedRows", "numCopiedRows") == {"numUpdatedRows": 2, "numCopiedRows": 0 if vectors else 2}
+    assert table.metrics("numUpdatedRows", "numCopiedRows") == {
+        "numUpdatedRows": 2,
+        "numCopiedRows": 0 if vectors else 2,
+    }
     assert table.info()["operation"] == "UPDATE"
     assert table.run("UPDATE {t} AS x SET x.a = NULL") == [(4,)]
     assert table.values("a") == [None] * 4
@@ -88,9 +93,10 @@ def test_generated_columns_are_computed_anew(spark, tmp_path, fails, vectors):
     table.run("INSERT INTO {t} (id) SELECT id FROM range(0, 4, 1, 1)")
     assert table.run("UPDATE {t} SET id = id + 11 WHERE id = 2") == [(1,)]
     assert table.rows("id, twice, d") == [(0, 0, 0), (1, 2, 1), (13, 26, 1), (3, 6, 1)]
-    assert [row[:2] + row[-1:] for row in table.change_rows()] == [(13, 26, "update_postimage"), (2, 4, "update_preimage")] or [
-        (row[0], row[1]) for row in table.change_rows()
-    ] == [(13, 26), (2, 4)]
+    assert [row[:2] + row[-1:] for row in table.change_rows()] == [
+        (13, 26, "update_postimage"),
+        (2, 4, "update_preimage"),
+    ] or [(row[0], row[1]) for row in table.change_rows()] == [(13, 26), (2, 4)]
     assert table.run("UPDATE {t} SET id = 5, twice = 10 WHERE id = 0") == [(1,)]
     version = table.version
     with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "twice", " - twice : 11"):
@@ -154,7 +160,7 @@ def test_values_are_cast_as_inserts_are(spark, tmp_path, settings):
 
 
 SUBQUERIES = {
-    "v = (SELECT max(k) FROM keys)": {i: 9 for i in range(6)},
+    "v = (SELECT max(k) FROM keys)": dict.fromkeys(range(6), 9),
     "v = (SELECT n FROM keys WHERE k = id)": {0: None, 1: 10, 2: None, 3: None, 4: None, 5: 50},
     "v = (SELECT count(*) FROM {t} AS o WHERE o.id < target.id) WHERE id > 3": {4: 4, 5: 5},
     "v = -1 WHERE id IN (SELECT k FROM keys)": {1: -1, 5: -1},
@@ -168,7 +174,9 @@ SUBQUERIES = {
 
 @pytest.mark.parametrize("change", SUBQUERIES)
 def test_subqueries(spark, tmp_path, change):
-    spark.sql("CREATE OR REPLACE TEMP VIEW keys AS SELECT * FROM VALUES (1L, 10), (5L, 50), (9L, 0), (NULL, 0) AS s(k, n)")
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW keys AS SELECT * FROM VALUES (1L, 10), (5L, 50), (9L, 0), (NULL, 0) AS s(k, n)"
+    )
     table = Table(
         spark,
         tmp_path / "t",
