@@ -10,6 +10,7 @@ content, and what succeeded survives a crash.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -26,6 +27,11 @@ from headwater.errors import HeadwaterError
 
 #: A URI scheme of two letters or more, so that a Windows drive is not one.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+#: What a file system without hard links, as FAT and some network mounts, answers to one.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
+#: Failures to make a name durable that are no matter of what the file system can do.
+_NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
 class FileInfo(NamedTuple):
@@ -134,7 +140,9 @@ class LocalStore(Store):
                 os.link(temporary, path)  # atomic, and fails where the name is taken, on every POSIX file system
             except FileExistsError:
                 raise
-            except OSError:  # a file system without hard links, as FAT and some network mounts
+            except OSError as error:
+                if error.errno not in _NO_LINKS:  # a full disk, say: the weaker way would only fail later, halfway
+                    raise
                 self._create_exclusively(path, data)
         _sync_directory(os.path.dirname(path))
 
@@ -308,13 +316,19 @@ def _written_beside(path: str, data: bytes) -> Any:
 
 
 def _sync_directory(directory: str) -> None:
-    """Make a new name in the directory durable; a file system that cannot is left to its own ways."""
-    with contextlib.suppress(OSError):
+    """Make a new name in the directory durable; a file system that cannot is left to its own ways.
+
+    :raises OSError: the disk failed.
+    """
+    try:
         descriptor = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno in _NOT_DURABLE:
+            raise
 
 
 @cache

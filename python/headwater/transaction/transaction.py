@@ -25,11 +25,15 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    transaction: its data files are as in 2.
 6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
    identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
-   The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race.
+   The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
+   that does not let itself be looked at, time and again, leaves the outcome open: the error says so, and names the
+   file and the identifier to look for.
 7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum and checkpoint, behind the caller's back. Nothing in it
    can undo or fail the commit; what a crash keeps from being written is only speed.
 
-How each is tested: ``tests/transaction`` fails stores at each step and races writers, in threads and in processes.
+How each is tested: ``tests/faults`` makes every call to a store, and to the operating system below it, fail, tear,
+repeat, come late or be the process's last; ``tests/concurrency`` checks all of it against a model with every
+interleaving of several writers it can reach, and races processes that are killed at random.
 """
 
 from __future__ import annotations
@@ -75,6 +79,8 @@ _LOG = logging.getLogger(__name__)
 MAX_ATTEMPTS = 1000
 _FIRST_WAIT_SECONDS = 0.002
 _LONGEST_WAIT_SECONDS = 0.25
+#: So often a commit is looked for whose fate the store left open.
+_LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -241,6 +247,7 @@ class Transaction:
             ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
             ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and what
             :func:`~headwater.log.features.check_writable` raises.
+            ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
         :raises OSError: the store failed, and the commit is not there.
         """
         self._validate()
@@ -290,12 +297,11 @@ class Transaction:
             try:
                 self.store.put_if_absent(path, data)
                 return version, stamp or now
-            except FileExistsError:
-                taken = self.store.read(path)
-                if _is_ours(taken, self.id):
+            except FileExistsError as error:
+                if self._is_there(path, error):
                     return version, stamp or now
-            except Exception:
-                if self._exists_as_ours(path):
+            except Exception as error:
+                if self._is_there(path, error):
                     _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
                     return version, stamp or now
                 raise
@@ -342,11 +348,25 @@ class Transaction:
             winners.append(winner)
         return winners
 
-    def _exists_as_ours(self, path: str) -> bool:
-        try:
-            return _is_ours(self.store.read(path), self.id)
-        except Exception:
-            return False
+    def _is_there(self, path: str, reported: Exception) -> bool:
+        """Step 6: whether the file of that name is this transaction's commit, after the store reported a failure.
+
+        :raises HeadwaterError: ``HEADWATER_COMMIT_OUTCOME_UNKNOWN`` where the store does not answer that either.
+        """
+        for attempt in range(_LOOKS):
+            _wait(attempt)
+            try:
+                return (commit_info_of(self.store.read(path)) or {}).get("txnId") == self.id
+            except FileNotFoundError:
+                return False
+            except Exception as error:
+                failure = error
+        if isinstance(reported, HeadwaterError):
+            raise reported  # the store refused, and did nothing
+        raise HeadwaterError(
+            "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
+            {"path": path, "txnId": self.id, "reported": str(reported), "reason": str(failure)},
+        ) from reported
 
     def _table_actions(self, metadata: Metadata | None) -> list[Action]:
         """All actions that are not of files, in the order the log has them."""
@@ -460,10 +480,6 @@ def _check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
             found, expected = (", ".join(sorted(names)) or "nothing" for names in (file.partition_values, wanted))
             reason = f"the file {file.path} has partition values of {found} where the table wants {expected}"
             raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
-
-
-def _is_ours(data: bytes, transaction_id: str) -> bool:
-    return (commit_info_of(data) or {}).get("txnId") == transaction_id
 
 
 def _now() -> int:
