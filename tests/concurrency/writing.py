@@ -17,7 +17,8 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import AddFile, RemoveFile
-from headwater.log.snapshot import Snapshot, SnapshotCache
+from headwater.log.snapshot import Snapshot
+from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
 from headwater.transaction import Committed, Transaction
 

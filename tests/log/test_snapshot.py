@@ -19,7 +19,8 @@ from headwater.log.actions import (
     SetTransaction,
 )
 from headwater.log.file_names import commit_name
-from headwater.log.snapshot import SnapshotCache, table_exists
+from headwater.log.snapshot import table_exists
+from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
 
 DV_PROTOCOL = Protocol(3, 7, frozenset(["deletionVectors"]), frozenset(["deletionVectors"]))

@@ -16,8 +16,9 @@ from typing import Any
 from headwater.errors import HeadwaterError
 from headwater.log.actions import Metadata
 from headwater.log.commits import commit_info_of
+from headwater.log.features import in_commit_timestamps_enabled
 from headwater.log.segment import LogListing, list_log
-from headwater.log.snapshot import Snapshot, in_commit_timestamps_enabled, load_snapshot
+from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.stores import FileInfo, Store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -20,6 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
+    ChecksumName,
     CommitName,
     CompactionName,
     log_directory,
@@ -69,6 +70,7 @@ class LogListing:
     compactions: tuple[CommitRange, ...]
     checkpoints: tuple[CheckpointFiles, ...]  #: complete ones, newest first
     incomplete: Mapping[int, tuple[str, ...]]  #: by checkpoint version, the missing parts as "2 of 3"
+    checksums: frozenset[int] = frozenset()  #: the versions that have one
 
     @cached_property
     def latest(self) -> int | None:
@@ -143,10 +145,13 @@ def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> Lo
     compactions: list[CommitRange] = []
     single: list[tuple[tuple[int, int], CheckpointFiles]] = []
     parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
+    checksums: set[int] = set()
     for file in files:
         match parse_name(file.name):
             case CommitName(version):
                 commits[version] = file
+            case ChecksumName(version):
+                checksums.add(version)
             case CompactionName(version, last):
                 compactions.append(CommitRange(version, last, file))
             case CheckpointName(version, part, count, uuid, file_format) if file.size > 0:
@@ -162,7 +167,8 @@ def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> Lo
         else:
             incomplete[version] = tuple(f"{i} of {count}" for i in range(1, count + 1) if i not in found)
     single.sort(key=lambda entry: entry[0], reverse=True)
-    return LogListing(table_path, start, commits, tuple(compactions), tuple(c for _, c in single), incomplete)
+    checkpoints = tuple(checkpoint for _, checkpoint in single)
+    return LogListing(table_path, start, commits, tuple(compactions), checkpoints, incomplete, frozenset(checksums))
 
 
 def find_segment(table_path: str, store: Store, version: int | None = None) -> LogSegment:
@@ -193,7 +199,7 @@ def build_segment(listing: LogListing, version: int | None = None, below: int | 
     """
     if listing.latest is None:
         if listing.incomplete:
-            raise _missing_parts(listing, max(listing.incomplete))
+            raise _missing_parts(listing, max(listing.incomplete), max(listing.incomplete))
         raise HeadwaterError("DELTA_EMPTY_DIRECTORY", {"directory": log_directory(listing.table_path)})
     target = listing.latest if version is None else version
     if target > listing.latest or target < 0:
@@ -207,19 +213,23 @@ def build_segment(listing: LogListing, version: int | None = None, below: int | 
     if checkpoint is None and 0 not in listing.commits:
         broken = [v for v in listing.incomplete if v <= target]
         if broken:
-            raise _missing_parts(listing, max(broken))
+            raise _missing_parts(listing, max(broken), target)
         if listing.checkpoints and below is None:
             raise version_not_found(listing, target)
         raise HeadwaterError(
             "DELTA_TRUNCATED_TRANSACTION_LOG",
-            {"version": target, "path": log_directory(listing.table_path), "missing": _missing(listing, after, target)},
+            {
+                "version": target,
+                "path": log_directory(listing.table_path),
+                "missing": missing_versions(listing, after, target),
+            },
         )
     raise HeadwaterError(
         "DELTA_VERSIONS_NOT_CONTIGUOUS",
         {
             "version": target,
             "path": log_directory(listing.table_path),
-            "missing": _missing(listing, after, target),
+            "missing": missing_versions(listing, after, target),
         },
     )
 
@@ -265,7 +275,7 @@ def warn_once(key: str, message: str) -> None:
         _LOG.warning("%s", message)
 
 
-def _missing(listing: LogListing, after: int, target: int) -> str:
+def missing_versions(listing: LogListing, after: int, target: int) -> str:
     """The versions without a commit in the range, as text like ``3, 7-9``."""
     runs: list[list[int]] = []
     covered = set(listing.commits)
@@ -281,12 +291,13 @@ def _missing(listing: LogListing, after: int, target: int) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def _missing_parts(listing: LogListing, version: int) -> HeadwaterError:
+def _missing_parts(listing: LogListing, version: int, target: int) -> HeadwaterError:
     return HeadwaterError(
         "DELTA_MISSING_PART_FILES",
         {
             "version": version,
             "missing": ", ".join(listing.incomplete[version]),
+            "missingVersions": missing_versions(listing, -1, target),
             "path": log_directory(listing.table_path),
         },
     )

@@ -52,6 +52,9 @@ class FileInfo(NamedTuple):
 class Store(ABC):
     """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text."""
 
+    #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
+    any_thread = True
+
     @abstractmethod
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         """The directory's files (no directories) whose name is ``start_name`` or sorts after it, by name.
@@ -215,6 +218,8 @@ class HadoopFiles(Protocol):
 
 class HadoopStore(Store):
     """Any scheme Hadoop has a ``FileSystem`` for; every call goes over the bridge."""
+
+    any_thread = False
 
     def __init__(self, files: HadoopFiles) -> None:
         self._files = files

@@ -61,10 +61,11 @@ from headwater.log.actions import (
     serialize,
 )
 from headwater.log.commits import commit_info_of, parse_actions
-from headwater.log.features import check_writable, supports
+from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
 from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
 from headwater.log.files import FileKey
-from headwater.log.snapshot import Snapshot, SnapshotCache, in_commit_timestamps_enabled, load_snapshot
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import FileInfo, Store
 from headwater.schema.types import parse_schema
 from headwater.transaction import upkeep
