@@ -206,7 +206,7 @@ def same(snapshot: Snapshot, commits: list[Commit]) -> None:
 
 
 def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
-    def at_once(snapshot: Snapshot, transaction_id: str) -> None:
+    def at_once(snapshot: Snapshot, transaction_id: str, layout: object) -> None:
         """Upkeep in the writer's own thread, so that its calls are among those that interleave."""
         write_checksum(snapshot, transaction_id)
         if upkeep.checkpoint_is_due(snapshot):

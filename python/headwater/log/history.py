@@ -115,6 +115,17 @@ def version_at(
     return version
 
 
+def last_version_at(listing: LogListing, snapshot: Snapshot, timestamp_ms: int) -> int | None:
+    """The newest version the listing has a commit of that is not after a time; None where all are after it.
+
+    :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+    """
+    times = _Times(listing, snapshot.metadata, snapshot.store, snapshot.version)
+    versions = sorted(times.commits)
+    index = _last_not_after(versions, times, timestamp_ms)
+    return None if index is None else versions[index]
+
+
 def format_timestamp(milliseconds: int) -> str:
     """A time for messages, UTC: ``2024-05-01 12:00:00.000``."""
     try:

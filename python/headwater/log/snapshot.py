@@ -11,6 +11,7 @@ kept with their block.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -41,6 +42,7 @@ from headwater.log.segment import (
 )
 from headwater.log.statistics import block_statistics, leaf_of
 from headwater.log.stores import FileInfo, Store
+from headwater.schema import properties
 from headwater.schema.types import StructField, StructType, parse_schema
 
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
@@ -118,8 +120,19 @@ class Snapshot:
 
     @property
     def set_transactions(self) -> dict[str, SetTransaction]:
-        """The newest transaction of each application, by application id."""
-        return dict(self.state.transactions)
+        """The newest transaction of each application, by application id; without those that had expired by
+        ``delta.setTransactionRetentionDuration`` when this was first asked.
+        """
+        return dict(self._set_transactions)
+
+    @cached_property
+    def _set_transactions(self) -> Mapping[str, SetTransaction]:
+        retention = properties.milliseconds(self.metadata.configuration, "delta.setTransactionRetentionDuration")
+        if retention is None:
+            return self.state.transactions
+        since = time.time_ns() // 1_000_000 - retention
+        # One without a time counts as expired, as a tombstone does.
+        return {app: txn for app, txn in self.state.transactions.items() if (txn.last_updated or 0) > since}
 
     @property
     def domain_metadata(self) -> dict[str, DomainMetadata]:

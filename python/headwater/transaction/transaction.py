@@ -28,8 +28,8 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
    that does not let itself be looked at, time and again, leaves the outcome open: the error says so, and names the
    file and the identifier to look for.
-7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum and checkpoint, behind the caller's back. Nothing in it
-   can undo or fail the commit; what a crash keeps from being written is only speed.
+7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum, checkpoint and cleanup, behind the caller's back. Nothing
+   in it can undo or fail the commit; what a crash keeps from being written is only speed.
 
 How each is tested: ``tests/faults`` makes every call to a store, and to the operating system below it, fail, tear,
 repeat, come late or be the process's last; ``tests/concurrency`` checks all of it against a model with every
@@ -60,6 +60,7 @@ from headwater.log.actions import (
     SetTransaction,
     serialize,
 )
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
 from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
@@ -121,6 +122,8 @@ class Transaction:
         self.store = store
         self.snapshot = snapshot
         self.id = str(uuid.uuid4())
+        #: What checkpoints that follow the commit are to look like, where the session says so.
+        self.checkpoint_layout: Layout | None = None
         self._cache = cache
         self._matcher = matcher
         self._max_attempts = max_attempts
@@ -451,7 +454,7 @@ class Transaction:
             snapshot = self._load(version)
             if self._cache is not None:
                 self._cache.put(snapshot)
-            upkeep.schedule(snapshot, self.id)
+            upkeep.schedule(snapshot, self.id, self.checkpoint_layout)
             return Committed(version, snapshot.timestamp, lambda: snapshot)
         except Exception:
             _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)
