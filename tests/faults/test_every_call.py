@@ -5,6 +5,7 @@ A first run counts the calls. What must hold after each other run says :func:`sc
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 
@@ -16,11 +17,13 @@ from scenario import KINDS, Kind, Life, check, interlope
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 
+NUMBERS = itertools.count()
+
 
 def live(kind: Kind, at: int = -1, fault: Fault = Fault.NONE) -> tuple[Life, FaultyStore]:
     """A life with one fault, at the end of which all that was on its way has arrived."""
     disk = MemoryStore()
-    path = f"/{kind is KINDS['classic']}/{at}/{fault.name}"  # upkeep remembers tables by their path
+    path = f"/{next(NUMBERS)}"  # upkeep remembers tables by their path
     store = FaultyStore(disk, at, fault, lambda: interlope(disk, path))
     life = Life(path, kind, store, disk)
     life.run()
