@@ -37,6 +37,11 @@ class FaultyStore(LocalStore):
             raise self.reading
         return super().list_from(directory, start_name)
 
+    def following(self, paths):
+        if self.reading is not None:
+            raise self.reading
+        return super().following(paths)
+
 
 @pytest.fixture
 def table(tmp_path):

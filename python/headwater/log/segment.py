@@ -8,7 +8,9 @@ that cannot be built is an error that names the files or versions that are missi
 
 from __future__ import annotations
 
+import itertools
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +25,8 @@ from headwater.log.file_names import (
     ChecksumName,
     CommitName,
     CompactionName,
+    checksum_name,
+    commit_name,
     log_directory,
     parse_name,
     version_prefix,
@@ -31,6 +35,10 @@ from headwater.log.stores import FileInfo, Store
 
 _LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()
+#: More new commits than this are listed, so that a checkpoint among them is found.
+MOST_FOLLOWED = 200
+#: No cleanup takes a commit younger than this, in milliseconds.
+_OLD = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,27 @@ def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
     except (FileNotFoundError, NotADirectoryError):
         raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": table_path}) from None
     return sort_files(table_path, files, start)
+
+
+def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing | None:
+    """The commits after a version that is known, found one after the other by name, and the newest one's checksum.
+
+    None where a listing of the log costs less, or finds more: where the known version's own file is not there any
+    more, or so many commits have come that a checkpoint among them is worth finding.
+    """
+    directory = log_directory(table_path)
+    tip = known.listing.commits.get(known.version)
+    if tip is None:
+        return None
+    names = (f"{directory}/{commit_name(version)}" for version in itertools.count(known.version))
+    files = store.following(itertools.islice(names, MOST_FOLLOWED))
+    if files and len(files) == 1 and time.time() * 1000 - tip.modification_time > _OLD:
+        return None  # a cleanup that is under way may have taken the next commit before this one
+    if not files or len(files) == MOST_FOLLOWED or len(known.ranges) + len(files) > MOST_FOLLOWED:
+        return None
+    newest = known.version + len(files) - 1
+    checksum = store.following([f"{directory}/{checksum_name(newest)}"])
+    return sort_files(table_path, [*files, *(checksum or ())], known.version)
 
 
 def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> LogListing:

@@ -30,6 +30,7 @@ from headwater.log.files import FILE_SCHEMA
 from headwater.log.partition_values import typed_values
 from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
 from headwater.log.segment import (
+    MOST_FOLLOWED,
     CommitRange,
     LogListing,
     LogSegment,
@@ -37,7 +38,9 @@ from headwater.log.segment import (
     cover,
     find_segment,
     list_log,
+    list_newer,
     missing_versions,
+    read_last_checkpoint,
     warn_once,
 )
 from headwater.log.statistics import block_statistics, leaf_of
@@ -48,7 +51,7 @@ from headwater.schema.types import StructField, StructType, parse_schema
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
 
 #: How many of a long run of commits are read and parsed at a time.
-_COMMITS_AT_ONCE = 64
+_COMMITS_AT_ONCE = 256
 #: So often the log is listed for one snapshot, where files that were listed are cleaned up before they are read.
 _LISTINGS = 3
 
@@ -316,9 +319,22 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     return snapshot
 
 
+def _start_of_listing(base: Snapshot) -> int:
+    """Where to list from for what is newer than ``base``: its version, or where it has had many commits since its
+    checkpoint, at a newer one.
+    """
+    if len(base.segment.ranges) < MOST_FOLLOWED // 2:
+        return base.version
+    hint = read_last_checkpoint(base.table_path, base.store)
+    known = -1 if base.segment.checkpoint is None else base.segment.checkpoint.version
+    return hint.version if hint is not None and known < hint.version <= base.version else base.version
+
+
 def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
-    listing = list_log(base.table_path, base.store, base.version)
+    listing = list_newer(base.table_path, base.store, base.segment)
+    if listing is None:
+        listing = list_log(base.table_path, base.store, _start_of_listing(base))
     files: list[FileInfo | None] = [listing.commits.get(base.version)]
     files += [file for c in listing.checkpoints if c.version == base.version for file in c.files]
     files += [c.file for c in base.segment.listing.compactions if c.last == base.version]
@@ -336,7 +352,8 @@ def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
     if ranges is None:
         return None
     checkpoint, since = base.segment.checkpoint, (*base.segment.ranges, *ranges)
-    newer = next((c for c in listing.checkpoints if base.version <= c.version <= target), None)
+    known = -1 if checkpoint is None else checkpoint.version
+    newer = next((c for c in listing.checkpoints if known < c.version <= target), None)
     after_newer = None if newer is None else cover(listing, newer.version, target)
     if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
         checkpoint, since = newer, tuple(after_newer)

@@ -62,6 +62,13 @@ class Store(ABC):
         :raises FileNotFoundError: the directory does not exist.
         """
 
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        """The files of these paths, in order, up to the first that is missing; None where a listing costs less.
+
+        A directory that is read whole, whatever is asked of it, makes a listing cost the age of the table.
+        """
+        return None
+
     @abstractmethod
     def read(self, path: str) -> bytes:
         """The file's content.
@@ -123,6 +130,16 @@ class LocalStore(Store):
                 if not entry.is_dir():
                     found.append(FileInfo(f"{directory}/{entry.name}", status.st_size, status.st_mtime_ns // 1_000_000))
         found.sort(key=lambda info: info.name)
+        return found
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        found = []
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                break
+            found.append(FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000))
         return found
 
     def read(self, path: str) -> bytes:
@@ -346,7 +363,8 @@ def _umask() -> int:
 
 @cache
 def _readers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(8, "headwater-read")
+    """Threads that mostly wait for a store: so many requests of a slow one are under way at once."""
+    return ThreadPoolExecutor(64, "headwater-read")
 
 
 def _without_trailing_slash(path: str) -> str:

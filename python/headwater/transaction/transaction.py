@@ -38,6 +38,7 @@ interleaving of several writers it can reach, and races processes that are kille
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import time
@@ -67,7 +68,7 @@ from headwater.log.file_names import CheckpointName, CommitName, commit_name, lo
 from headwater.log.files import FileKey
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import FileInfo, Store
+from headwater.log.stores import Store
 from headwater.schema.types import parse_schema
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
@@ -335,13 +336,16 @@ class Transaction:
 
     def _winners(self, version: int) -> list[WinningCommit]:
         """The commits of ``version`` and after, in order, without gap; at least one."""
-        listed = self.store.list_from(log_directory(self.table_path), version_prefix(version))
-        commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
-        files: list[FileInfo] = []
-        while (file := commits.get(version + len(files))) is not None:
-            files.append(file)
+        directory = log_directory(self.table_path)
+        files = self.store.following(f"{directory}/{commit_name(v)}" for v in itertools.count(version))
+        if files is None:
+            listed = self.store.list_from(directory, version_prefix(version))
+            commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
+            files = []
+            while (file := commits.get(version + len(files))) is not None:
+                files.append(file)
         if not files:  # listed by a store that lags behind its own acknowledgements: the one we know of is enough
-            path = f"{log_directory(self.table_path)}/{commit_name(version)}"
+            path = f"{directory}/{commit_name(version)}"
             return [WinningCommit.of_actions(version, parse_actions(self.store.read(path), path))]
         contents = self.store.read_many([file.path for file in files])
         winners = []
