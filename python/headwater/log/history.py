@@ -16,8 +16,9 @@ from typing import Any
 from headwater.errors import HeadwaterError
 from headwater.log.actions import Metadata
 from headwater.log.commits import commit_info_of
+from headwater.log.features import in_commit_timestamps_enabled
 from headwater.log.segment import LogListing, list_log
-from headwater.log.snapshot import Snapshot, in_commit_timestamps_enabled, load_snapshot
+from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.stores import FileInfo, Store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -112,6 +113,17 @@ def version_at(
     if version == versions[-1] and timestamp_ms > times.of(version) and not can_be_after_latest:
         raise HeadwaterError("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", range_of_times)
     return version
+
+
+def last_version_at(listing: LogListing, snapshot: Snapshot, timestamp_ms: int) -> int | None:
+    """The newest version the listing has a commit of that is not after a time; None where all are after it.
+
+    :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+    """
+    times = _Times(listing, snapshot.metadata, snapshot.store, snapshot.version)
+    versions = sorted(times.commits)
+    index = _last_not_after(versions, times, timestamp_ms)
+    return None if index is None else versions[index]
 
 
 def format_timestamp(milliseconds: int) -> str:
