@@ -14,7 +14,10 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     }
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
+    extensions.injectHintResolutionRule(session => FindChangeReads(session))
+    extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
+    TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
   }

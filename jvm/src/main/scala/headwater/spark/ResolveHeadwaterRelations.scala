@@ -20,9 +20,8 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
     }
     plan.resolveOperatorsDown {
       case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
-        ResolveHeadwaterRelations.ChangeFeedOptions.filter(name => "true".equalsIgnoreCase(options.get(name))).foreach { name =>
-          throw HeadwaterDataSource.refused(session, "change_feed", Map("option" -> name, "value" -> options.get(name)))
-        }
+        // A read of changes has been found before this, but for one of an older version, which the handler refuses.
+        if (HeadwaterChanges.asked(session, options)) HeadwaterChanges.load(session, table.path, Nil, "timeTravel" -> true)
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
         read.copy(output = read.output.zip(output).map { case (column, seen) =>
           seen.withName(column.name).asInstanceOf[AttributeReference]
@@ -35,8 +34,4 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
       Bridge.call(new StatementContext(session), "not_supported_yet", "statement" -> statement, "name" -> table.name())
     case _ =>
   }
-}
-
-object ResolveHeadwaterRelations {
-  private val ChangeFeedOptions = Seq("readChangeFeed", "readChangeData")
 }
