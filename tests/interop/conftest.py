@@ -131,3 +131,9 @@ def ours(spark: Any) -> Any:
         return sorted((plain(row) for row in spark.sql(f"SELECT {columns} FROM delta.`{path}`").collect()), key=repr)
 
     return read
+
+
+@pytest.fixture
+def to_plain() -> Any:
+    """Our rows in the form the peer's come in."""
+    return plain

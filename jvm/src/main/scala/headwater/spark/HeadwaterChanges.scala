@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, EvalMode, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Union}
 import org.apache.spark.sql.connector.catalog.{Changelog, ChangelogContext, ChangelogRange, Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
@@ -103,7 +103,9 @@ object HeadwaterChanges {
   }
 
   /** A bound or another argument: its type, its value as text and, where it can be a time, that in microseconds since the epoch. */
-  def describe(session: SparkSession, argument: Expression): Map[String, Any] = {
+  def describe(session: SparkSession, given: Expression): Map[String, Any] = {
+    // Spark evaluates such as `timestamp - interval` only in the form that its optimizer gives them.
+    val argument = given.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
     val constant = argument.foldable && argument.deterministic
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     def as(kind: DataType) = if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
@@ -111,7 +113,7 @@ object HeadwaterChanges {
     Map(
       "type" -> argument.dataType.simpleString,
       "constant" -> constant,
-      "sql" -> argument.sql,
+      "sql" -> given.sql,
       "value" -> Option(as(StringType)).map(_.toString),
       "micros" -> Option.when(isTime)(as(TimestampType)).map(v => if (v == null) null else v.toString))
   }
