@@ -31,6 +31,7 @@ class HeadwaterChanges(session: SparkSession, info: JsonNode) extends Table with
   // ResolveTableChanges puts file relations in this one's place before a scan is asked for.
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new Scan {
     override def readSchema(): StructType = columnTypes
+    override def description(): String = name()
   }
 
   // What a version changed is recorded row by row, updates as such; a row has no identity beyond its version.
