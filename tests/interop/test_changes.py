@@ -113,3 +113,42 @@ def test_changes_on_both_sides_of_a_rename(spark: Any, peer: Any, fails: Any, tm
         spark.sql(f"SELECT * FROM table_changes_by_path('{path}', 1, 3)")
     with fails("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "bb was dropped", "0 to 3, and 4 to 4"):
         spark.sql(f"SELECT * FROM table_changes_by_path('{path}', 0)")
+
+
+#: Statements of ours about table {t}, and the rows each must have recorded: a, kind.
+WRITTEN = [
+    (f"INSERT INTO {{t}} {ROWS}", [(a, "insert") for a in range(8)]),
+    ("UPDATE {t} SET b = 'u', p = 2 WHERE a < 1", [(0, "update_preimage"), (0, "update_postimage")]),
+    ("DELETE FROM {t} WHERE a = 3", [(3, "delete")]),
+    ("DELETE FROM {t} WHERE p = 2", [(0, "delete")]),
+    (MERGE, [(2, "update_preimage"), (2, "update_postimage"), (5, "delete"), (90, "insert")]),
+    ("INSERT OVERWRITE {t} VALUES (1, 'o', 1)", [*((a, "delete") for a in (1, 2, 4, 6, 7, 90)), (1, "insert")]),
+    ("TRUNCATE TABLE {t}", [(1, "delete")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_the_changes_we_write(spark: Any, peer: Any, to_plain: Any, tmp_path: Any, vectors: str) -> None:
+    path = str(tmp_path / "t")
+    table = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {table} (a INT, b STRING, p INT) USING delta PARTITIONED BY (p) "
+        f"TBLPROPERTIES ({FEED}, 'delta.enableDeletionVectors' = '{vectors}')"
+    )
+    for version, (statement, changes) in enumerate(WRITTEN, 1):
+        spark.sql(statement.replace("{t}", table))
+        query = f"SELECT a, _change_type FROM table_changes_by_path('{path}', {version}, {version})"
+        assert sorted(map(tuple, spark.sql(query).collect())) == sorted(changes), statement
+    everything = f"SELECT * FROM table_changes_by_path('{path}', 0)"
+    ours = sorted((to_plain(row) for row in spark.sql(everything).collect()), key=repr)
+    assert ours == sorted(peer.sql(everything), key=repr)
+
+
+@pytest.mark.parametrize(
+    "name", ["cdf-table", "cdf-table-non-partitioned", "cdf-table-with-cdc-and-dvs", "simple_table_with_cdc"]
+)
+def test_changes_others_wrote(spark: Any, peer: Any, to_plain: Any, shared_tables: Any, name: str) -> None:
+    everything = f"SELECT * FROM table_changes_by_path('{shared_tables / name}', 0)"
+    ours = sorted((to_plain(row) for row in spark.sql(everything).collect()), key=repr)
+    assert ours
+    assert ours == sorted(peer.sql(everything), key=repr)
