@@ -131,3 +131,15 @@ def ours(spark: Any) -> Any:
         return sorted((plain(row) for row in spark.sql(f"SELECT {columns} FROM delta.`{path}`").collect()), key=repr)
 
     return read
+
+
+@pytest.fixture
+def to_plain() -> Any:
+    """Our rows in the form the peer's come in."""
+    return plain
+
+
+@pytest.fixture
+def shared_tables(peer: Peer) -> Path:
+    """The folder of tables that other systems wrote; it is where the list of the peer's JARs is."""
+    return _fixtures.SHARED / "tables"
