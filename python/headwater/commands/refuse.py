@@ -53,7 +53,12 @@ def old_version(request: dict[str, Any], statement: Statement) -> NoReturn:
 def not_supported_yet(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement Spark parses and this version cannot run."""
     raise HeadwaterError(
-        "HEADWATER_STATEMENT_NOT_SUPPORTED", {"statement": request["statement"], "tableName": request["name"]}
+        "HEADWATER_STATEMENT_NOT_SUPPORTED",
+        {
+            "statement": request["statement"],
+            "tableName": request["name"],
+            "instead": "INSERT ... REPLACE WHERE replaces the rows a predicate selects, INSERT OVERWRITE all of them.",
+        },
     )
 
 
