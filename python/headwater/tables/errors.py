@@ -52,3 +52,9 @@ def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str)
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds in (int, (int, float))):
         raise TypeError(f"'{name}' must be {what}, not {value!r} of type {type(value).__name__}.")
+
+
+def check_session(value: Any) -> None:
+    """A TypeError unless a value is a session, a classic one or Spark Connect's, which share no class."""
+    if not all(hasattr(value, name) for name in ("sql", "table", "catalog")):
+        raise TypeError(f"'sparkSession' must be a SparkSession, not {value!r} of type {type(value).__name__}.")

@@ -15,12 +15,12 @@ wrote as text stays text, and then there is a view for the source alone, or none
 from __future__ import annotations
 
 import enum
+import importlib
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from headwater.tables.errors import check_type
 from headwater.tables.names import quote, split_name
@@ -84,9 +84,17 @@ class HandingOver:
         # The session's own frame comes first: a source may be of another session, as the batches of a stream are.
         frame = nothing.crossJoin(target).crossJoin(source)
         if columns:
-            fields = [part for n, column in enumerate(columns) for part in (F.lit(str(n)), column)]
-            frame = frame.where(F.isnotnull(F.named_struct(*fields)))
+            functions = _functions(self._spark)
+            fields = [part for n, column in enumerate(columns) for part in (functions.lit(str(n)), column)]
+            frame = frame.where(functions.isnotnull(functions.named_struct(*fields)))
         return frame
+
+
+def _functions(spark: SparkSession) -> Any:
+    """The functions for a session's Columns; a process may have sessions of both kinds."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return importlib.import_module("pyspark.sql.connect.functions.builtin")
+    return importlib.import_module("pyspark.sql.functions")
 
 
 def check_expression(name: str, value: Any) -> None:

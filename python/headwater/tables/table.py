@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from headwater.tables import maintenance
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
-from headwater.tables.errors import DeltaTableError, check_type, not_supported
+from headwater.tables.errors import DeltaTableError, check_session, check_type, not_supported
 from headwater.tables.handing_over import (
     Expression,
     HandingOver,
@@ -35,11 +35,11 @@ class DeltaTable:
     Conditions and values are Columns or SQL text. Works with classic sessions and with Spark Connect's.
     """
 
-    def __init__(self, spark: SparkSession, name: str, alias: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, name: str, frame: DataFrame, alias: str | None = None) -> None:
         self._spark = spark
         self._name = name  # as SQL, complete: what it names does not change with the current schema
+        self._frame = frame
         self._alias = alias
-        self._frame = self._read()
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ class DeltaTable:
         :raises pyspark.errors.AnalysisException: ``DELTA_TABLE_NOT_FOUND``; with ``hadoopConf``,
             ``HEADWATER_STATEMENT_NOT_SUPPORTED``.
         """
-        check_type("sparkSession", sparkSession, SparkSession, "a SparkSession")
+        check_session(sparkSession)
         check_type("path", path, str, "a string, the path of the table")
         if hadoopConf:
             check_type("hadoopConf", hadoopConf, Mapping, "a dict of strings")
@@ -63,7 +63,7 @@ class DeltaTable:
 
         :raises pyspark.errors.AnalysisException: ``TABLE_OR_VIEW_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``.
         """
-        check_type("sparkSession", sparkSession, SparkSession, "a SparkSession")
+        check_session(sparkSession)
         check_type("tableOrViewName", tableOrViewName, str, "a string, the table's name")
         parts = split_name(tableOrViewName)
         if (path := named_path(parts)) is not None:
@@ -81,12 +81,12 @@ class DeltaTable:
             if error.getCondition() == "DELTA_TABLE_ONLY_OPERATION":
                 raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name}) from None
             raise
-        return cls(spark, name)
+        return cls(spark, name, spark.table(name))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at a path."""
-        check_type("sparkSession", sparkSession, SparkSession, "a SparkSession")
+        check_session(sparkSession)
         check_type("identifier", identifier, str, "a string, a path")
         try:
             sparkSession.sql(f"DESCRIBE DETAIL {path_name(identifier)}")
@@ -131,7 +131,7 @@ class DeltaTable:
         cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
     ) -> DeltaTable:
         """Make a Delta table of a Parquet table, in place."""
-        check_type("sparkSession", sparkSession, SparkSession, "a SparkSession")
+        check_session(sparkSession)
         text = maintenance.convert_text(identifier, partitionSchema)
         maintenance.run(sparkSession, "CONVERT TO DELTA", identifier, text)
         kind, *path = split_name(identifier)
@@ -147,7 +147,7 @@ class DeltaTable:
     def alias(self, aliasName: str) -> DeltaTable:
         """The table under another name, for conditions and values."""
         check_type("aliasName", aliasName, str, "a string")
-        return DeltaTable(self._spark, self._name, aliasName)
+        return DeltaTable(self._spark, self._name, self._frame.alias(aliasName), aliasName)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """A row a version, newest first, ``limit`` of them at most."""
@@ -212,14 +212,10 @@ class DeltaTable:
         It stays the same one as long as it can, as Columns may be taken from it (``table.toDF().id``). A table that got
         other columns needs another.
         """
-        now = self._read()
+        now = self._spark.table(self._name)
         if now.schema != self._frame.schema:
-            self._frame = now
+            self._frame = now if self._alias is None else now.alias(self._alias)
         return self._frame
-
-    def _read(self) -> DataFrame:
-        frame = self._spark.table(self._name)
-        return frame if self._alias is None else frame.alias(self._alias)
 
     # --- the table itself ---------------------------------------------------------------------------------------------
 
@@ -315,6 +311,6 @@ class DeltaTable:
 
 def _session(given: SparkSession | None) -> SparkSession:
     if given is not None:
-        check_type("sparkSession", given, SparkSession, "a SparkSession")
+        check_session(given)
         return given
     return SparkSession.active()
