@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from tables_fakes import FakeColumn, FakeFrame, FakeSession
 from pyspark.errors import AnalysisException
+from tables_fakes import FakeColumn, FakeFrame, FakeSession
 
 from headwater.tables import DeltaTable
 
