@@ -1,10 +1,11 @@
 package headwater.spark
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{Resolver, UnresolvedAttribute, UnresolvedException, UnresolvedFunction, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, Resolver, UnresolvedAttribute, UnresolvedException, UnresolvedFunction, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.DataType
 
@@ -64,6 +65,9 @@ case class ViewColumn(expression: Expression, target: Seq[Attribute], source: Se
   override def toString: String = expression.toString
   override def sql: String = expression.sql
 
+  /** The names on the way to the source's column or field that this is, None where it is something else. */
+  def sourcePath: Option[Seq[String]] = ViewColumn.path(expression, AttributeSet(source))
+
   /**
    * The Column over the attributes of the statement. Those of the target are found by name, as its schema may have changed since; what is
    * not found stays to be resolved, for the error Spark has for that.
@@ -80,15 +84,29 @@ case class ViewColumn(expression: Expression, target: Seq[Attribute], source: Se
   }
 }
 
-/** Gives [[ViewColumn]]s the attributes of their statement, once its tables are resolved. */
+private object ViewColumn {
+  private def path(expression: Expression, source: AttributeSet): Option[Seq[String]] = expression match {
+    case a: Attribute if source.contains(a) => Some(Seq(a.name))
+    case field: GetStructField => path(field.child, source).map(_ :+ field.extractFieldName)
+    case Alias(child, _) => path(child, source)
+    case _ => None
+  }
+}
+
+/** Gives [[ViewColumn]]s the attributes of their statement, once its tables are resolved and its target has the columns it will have. */
 case class ResolveViewColumns(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case merge: MergeIntoTable if merge.targetTable.resolved && merge.sourceTable.resolved =>
+    case merge: MergeIntoTable if isReady(merge.targetTable) && merge.sourceTable.resolved =>
       fill(merge, merge.targetTable.output, merge.sourceTable.output)
-    case update: UpdateTable if update.table.resolved => fill(update, update.table.output, Nil)
-    case delete: DeleteFromTable if delete.table.resolved => fill(delete, delete.table.output, Nil)
+    case update: UpdateTable if isReady(update.table) => fill(update, update.table.output, Nil)
+    case delete: DeleteFromTable if isReady(delete.table) => fill(delete, delete.table.output, Nil)
     case other => other
   }
+
+  private def isReady(target: LogicalPlan): Boolean = target.resolved && (EliminateSubqueryAliases(target) match {
+    case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => false
+    case _ => true
+  })
 
   private def fill(statement: LogicalPlan, target: Seq[Attribute], source: Seq[Attribute]): LogicalPlan =
     statement.transformExpressions { case column: ViewColumn => column.over(target, source, conf.resolver) }
