@@ -1,11 +1,10 @@
 package headwater.spark
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, Resolver, UnresolvedAttribute, UnresolvedException, UnresolvedFunction, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.analysis.{Resolver, UnresolvedAttribute, UnresolvedException, UnresolvedFunction, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.DataType
 
@@ -103,10 +102,7 @@ case class ResolveViewColumns(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
-  private def isReady(target: LogicalPlan): Boolean = target.resolved && (EliminateSubqueryAliases(target) match {
-    case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => false
-    case _ => true
-  })
+  private def isReady(target: LogicalPlan): Boolean = target.resolved && PendingTarget.unapply(target).isEmpty
 
   private def fill(statement: LogicalPlan, target: Seq[Attribute], source: Seq[Attribute]): LogicalPlan =
     statement.transformExpressions { case column: ViewColumn => column.over(target, source, conf.resolver) }
