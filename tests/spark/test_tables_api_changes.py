@@ -34,7 +34,7 @@ def no_views_left(spark):
 
 
 def values(table):
-    """``{id: v}``"""
+    """``{id: v}`` of the table as it is now."""
     found = [(row.id, row.v) for row in table.toDF().collect()]
     assert len(found) == len(dict(found))
     return dict(found)

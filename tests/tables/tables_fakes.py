@@ -28,7 +28,7 @@ class FakeFrame(DataFrame):
         return FakeFrame(self.session, f"{self.made}.{alias}")
 
     def select(self, *columns: Any) -> FakeFrame:
-        return FakeFrame(self.session, "nothing")
+        return FakeFrame(self.session, self.made if columns == ("*",) else "nothing")
 
     def crossJoin(self, other: Any) -> FakeFrame:
         return FakeFrame(self.session, f"{self.made} x {other.made}")

@@ -128,15 +128,15 @@ def test_a_column_that_cannot_be_resolved_is_an_error_before_the_statement(table
 
 
 def test_the_frame_stays_until_the_table_has_other_columns(table, session):
-    before = table.toDF()
+    before = table._frame
     table.delete(ID)
-    assert table.toDF() is before
+    assert table._frame is before
     aliased = table.alias("t")
     assert aliased.toDF().made == "delta.`/t`.t"
     session.schema = "two"
     table.delete(ID)
     aliased.delete(ID)
-    assert table.toDF() is not before
+    assert table._frame is not before
     assert aliased.toDF().made == "delta.`/t`.t"
 
 

@@ -90,9 +90,14 @@ class HandingOver:
         return frame
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is Spark Connect's; a process may have sessions of both kinds."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def _functions(spark: SparkSession) -> Any:
-    """The functions for a session's Columns; a process may have sessions of both kinds."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    """The functions that make Columns for a session."""
+    if is_connect(spark):
         return importlib.import_module("pyspark.sql.connect.functions.builtin")
     return importlib.import_module("pyspark.sql.functions")
 

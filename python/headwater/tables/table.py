@@ -19,6 +19,7 @@ from headwater.tables.handing_over import (
     assignments,
     check_assignments,
     check_expression,
+    is_connect,
 )
 from headwater.tables.maintenance import DeltaOptimizeBuilder
 from headwater.tables.merging import DeltaMergeBuilder
@@ -141,8 +142,13 @@ class DeltaTable:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def toDF(self) -> DataFrame:
-        """The table's rows, always those of its latest version when the frame is run."""
-        return self._frame
+        """The table's rows, as they are when the frame is first run.
+
+        Its columns (``table.toDF().id``) may be used in the conditions and values of this table's methods.
+        """
+        # A classic frame keeps the plan it once ran, with the files of then: each gets a plan of its own. The columns
+        # stay the same ones; in Spark Connect they belong to one frame, and that plans anew every time.
+        return self._frame if is_connect(self._spark) else self._frame.select("*")
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The table under another name, for conditions and values."""
