@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headwater.tables import DeltaTable
@@ -63,6 +64,14 @@ class TestDelete:
     def test_some(self, table, condition):
         assert metrics(table.delete(made(condition))) == {"num_affected_rows": 2}
         assert values(table) == {0: 0, 1: 10, 2: 20}
+
+    @pytest.mark.parametrize("condition", ["done", lambda: F.col("done")])
+    def test_a_column_that_is_a_condition(self, spark, tmp_path, condition):
+        spark.range(4).selectExpr("id", "id > 1 AS done").write.format("delta").save(str(tmp_path / "t"))
+        table = DeltaTable.forPath(spark, str(tmp_path / "t"))
+        table.update(made(condition), {"id": "id + 10"})
+        table.delete(made(condition))
+        assert sorted(table.toDF().collect()) == [(0, False), (1, False)]
 
     def test_all(self, table):
         table.delete()
@@ -136,8 +145,11 @@ class TestUpdate:
             table.delete("vv > 1")
         with fails("PARSE_SYNTAX_ERROR", state="42601"):
             table.delete("id >")
-        with fails("INVALID_WHERE_CONDITION", state="42903"):
-            table.update(set={"v": F.max("v")})
+        for column in (F.max("v"), F.row_number().over(Window.orderBy("id")), F.explode(F.array("v"))):
+            with fails("DELTA_AGGREGATION_NOT_SUPPORTED"):
+                table.update(set={"v": column})
+            with fails("DELTA_AGGREGATION_NOT_SUPPORTED"):
+                table.delete(column > 1)
         assert values(table) == before
 
 

@@ -20,14 +20,21 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from headwater.tables.errors import check_type
+from headwater.tables.errors import DeltaTableError, check_type
 from headwater.tables.names import quote, split_name
 
 #: A condition or a value: SQL text or a Column.
 Expression: TypeAlias = "str | Column"
 
+#: What Spark says of functions that are about many rows, or give many.
+_NOT_OF_ONE_ROW = (
+    "INVALID_WHERE_CONDITION",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+    "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT",
+)
 _PREFIX = "__headwater_"  # known to ViewColumns.scala
 
 
@@ -54,6 +61,13 @@ class HandingOver:
         self._columns.setdefault(Sees.BOTH, [])
         return quote(self._view(Sees.BOTH))
 
+    def condition(self, condition: Expression, sees: Sees) -> str:
+        """A condition at the end of the statement.
+
+        It is not in parentheses: Spark takes ``t WHERE (a)`` for a table with another name.
+        """
+        return condition if isinstance(condition, str) else self.expression(condition, sees)
+
     def expression(self, expression: Expression, sees: Sees) -> str:
         """An expression in the statement."""
         if isinstance(expression, str):
@@ -68,7 +82,7 @@ class HandingOver:
         try:
             for sees, columns in self._columns.items():
                 made.append(self._view(sees))
-                self._frame(sees, columns).createOrReplaceTempView(made[-1])
+                self._make(made[-1], sees, columns)
             return self._spark.sql(text)
         finally:
             for view in made:
@@ -76,6 +90,16 @@ class HandingOver:
 
     def _view(self, sees: Sees) -> str:
         return f"{_PREFIX}{sees.value}_{self._id}"
+
+    def _make(self, view: str, sees: Sees, columns: list[Column]) -> None:
+        try:
+            self._frame(sees, columns).createOrReplaceTempView(view)
+        except PySparkException as error:
+            if error.getCondition() not in _NOT_OF_ONE_ROW:
+                raise
+            # Spark's text is about a WHERE the user has not written.
+            found = (error.getMessageParameters() or {}).get("expressionList") or ", ".join(map(str, columns))
+            raise DeltaTableError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": found}) from None
 
     def _frame(self, sees: Sees, columns: list[Column]) -> DataFrame:
         nothing = self._spark.range(1).select()

@@ -207,7 +207,7 @@ class DeltaTable:
         if condition is None:
             return ""
         check_expression("condition", condition)
-        return f"\nWHERE {over.expression(condition, Sees.TARGET)}"
+        return f"\nWHERE {over.condition(condition, Sees.TARGET)}"
 
     def _handing_over(self, source: DataFrame | None = None) -> HandingOver:
         return HandingOver(self._spark, self._current_frame, source)
