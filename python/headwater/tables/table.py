@@ -194,7 +194,10 @@ class DeltaTable:
 
         :param condition: when a row of the source matches one of the table; aliases of both may be used in it.
         :raises TypeError: an argument is of another type.
+        :raises ValueError: an argument is None.
         """
+        if source is None or condition is None:
+            raise ValueError(f"'{'source' if source is None else 'condition'}' is missing: it cannot be None.")
         check_type("source", source, DataFrame, "a DataFrame")
         check_expression("condition", condition)
         return DeltaMergeBuilder(self, source, condition)
