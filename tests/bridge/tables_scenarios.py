@@ -81,6 +81,11 @@ def tables_change(spark: SparkSession, home: str) -> dict[str, Any]:
         set={"v": F.col("s.v")}
     ).execute()
     found["rows"].append(_rows(table))
+    few = local.where("s.id > 7")
+    table.merge(few, table.toDF().id == few.id).whenMatchedUpdate(
+        set={"v": few.v - table.toDF().v}
+    ).whenNotMatchedInsert(values={"id": few["id"], "v": few.v}).execute()
+    found["rows"].append(_rows(table))
     found["conditions"] = [
         _condition(lambda: table.merge(local, F.col("id") == 1).whenMatchedDelete().execute()),
         _condition(

@@ -1,5 +1,7 @@
 package headwater.spark
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{Resolver, UnresolvedAttribute, UnresolvedException, UnresolvedFunction, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions._
@@ -16,25 +18,25 @@ import org.apache.spark.sql.types.DataType
 case class TakeFromViews(session: SparkSession) extends Rule[LogicalPlan] {
   import TakeFromViews._
 
-  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case merge: MergeIntoTable =>
-      val source = merge.sourceTable match {
-        case UnresolvedRelation(Seq(name), _, _) if name.startsWith(Prefix) => view(name).fold(merge.sourceTable)(_.source)
-        case other => other
-      }
-      columns(merge.copy(sourceTable = source))
-    case _: UpdateTable | _: DeleteFromTable => columns(plan)
-    case other => other
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val views = mutable.HashMap.empty[String, Option[Handed]]
+    def view(name: String) = views.getOrElseUpdate(name, find(name))
+    plan match {
+      case merge @ MergeIntoTable(_, UnresolvedRelation(Seq(name), _, _), _, _, _, _, _) if name.startsWith(Prefix) =>
+        columns(view(name).fold(merge)(found => merge.copy(sourceTable = found.source)), view)
+      case _: MergeIntoTable | _: UpdateTable | _: DeleteFromTable => columns(plan, view)
+      case other => other
+    }
   }
 
-  private def columns(statement: LogicalPlan): LogicalPlan = statement.transformExpressions {
+  private def columns(statement: LogicalPlan, view: String => Option[Handed]): LogicalPlan = statement.transformExpressions {
     case call @ UnresolvedFunction(Seq(Function), Seq(Literal(name, _), Literal(n: Int, _)), _, _, _, _, _) =>
       view(name.toString).filter(n < _.expressions.size).fold[Expression](call) { found =>
         ViewColumn(found.expressions(n), found.target.output, found.source.output)
       }
   }
 
-  private def view(name: String): Option[Handed] =
+  private def find(name: String): Option[Handed] =
     if (SparkInternals.sessionCatalog(session).getRawTempView(name).isEmpty) None
     else SparkInternals.logicalPlan(session.table(name)).collectFirst {
       case Filter(IsNotNull(struct: CreateNamedStruct), Pair(target, source)) => Handed(target, source, struct.valExprs)
