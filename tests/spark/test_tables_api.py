@@ -23,6 +23,9 @@ def test_open(spark, database, tmp_path, fails):
     spark.sql("CREATE TABLE p (a INT) USING parquet")
     with fails("DELTA_MISSING_DELTA_TABLE", "`p` is not a Delta table"):
         DeltaTable.forName(spark, "p")
+    spark.sql("CREATE VIEW v AS SELECT * FROM t")
+    with fails("DELTA_MISSING_DELTA_TABLE", "`v` is not a Delta table"):
+        DeltaTable.forName(spark, "v")
     with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "spark.hadoop."):
         DeltaTable.forPath(spark, path, {"fs.x": "y"})
 
@@ -46,7 +49,7 @@ def test_is_delta_table(spark, tmp_path):
 
 
 def test_reading(spark, tmp_path):
-    path = str(tmp_path / "t")
+    path = str(tmp_path / "no limit 5")
     spark.range(3).write.format("delta").save(path)
     table = DeltaTable.forPath(spark, path)
     frame = table.alias("x").toDF()
