@@ -32,6 +32,9 @@ from headwater.schema.constraints import quote
 from headwater.schema.partition_paths import encode_path
 from headwater.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 
+#: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
+_SMALL_FILE_BYTES = 16 << 20
+
 
 @dataclass
 class Job:
@@ -139,6 +142,28 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
     attempt.txn.remove(removals(scanned.files.take(pa.array(effect.removed, pa.int64()))))
     attempt.txn.add([*effect.marked, *effect.copied.files])
     return effect
+
+
+def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
+    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job."""
+    if attempt.writes_vectors or attempt.request.condition is None or files.num_rows != 1:
+        return False
+    return int(files["size"][0].as_py()) <= _SMALL_FILE_BYTES
+
+
+def replace_file(attempt: Attempt, scanned: Scan, job: Job) -> Effect:
+    """The file goes, and what the job wrote has all the rows that stay."""
+    if not job.positions:
+        attempt.statement.discard()
+        job.written, job.changes = Written(), []
+        return Effect()
+    vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
+    attempt.txn.remove(removals(scanned.files))
+    attempt.txn.add(job.written.files)
+    updated = job.replaced if attempt.request.matched else 0
+    copied = Written(files=job.written.files, rows=job.written.rows - updated)
+    job.written = Written()
+    return Effect(removed=[0], copied=copied, vectors_removed=vectors)
 
 
 def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mapping[int, BitMap64]) -> None:
