@@ -9,6 +9,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tables_scenarios import tables_change, tables_open
+
+__all__ = ["tables_change", "tables_open"]
 
 
 def sql(spark: SparkSession, text: str) -> dict[str, Any]:

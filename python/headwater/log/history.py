@@ -113,10 +113,7 @@ def last_version_at(listing: LogListing, snapshot: Snapshot, timestamp_ms: int) 
 
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
-    times = _Times(listing, snapshot.metadata, snapshot.store, snapshot.version)
-    versions = sorted(times.commits)
-    index = _last_not_after(versions, times, timestamp_ms)
-    return None if index is None else versions[index]
+    return CommitTimes(listing, snapshot.metadata, snapshot.store, snapshot.version).last_not_after(timestamp_ms)
 
 
 def format_timestamp(milliseconds: int) -> str:

@@ -12,6 +12,8 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       showClasses()
       new HeadwaterParser(session, parser)
     }
+    extensions.injectHintResolutionRule(session => TakeFromViews(session))
+    extensions.injectResolutionRule(session => ResolveViewColumns(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
