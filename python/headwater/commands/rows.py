@@ -89,9 +89,15 @@ def write_rows(
     query = compose(target, plan, provided, identities, extra_checks if enforce else (), enforce)
     files = statement.write(specification(target, query, options))
     written = describe_files(target, files, data_change)
-    if identities and files:
-        written.schema = _advance(schema, identities, _leaves(target), files)
+    written.schema = advanced_identities(target, identities, files)
     return written
+
+
+def advanced_identities(
+    target: Target, identities: Sequence[IdentityColumn], files: Sequence[Mapping[str, Any]]
+) -> StructType | None:
+    """The table's schema after a write job gave values to identity columns; None where it gave none."""
+    return _advance(target.schema, identities, _leaves(target), files) if identities and files else None
 
 
 def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_change: bool) -> Written:
@@ -103,7 +109,7 @@ def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_chan
         written.files.append(
             AddFile(
                 path=encode_path(described["path"]),
-                partition_values=_partition_values(target.schema, described["partition"]),
+                partition_values=partition_values(target.schema, described["partition"]),
                 size=described["size"],
                 modification_time=described["modificationTime"],
                 data_change=data_change,
@@ -133,7 +139,7 @@ def compose(
     ids = {c.name.lower(): c for c in identities}
     checks = table_checks(target, provided) if enforce else []
     checks += [(check, condition) for check, condition in extra_checks]
-    stored = [f for f in schema if not _is_void(f)]
+    stored = [f for f in schema if not is_void(f)]
     if not computed and not ids and not checks and [f.name for f in stored] == list(provided):
         return f"TABLE {source}"
     columns = []
@@ -152,7 +158,7 @@ def compose(
         source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
     query = f"SELECT {', '.join(columns)} FROM {source}"
     for check, condition in checks:
-        query = f"SELECT * FROM ({query}) WHERE {_check_sql(check, condition, schema)}"
+        query = f"SELECT * FROM ({query}) WHERE {check_sql(check, condition, schema)}"
     return query
 
 
@@ -168,7 +174,8 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     ]
 
 
-def _check_sql(check: Check, condition: str, schema: StructType) -> str:
+def check_sql(check: Check, condition: str, schema: StructType) -> str:
+    """SQL that is true where the check holds, and else ends the statement with the row's values."""
     message = conditions()[condition]
     lines = message["message"]
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
@@ -209,14 +216,15 @@ def _identity_sql(column: IdentityColumn) -> str:
     return f"({column.next_value}L + {column.step}L * monotonically_increasing_id())"
 
 
-def _is_void(column: StructField) -> bool:
+def is_void(column: StructField) -> bool:
+    """Whether a column has only nulls, which no file holds."""
     return column.type == PrimitiveType("void")
 
 
 def specification(target: Target, query: str, options: Options) -> dict[str, Any]:
     """A write job, as the JVM's writer wants it."""
     mode = mapping.mode(target.metadata.configuration, target.protocol)
-    stored = StructType(tuple(f for f in target.schema if not _is_void(f)))
+    stored = StructType(tuple(f for f in target.schema if not is_void(f)))
     physical = {f.name.lower(): f.physical_name for f in target.schema}
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": options.get("compression")}
     return {
@@ -260,7 +268,8 @@ def _leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
     return leaves
 
 
-def _partition_values(schema: StructType, texts: Mapping[str, str | None]) -> dict[str, str | None]:
+def partition_values(schema: StructType, texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Partition values as the log has them, of those in a written file's path."""
     by_physical = {f.physical_name: f for f in schema} | {f.name: f for f in schema}
     return {name: _partition_text(by_physical[name], text) for name, text in texts.items()}
 
