@@ -68,8 +68,10 @@ class HeadwaterParquetFileFormat(
     val physicalData = mapping.physical(dataSchema)
     val required = mapping.physical(requiredSchema)
     val physicalFilters = filters.flatMap(mapping.physical)
+    // Each reader has a configuration of its own: Spark writes the schema it is to read there, and in a local master tasks see the one object.
     def reader(schema: StructType) =
-      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, physicalFilters, options, hadoopConf)
+      super.buildReaderWithPartitionValues(
+        session, physicalData, partitionSchema, schema, physicalFilters, options, new Configuration(hadoopConf))
     val plain = reader(required)
     if (!hasDeletionVectors) plain else {
       val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
