@@ -18,7 +18,7 @@ from headwater.commands.committing import removals
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.outcome import Effect, live_rows, replace_rows, run_job
+from headwater.commands.dml.outcome import Effect, live_rows, replace_file, replace_rows, replaces_whole, run_job
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
@@ -48,13 +48,14 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
     scan_time = rewrite_time = 0
     if plan.mixed.num_rows:
         scanned = scan(attempt, plan.mixed)
-        job = run_job(attempt, _rewrite(attempt, scanned))
+        whole = replaces_whole(attempt, plan.mixed)
+        job = run_job(attempt, _rewrite(attempt, scanned, whole))
         scan_time = attempt.milliseconds()
         deleted += job.replaced
+        effect = replace_file(attempt, scanned, job) if whole else replace_rows(attempt, scanned, job.positions)
         for change in job.changes:
             attempt.txn.add_action(change)
         changes = len(job.changes)
-        effect = replace_rows(attempt, scanned, job.positions)
         rewrite_time = attempt.milliseconds() - scan_time
         gone = [number for number in effect.removed if number not in effect.staying_marked]
         removed_bytes += total_bytes(plan.mixed.take(pa.array(gone, pa.int64())))
@@ -102,11 +103,15 @@ def _writes_changes(attempt: Attempt) -> bool:
     return attempt.writes_changes and not attempt.writes_vectors
 
 
-def _rewrite(attempt: Attempt, scanned: Scan) -> Rewrite:
+def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     condition = attempt.request.condition
+    changes = _writes_changes(attempt)
+    if whole and condition is not None:
+        action = Action(0, Clause("delete"), expression(condition))
+        return compose(attempt.request, attempt.target, scanned.positioned, [action], changes=changes, keeps=True)
     rows = scanned.positioned if condition is None else f"{scanned.positioned}\nWHERE {expression(condition)}"
     action = Action(0, Clause("delete"))
-    return compose(attempt.request, attempt.target, rows, [action], changes=_writes_changes(attempt))
+    return compose(attempt.request, attempt.target, rows, [action], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
@@ -121,8 +126,10 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     if plan.mixed.num_rows:
         scanned = scan(attempt, plan.mixed)
         shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
-        shown.query(_rewrite(attempt, scanned))
-        shown.copying()
+        whole = replaces_whole(attempt, plan.mixed)
+        shown.query(_rewrite(attempt, scanned, whole))
+        if not whole:
+            shown.copying()
     if not plan.whole.num_rows and not plan.mixed.num_rows:
         shown.strategy("nothing to do", "no file can have a matching row, as the log tells")
     return shown.text()

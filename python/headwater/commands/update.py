@@ -14,7 +14,7 @@ from headwater.bridge.statement import Statement
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.outcome import Effect, replace_rows, run_job
+from headwater.commands.dml.outcome import replace_file, replace_rows, replaces_whole, run_job
 from headwater.commands.dml.request import DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
@@ -46,14 +46,16 @@ def _update(attempt: Attempt) -> dict[str, Any]:
     if not files.num_rows:
         return end(attempt, "UPDATE", {}, {}, [0])
     scanned = scan(attempt, files)
-    job = run_job(attempt, _rewrite(attempt, scanned))
+    whole = replaces_whole(attempt, files)
+    job = run_job(attempt, _rewrite(attempt, scanned, whole))
     scan_time = attempt.milliseconds()
-    effect = Effect()
-    if job.replaced:
+    if whole:
+        effect = replace_file(attempt, scanned, job)
+    else:
         effect = replace_rows(attempt, scanned, job.positions)
         attempt.txn.add(job.written.files)
-        for change in job.changes:
-            attempt.txn.add_action(change)
+    for change in job.changes:
+        attempt.txn.add_action(change)
     gone = [number for number in effect.removed if number not in effect.staying_marked]
     metrics = {
         "numRemovedFiles": effect.files_gone,
@@ -80,11 +82,14 @@ def _files(attempt: Attempt) -> pa.Table:
     return snapshot.files.filter(prune_all(snapshot, request.predicates, "UTC"))
 
 
-def _rewrite(attempt: Attempt, scanned: Scan) -> Rewrite:
+def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     condition = attempt.request.condition
+    clause, changes = attempt.request.matched[0], attempt.writes_changes
+    if whole and condition is not None:
+        action = Action(0, clause, expression(condition))
+        return compose(attempt.request, attempt.target, scanned.positioned, [action], changes=changes, keeps=True)
     rows = scanned.positioned if condition is None else f"{scanned.positioned}\nWHERE {expression(condition)}"
-    action = Action(0, attempt.request.matched[0])
-    return compose(attempt.request, attempt.target, rows, [action], changes=attempt.writes_changes)
+    return compose(attempt.request, attempt.target, rows, [Action(0, clause)], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
@@ -96,8 +101,10 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     shown.files(files.num_rows, total_bytes(files))
     if files.num_rows:
         shown.rewriting("the condition decides row by row")
-        shown.query(_rewrite(attempt, scan(attempt, files)))
-        shown.copying()
+        whole = replaces_whole(attempt, files)
+        shown.query(_rewrite(attempt, scan(attempt, files), whole))
+        if not whole:
+            shown.copying()
     else:
         shown.strategy("nothing to do", "no file can have a matching row, as the log tells")
     return shown.text()

@@ -71,6 +71,7 @@ def compose(
     changes: bool,
     identities: Sequence[IdentityColumn] = (),
     source_rows: bool = False,
+    keeps: bool = False,
 ) -> Rewrite:
     """The rewrite.
 
@@ -79,8 +80,9 @@ def compose(
     :param changes: whether change data is written.
     :param identities: columns that get their next values.
     :param source_rows: whether ``rows`` has ``__hw_source``, to be noted of rows without an action too.
+    :param keeps: whether rows without an action, all of the target, are written as they are.
     """
-    return _Composer(request, target, actions, changes, identities, source_rows).compose(rows)
+    return _Composer(request, target, actions, changes, identities, source_rows, keeps).compose(rows)
 
 
 class _Composer:
@@ -92,6 +94,7 @@ class _Composer:
         changes: bool,
         identities: Sequence[IdentityColumn],
         source_rows: bool,
+        keeps: bool,
     ) -> None:
         self.request = request
         self.target = target
@@ -100,7 +103,8 @@ class _Composer:
         self.changes = changes
         self.identities = {column.name.lower(): column for column in identities}
         self.source_rows = source_rows
-        self.has_rows = changes or any(action.writes for action in actions)
+        self.keeps = keeps
+        self.has_rows = changes or keeps or any(action.writes for action in actions)
 
     def compose(self, rows: str) -> Rewrite:
         query = self._acting(rows)
@@ -113,9 +117,8 @@ class _Composer:
             query = self._generated(query)
             for check, condition in table_checks(self.target, self._checked_columns()):
                 holds = check_sql(check, condition, self.schema)
-                query = (
-                    f"SELECT * FROM ({query})\nWHERE CASE WHEN {WRITE} AND {self._is_data} THEN {holds} ELSE true END"
-                )
+                new = f"{WRITE} AND {self._is_data}" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
+                query = f"SELECT * FROM ({query})\nWHERE CASE WHEN {new} THEN {holds} ELSE true END"
             query = self._arranged(query)
         return Rewrite(query, self.has_rows, self.changes)
 
@@ -126,7 +129,7 @@ class _Composer:
             return f"SELECT *, {only.number} AS {ACTION} FROM {rows}"
         branches = " ".join(f"WHEN {action.when} THEN {action.number}" for action in self.actions)
         query = f"SELECT *, CASE {branches} END AS {ACTION} FROM {rows}"
-        return query if self.source_rows else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
+        return query if self.source_rows or self.keeps else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
 
     def _numbered(self, query: str) -> str:
         """Identity values, numbered without gaps: in one partition, and below what numbers its rows."""
@@ -142,18 +145,20 @@ class _Composer:
             for action in self.actions
         )
         # A row without an action is still noted, once.
-        other = f" ELSE array({_DATA})" if self.source_rows else ""
+        other = f" ELSE array({_DATA})" if self.source_rows or self.keeps else ""
         return f"SELECT *, explode(CASE {ACTION} {branches}{other} END) AS {EMIT}\nFROM ({query})"
 
     def _valued(self, query: str) -> str:
         writing = [str(action.number) for action in self.actions if action.writes]
         write = f"coalesce({_among(ACTION, writing)}, false)"
+        if self.keeps:
+            write = f"({ACTION} IS NULL OR {write})"
         if self.changes:
             write = f"({EMIT} <> {_DATA} OR {write})"
         columns = self._values() if self.has_rows else []
-        control = [FILE, ROW, ACTION, f"{write} AS {WRITE}", self._source()]
+        control = [*self._position(), ACTION, f"{write} AS {WRITE}", self._source()]
         if self.changes:
-            first = f"{EMIT} IN ({_DATA}, {_DELETE})"
+            first = f"{EMIT} IN ({_DATA}, {_DELETE})" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
             control = [
                 f"CASE WHEN {first} THEN {FILE} END AS {FILE}",
                 f"CASE WHEN {first} THEN {ROW} END AS {ROW}",
@@ -164,6 +169,11 @@ class _Composer:
                 EMIT,
             ]
         return f"SELECT {', '.join([*columns, *control])}\nFROM ({query})"
+
+    def _position(self) -> list[str]:
+        if not self.keeps:
+            return [FILE, ROW]
+        return [f"CASE WHEN {ACTION} IS NOT NULL THEN {column} END AS {column}" for column in (FILE, ROW)]
 
     def _source(self) -> str:
         return SOURCE if self.source_rows else f"CAST(NULL AS BIGINT) AS {SOURCE}"
@@ -194,13 +204,13 @@ class _Composer:
 
     def _choice(self, by_value: dict[str, list[str]], own: str) -> str:
         """SQL for the value of the action; the column itself, which is harmless, needs no condition."""
-        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not self.source_rows
+        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not (self.source_rows or self.keeps)
         if list(by_value) == [own] or not by_value:
             return own
         if len(by_value) == 1 and everywhere:
             return next(iter(by_value))
         branches = " ".join(f"WHEN {_among(ACTION, numbers)} THEN {value}" for value, numbers in by_value.items())
-        return f"CASE {branches} END"
+        return f"CASE {branches}{f' ELSE {own}' if self.keeps else ''} END"
 
     @property
     def _is_data(self) -> str:

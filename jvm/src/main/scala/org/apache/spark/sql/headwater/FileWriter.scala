@@ -32,7 +32,7 @@ object FileWriter {
         writeFiles(session, execution, schema, tracked, committer, spec)
         (committer.files, Option.when(tracked)(committer.tracked))
       }
-    try {
+    try SmallJob.run(session, execution.optimizedPlan, spec.path("smallBytes").asLong()) {
       if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
       else run()
     } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
