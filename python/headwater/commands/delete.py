@@ -103,7 +103,7 @@ def _plan(attempt: Attempt) -> _Plan:
 
 
 def _whole_partitions(attempt: Attempt) -> pa.Table | None:
-    """The files that go by a condition over partition values alone, whatever its functions; None for other conditions."""
+    """The files that go by a condition over partition values alone; None for other conditions."""
     request, snapshot = attempt.request, attempt.snapshot
     if request.condition is None or not snapshot.partition_columns:
         return None
