@@ -10,7 +10,7 @@ from .dml_table import Table
 
 COLUMNS = "id BIGINT, v INT, s STRUCT<a: INT, b: STRUCT<c: INT, d: INT>>"
 ROWS = "SELECT id, CAST(id AS INT), named_struct('a', 1, 'b', named_struct('c', 2, 'd', 3)) FROM range(0, 4, 1, 2)"
-USING = "USING (SELECT id, 1 AS v, 2 AS w FROM range(2)) s ON t.id = s.id"
+USING = "USING (SELECT id, 1 AS v, 2 AS w FROM range(2)) u ON t.id = u.id"
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,7 @@ def refused(fails):
 
 UNRESOLVED = ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703")
 ONE_ROW = ("DELTA_AGGREGATION_NOT_SUPPORTED", "42903")
+WHERE = ("INVALID_WHERE_CONDITION", "42903")
 NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
 
 
@@ -46,16 +47,16 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ("UPDATE {t} SET v = 1 WHERE idd = 1", UNRESOLVED, ("idd", "`id`")),
         ("UPDATE {t} SET s.z = 1", ("FIELD_NOT_FOUND", "42704"), ("z", "`a`")),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET vv = 1", UNRESOLVED, ("vv", "`v`")),
-        (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = s.ww", UNRESOLVED, ("ww", "`w`")),
+        (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = u.ww", UNRESOLVED, ("ww", "`w`")),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND ww = 1 THEN DELETE", UNRESOLVED, ("ww", "`w`")),
         (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED THEN INSERT (ii) VALUES (1)", UNRESOLVED, ("ii", "`id`")),
         (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED THEN INSERT (id) VALUES (t.id)", UNRESOLVED, ("`t`.`id`",)),
-        (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED BY SOURCE AND s.w = 1 THEN DELETE", UNRESOLVED, ("`w`",)),
+        (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED BY SOURCE AND u.w = 1 THEN DELETE", UNRESOLVED, ("`w`",)),
         # columns that could be either
         (
             f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND v = 1 THEN DELETE",
             ("AMBIGUOUS_REFERENCE", "42704"),
-            ("`v`", "`s`.`v`", "`t`.`v`"),
+            ("`v`", "`u`.`v`", "`t`.`v`"),
         ),
         (
             "MERGE INTO {t} t USING (SELECT 1 AS k, 2 AS K) s ON t.id = s.k WHEN MATCHED THEN DELETE",
@@ -88,15 +89,15 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ("DELETE FROM {t} WHERE id", NOT_BOOLEAN, ("id", "BIGINT")),
         ("UPDATE {t} SET v = 1 WHERE 'x'", NOT_BOOLEAN, ("STRING",)),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND 1 THEN DELETE", NOT_BOOLEAN, ("INT",)),
-        ("DELETE FROM {t} WHERE count(*) > 1", ONE_ROW, ("count",)),
-        ("DELETE FROM {t} WHERE row_number() OVER (ORDER BY id) > 1", ONE_ROW, ("row_number",)),
+        ("DELETE FROM {t} WHERE count(*) > 1", WHERE, ("count",)),
+        ("DELETE FROM {t} WHERE row_number() OVER (ORDER BY id) > 1", WHERE, ("row_number",)),
         ("UPDATE {t} SET v = max(id)", ONE_ROW, ("max",)),
-        ("UPDATE {t} SET v = 1 WHERE sum(id) > 1", ONE_ROW, ("sum",)),
+        ("UPDATE {t} SET v = 1 WHERE sum(id) > 1", WHERE, ("sum",)),
         ("UPDATE {t} SET v = rank() OVER (ORDER BY id)", ONE_ROW, ("rank",)),
         ("UPDATE {t} SET v = explode(array(1, 2))", ONE_ROW, ("explode",)),
-        (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND max(s.w) > 1 THEN DELETE", ONE_ROW, ("max",)),
-        (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = max(s.w)", ONE_ROW, ("max",)),
-        (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED THEN INSERT (id) VALUES (sum(s.w))", ONE_ROW, ("sum",)),
+        (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND max(u.w) > 1 THEN DELETE", WHERE, ("max",)),
+        (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = max(u.w)", ONE_ROW, ("max",)),
+        (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED THEN INSERT (id) VALUES (sum(u.w))", ONE_ROW, ("sum",)),
         ("DELETE FROM {t} WHERE id = (SELECT id, v FROM {t})", None, ()),
         # clauses
         (f"MERGE INTO {{t}} t {USING}", ("PARSE_SYNTAX_ERROR", "42601"), ()),
@@ -129,7 +130,7 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
             ("`v`", "STRING", "INT", "/t`"),
         ),
         (
-            f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = s.w + 3000000000",
+            f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = u.w + 3000000000",
             ("CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
             ("`v`",),
         ),
@@ -186,8 +187,8 @@ STATEMENTS = [
     "DELETE FROM {t}",
     "DELETE FROM {t} WHERE id = 1",
     "UPDATE {t} SET v = 1",
-    "MERGE INTO {t} t USING range(2) s ON t.id = s.id WHEN MATCHED THEN DELETE",
-    "MERGE INTO {t} t USING range(2) s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 2",
+    "MERGE INTO {t} t USING (SELECT * FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "MERGE INTO {t} t USING (SELECT * FROM range(2)) s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 2",
 ]
 
 
@@ -198,7 +199,7 @@ def test_identity_columns(spark, tmp_path, refused):
         "k BIGINT GENERATED ALWAYS AS IDENTITY, d BIGINT GENERATED BY DEFAULT AS IDENTITY, id BIGINT, v INT",
         "(id, v) SELECT id, 0 FROM range(2)",
     )
-    merging = "MERGE INTO {t} t USING range(2, 3) s ON t.id = s.id"
+    merging = "MERGE INTO {t} t USING (SELECT * FROM range(2, 3)) s ON t.id = s.id"
     for column in ("k", "d"):
         for statement in (
             f"UPDATE {{t}} SET {column} = 5",
@@ -215,7 +216,7 @@ def test_append_only(spark, tmp_path, refused, statement):
     table = Table(spark, tmp_path / "t", "id BIGINT, v INT", properties=["'delta.appendOnly' = 'true'"])
     table.run("INSERT INTO {t} VALUES (0, 0), (1, 1)")
     refused(table, statement, "DELTA_CANNOT_MODIFY_APPEND_ONLY")
-    insert = "MERGE INTO {t} t USING range(1, 3) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+    insert = "MERGE INTO {t} t USING (SELECT * FROM range(1, 3)) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
     assert table.run(insert) == [(1, 0, 0, 1)]
 
 
