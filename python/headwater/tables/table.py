@@ -25,8 +25,8 @@ from headwater.tables.maintenance import DeltaOptimizeBuilder
 from headwater.tables.merging import DeltaMergeBuilder
 from headwater.tables.names import literal, named_path, path_name, quote, split_name
 
-#: What DESCRIBE DETAIL says of a place where there is no table, of tables of other formats and views, and of a table that
-#: is there but cannot be read here.
+#: What DESCRIBE DETAIL says of a place where there is no table, of tables of other formats and views, and of a table
+#: that is there but cannot be read here.
 _NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 _OTHER_TABLE = ("DELTA_TABLE_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
 _NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")
