@@ -25,6 +25,7 @@ from headwater.commands.dml.rewrite import CHANGE, CHANGE_TYPE, Rewrite
 from headwater.commands.dml.scan import Scan, scan
 from headwater.commands.rows import Written, describe_files, is_void, partition_values, specification
 from headwater.commands.tables import Options
+from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.log.stores import absolute_path
@@ -153,15 +154,17 @@ def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
 
 def replace_file(attempt: Attempt, scanned: Scan, job: Job) -> Effect:
     """The file goes, and what the job wrote has all the rows that stay."""
+    updates = bool(attempt.request.matched)
     if not job.positions:
         attempt.statement.discard()
         job.written, job.changes = Written(), []
         return Effect()
+    (row,) = scanned.files.to_pylist()
+    _check_none_lost(live_rows(attempt, row), job.replaced, job.written.rows - (job.replaced if updates else 0))
     vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
     attempt.txn.remove(removals(scanned.files))
     attempt.txn.add(job.written.files)
-    updated = job.replaced if attempt.request.matched else 0
-    copied = Written(files=job.written.files, rows=job.written.rows - updated)
+    copied = Written(files=job.written.files, rows=job.written.rows - (job.replaced if updates else 0))
     job.written = Written()
     return Effect(removed=[0], copied=copied, vectors_removed=vectors)
 
@@ -202,9 +205,21 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     files = scanned.files.take(pa.array(numbers, pa.int64()))
     source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)})
     query = copy_query(attempt, source.plan)
-    return describe_files(
-        attempt.target, attempt.statement.write(specification(attempt.target, query, Options(None))), True
-    )
+    listed = attempt.statement.write(specification(attempt.target, query, Options(None)))
+    written = describe_files(attempt.target, listed, True)
+    rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
+    _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
+    return written
+
+
+def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
+    """Rows are not lost, whatever mistake of ours or of a file's statistics would lose them.
+
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    """
+    if kept != rows - replaced:
+        reason = f"of {rows} rows {replaced} are replaced, and {kept} would stay; nothing was committed"
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
 
 
 def copy_query(attempt: Attempt, plan: int) -> str:
