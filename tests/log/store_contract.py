@@ -6,7 +6,9 @@ store that exists and is empty; ``other`` is another handle to the same files, a
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -64,11 +66,14 @@ class StoreContract:
         reader = threading.Thread(target=read)
         reader.start()
         try:
-            for number, content in enumerate(sorted(contents) * 50):
-                if len(seen) > 100 and number > 20:
+            until = time.monotonic() + 20
+            for number, content in enumerate(itertools.cycle(sorted(contents))):
+                if (len(seen) > 100 and number > 20) or time.monotonic() > until:
                     break
-                store.put_if_absent(f"{root}/{number}", content)
+                if number < 10:
+                    store.put_if_absent(f"{root}/{number}", content)
                 store.put(f"{root}/replaced", content)
+                time.sleep(0.0001)  # lets the reader look
         finally:
             done.set()
             reader.join()
