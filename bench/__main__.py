@@ -17,10 +17,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench.cases import Against, Bench, Case, cases, title
+from bench import cases as reading
+from bench import dml
+from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
 Times = dict[str, list[float]]
+
+
+def cases() -> list[Case]:
+    """Every case."""
+    return [*reading.cases(), *dml.cases()]
 
 
 def main(

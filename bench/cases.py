@@ -148,7 +148,7 @@ def _memory(bench: Bench, side: str, number: int) -> float:
 
 # Five million rows
 
-_COLUMNS = """id, id % 1000 AS device, concat('name-', id % 100000) AS name, CAST(id % 7919 AS DOUBLE) / 4 AS amount,
+COLUMNS = """id, id % 1000 AS device, concat('name-', id % 100000) AS name, CAST(id % 7919 AS DOUBLE) / 4 AS amount,
   DATE'2020-01-01' + CAST(id % 1500 AS INT) AS day,
   TIMESTAMP'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, id % 86400) AS taken,
   id % 3 = 0 AS flag, CAST(id % 100 AS DECIMAL(10, 2)) AS price"""
@@ -158,7 +158,7 @@ def _create_as(bench: Bench, side: str, path: Path) -> float:
     provider = "parquet" if side == PARQUET else "delta"
     return bench.spark(side).run(
         f"CREATE TABLE bench_{path.name.replace('-', '_')} USING {provider} LOCATION '{path}' "
-        f"AS SELECT {_COLUMNS} FROM range(0, {bench.rows}, 1, 2)"
+        f"AS SELECT {COLUMNS} FROM range(0, {bench.rows}, 1, 2)"
     )
 
 

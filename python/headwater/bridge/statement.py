@@ -46,7 +46,37 @@ class Statement:
     def write(self, specification: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a write job; the files written: ``path`` below the table, ``size`` in bytes, ``modificationTime`` in
         milliseconds, ``partition`` texts by column, ``rows``, and ``statistics`` as ``[min, max, nulls]`` a leaf."""
+        return self.write_tracked(specification)["files"]
+
+    def write_tracked(self, specification: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a write job whose rows say what they replace: ``files`` as of :meth:`write`; ``positions`` by file
+        number and ``source``, both base64 of 64-bit Roaring bitmaps; ``actions``, rows by action number; ``repeated``,
+        how many positions came more than once."""
         return orjson.loads(self._context.write(orjson.dumps(specification).decode()))
+
+    def discard(self) -> None:
+        """Delete the files this call has written so far; only for a call that has committed nothing."""
+        self._context.discard()
+
+    def restrict(self, plan: int, description: Mapping[str, Any]) -> int:
+        """Make a relation over some files of a version, numbered in order, available as ``hw_plan.`n` ``; returns n."""
+        return self._context.restrict(plan, orjson.dumps(description).decode())
+
+    def keep(self, sql: str) -> int:
+        """Make a query's rows, computed once, available as ``hw_plan.`n` ``; returns n."""
+        return self._context.keep(sql)
+
+    def plan_size(self, plan: int) -> int:
+        """Spark's estimate of a relation's size in bytes."""
+        return self._context.planSize(plan)
+
+    def expression_texts(self) -> list[str]:
+        """The statement's expressions by number, as SQL."""
+        return orjson.loads(self._context.expressionTexts())
+
+    def explain(self, sql: str, mode: str) -> str:
+        """How Spark would run a query, in a mode of EXPLAIN."""
+        return self._context.explain(sql, mode)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query over the statement's pieces; its rows."""

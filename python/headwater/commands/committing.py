@@ -54,14 +54,19 @@ def commit(
     operation: str,
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int | str] | None = None,
+    answer: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Commit, with the session's provenance; Spark's side knows of each attempt before it is made."""
+    """Commit, with the session's provenance; Spark's side knows of each attempt before it is made.
+
+    :param answer: what the statement answers with beside the version, also where this process dies after its commit.
+    """
     identity = idempotence(options, statement)
     if identity is not None:
         txn.set_transaction(*identity)
 
     def on_begin(version: int, transaction_id: str) -> None:
-        statement.begin_commit({"table": txn.table_path, "version": version, "txnId": transaction_id})
+        begun = {"table": txn.table_path, "version": version, "txnId": transaction_id}
+        statement.begin_commit({**begun, "answer": answer} if answer else begun)
 
     committed = txn.commit(
         operation,
@@ -71,7 +76,7 @@ def commit(
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
     )
-    return {"version": committed.version}
+    return {"version": committed.version, **(answer or {})}
 
 
 def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
@@ -117,7 +122,7 @@ def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
             size=row["size"],
             stats=row["stats"],
             tags=dict(row["tags"]) if row["tags"] is not None else None,
-            deletion_vector=_vector(row["deletion_vector"]),
+            deletion_vector=vector_of(row["deletion_vector"]),
             base_row_id=row["base_row_id"],
             default_row_commit_version=row["default_row_commit_version"],
         )
@@ -125,7 +130,8 @@ def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     ]
 
 
-def _vector(value: Mapping[str, Any] | None) -> DeletionVector | None:
+def vector_of(value: Mapping[str, Any] | None) -> DeletionVector | None:
+    """The descriptor in a row of ``snapshot.files``."""
     if value is None:
         return None
     return DeletionVector(

@@ -79,6 +79,15 @@ def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, An
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where its columns are no longer those of then.
     """
     snapshot = open_same(request, statement, limit=staleness_limit(statement))
+    check_same_columns(request, statement, snapshot)
+    return describe(snapshot)
+
+
+def check_same_columns(request: Mapping[str, Any], statement: Statement, snapshot: Snapshot) -> None:
+    """That a table has the columns it had when a statement was analysed.
+
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
+    """
     if snapshot.version != request["version"]:
         then = open_snapshot(request["table"], statement, request["version"])
         if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
@@ -90,7 +99,6 @@ def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, An
                     "now": snapshot.schema.sql(),
                 },
             )
-    return describe(snapshot)
 
 
 def table_exists(request: dict[str, Any], statement: Statement) -> bool:

@@ -29,7 +29,7 @@ def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, A
     for line in lines:
         info = orjson.loads(line).get("commitInfo")
         if info is not None and info.get("txnId") == request["txnId"]:
-            return {"version": version}
+            return {**(request.get("answer") or {}), "version": version}
     raise HeadwaterError("DELTA_COMMIT_NOT_MADE", {"tableLocation": location.path, "version": version})
 
 

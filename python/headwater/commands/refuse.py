@@ -50,11 +50,16 @@ def old_version(request: dict[str, Any], statement: Statement) -> NoReturn:
     raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})
 
 
-def not_supported_yet(request: dict[str, Any], statement: Statement) -> NoReturn:
-    """A statement Spark parses and this version cannot run."""
+def not_a_table(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A change of a view's rows."""
     raise HeadwaterError(
-        "HEADWATER_STATEMENT_NOT_SUPPORTED", {"statement": request["statement"], "tableName": request["name"]}
+        "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED", {"operation": request["statement"], "viewName": request["name"]}
     )
+
+
+def not_of_one_row(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A condition or value that would be of many rows, or many of one."""
+    raise HeadwaterError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": request["expression"]})
 
 
 def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:

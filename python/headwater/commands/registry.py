@@ -9,7 +9,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwater.bridge.statement import Statement
-from headwater.commands import alter, create, describe, read, recover, refuse, show, truncate, write
+from headwater.commands import (
+    alter,
+    create,
+    delete,
+    describe,
+    explain,
+    merge,
+    merge_target,
+    read,
+    recover,
+    refuse,
+    show,
+    truncate,
+    update,
+    write,
+)
 from headwater.sql import statements
 
 Handler = Callable[[dict[str, Any], Statement], Any]
@@ -23,6 +38,11 @@ HANDLERS: Mapping[str, Handler] = {
     "plan_save": write.plan_save,
     "resolve_write": write.resolve_write,
     "write": write.write,
+    "delete": delete.delete,
+    "update": update.update,
+    "merge": merge.merge,
+    "merge_target": merge_target.merge_target,
+    "explain": explain.explain,
     "create_table": create.create_table,
     "alter_table": alter.alter_table,
     "check_same_schema": alter.check_same_schema,
@@ -41,7 +61,8 @@ HANDLERS: Mapping[str, Handler] = {
     "change_feed": refuse.change_feed,
     "old_version": refuse.old_version,
     "unsupported_predicate": refuse.unsupported_predicate,
-    "not_supported_yet": refuse.not_supported_yet,
+    "not_a_table": refuse.not_a_table,
+    "not_of_one_row": refuse.not_of_one_row,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
     "replace_other_format": refuse.replace_other_format,

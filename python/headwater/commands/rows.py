@@ -28,6 +28,8 @@ from headwater.schema.types import PrimitiveType, StructField, StructType, parse
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 _PARQUET_FIELD_ID = "parquet.field.id"
+#: A job that reads less is run without generating code for it.
+_SMALL_JOB_BYTES = 1 << 20
 
 
 @dataclass
@@ -89,9 +91,15 @@ def write_rows(
     query = compose(target, plan, provided, identities, extra_checks if enforce else (), enforce)
     files = statement.write(specification(target, query, options))
     written = describe_files(target, files, data_change)
-    if identities and files:
-        written.schema = _advance(schema, identities, _leaves(target), files)
+    written.schema = advanced_identities(target, identities, files)
     return written
+
+
+def advanced_identities(
+    target: Target, identities: Sequence[IdentityColumn], files: Sequence[Mapping[str, Any]]
+) -> StructType | None:
+    """The table's schema after a write job gave values to identity columns; None where it gave none."""
+    return _advance(target.schema, identities, _leaves(target), files) if identities and files else None
 
 
 def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_change: bool) -> Written:
@@ -103,7 +111,7 @@ def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_chan
         written.files.append(
             AddFile(
                 path=encode_path(described["path"]),
-                partition_values=_partition_values(target.schema, described["partition"]),
+                partition_values=partition_values(target.schema, described["partition"]),
                 size=described["size"],
                 modification_time=described["modificationTime"],
                 data_change=data_change,
@@ -133,7 +141,7 @@ def compose(
     ids = {c.name.lower(): c for c in identities}
     checks = table_checks(target, provided) if enforce else []
     checks += [(check, condition) for check, condition in extra_checks]
-    stored = [f for f in schema if not _is_void(f)]
+    stored = [f for f in schema if not is_void(f)]
     if not computed and not ids and not checks and [f.name for f in stored] == list(provided):
         return f"TABLE {source}"
     columns = []
@@ -152,7 +160,7 @@ def compose(
         source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
     query = f"SELECT {', '.join(columns)} FROM {source}"
     for check, condition in checks:
-        query = f"SELECT * FROM ({query}) WHERE {_check_sql(check, condition, schema)}"
+        query = f"SELECT * FROM ({query}) WHERE {check_sql(check, condition, schema)}"
     return query
 
 
@@ -168,7 +176,8 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     ]
 
 
-def _check_sql(check: Check, condition: str, schema: StructType) -> str:
+def check_sql(check: Check, condition: str, schema: StructType) -> str:
+    """SQL that is true where the check holds, and else ends the statement with the row's values."""
     message = conditions()[condition]
     lines = message["message"]
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
@@ -209,14 +218,15 @@ def _identity_sql(column: IdentityColumn) -> str:
     return f"({column.next_value}L + {column.step}L * monotonically_increasing_id())"
 
 
-def _is_void(column: StructField) -> bool:
+def is_void(column: StructField) -> bool:
+    """Whether a column has only nulls, which no file holds."""
     return column.type == PrimitiveType("void")
 
 
 def specification(target: Target, query: str, options: Options) -> dict[str, Any]:
     """A write job, as the JVM's writer wants it."""
     mode = mapping.mode(target.metadata.configuration, target.protocol)
-    stored = StructType(tuple(f for f in target.schema if not _is_void(f)))
+    stored = StructType(tuple(f for f in target.schema if not is_void(f)))
     physical = {f.name.lower(): f.physical_name for f in target.schema}
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": options.get("compression")}
     return {
@@ -227,6 +237,7 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
             physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
         ],
         "statistics": [list(path) for path, _ in _leaves(target)],
+        "smallBytes": _SMALL_JOB_BYTES,
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
     }
@@ -260,7 +271,8 @@ def _leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
     return leaves
 
 
-def _partition_values(schema: StructType, texts: Mapping[str, str | None]) -> dict[str, str | None]:
+def partition_values(schema: StructType, texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Partition values as the log has them, of those in a written file's path."""
     by_physical = {f.physical_name: f for f in schema} | {f.name: f for f in schema}
     return {name: _partition_text(by_physical[name], text) for name, text in texts.items()}
 

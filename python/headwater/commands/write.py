@@ -30,7 +30,7 @@ from headwater.transaction import Transaction
 
 _MODE = "__headwater_mode"
 _REPLACE_WHERE = "__headwater_replace_where"
-_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -80,7 +80,7 @@ def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, st
     if _overwrites_schema(options):
         target = data
     elif _may_evolve(options, statement):
-        target = merge(table, data, allow_widening=_widens(snapshot), keep_existing_type=False)
+        target = merge(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
     elif request["byName"] and (error := unknown_columns_error(table, data)):
         raise error
     given = {f.name.lower() for f in data}
@@ -107,10 +107,11 @@ def _overwrites_schema(options: Options) -> bool:
 
 def _may_evolve(options: Options, statement: Statement) -> bool:
     asked = options.flag("mergeSchema")
-    return statement.flag(_AUTO_MERGE) if asked is None else asked
+    return statement.flag(AUTO_MERGE) if asked is None else asked
 
 
-def _widens(snapshot: Snapshot) -> bool:
+def widens(snapshot: Snapshot) -> bool:
+    """Whether columns of a table may take a wider type."""
     return snapshot.metadata.configuration.get("delta.enableTypeWidening", "false").lower() == "true"
 
 
@@ -206,7 +207,7 @@ def evolve_metadata(
     if _overwrites_schema(options) and overwrite.kind == "all":
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
     elif _may_evolve(options, statement):
-        new = merge(table, data, allow_widening=_widens(snapshot), keep_existing_type=False)
+        new = merge(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
     else:
         unknown = [f.name for f in data if table.find(f.name) is None]
         if unknown:

@@ -14,7 +14,9 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     }
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
+    extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
+    extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
   }

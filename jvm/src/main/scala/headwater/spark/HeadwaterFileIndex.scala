@@ -28,7 +28,8 @@ class HeadwaterFileIndex(
     val live: Boolean,
     override val partitionSchema: StructType,
     val options: Map[String, String],
-    only: Option[JsonNode] = None)
+    only: Option[JsonNode] = None,
+    numbersFiles: Boolean = false)
     extends FileIndex {
 
   def isWholeTable: Boolean = only.isEmpty
@@ -43,7 +44,7 @@ class HeadwaterFileIndex(
     listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
 
   def pinned(state: TableState): HeadwaterFileIndex =
-    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only)
+    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only, numbersFiles)
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan(partitionFilters ++ dataFilters))
@@ -57,8 +58,8 @@ class HeadwaterFileIndex(
     }
     val casts = partitionSchema.map(field => new PartitionValueParser(field.dataType, SparkInternals.conf(session).sessionLocalTimeZone))
     val groups = mutable.LinkedHashMap.empty[Seq[String], mutable.ArrayBuffer[FileStatusWithMetadata]]
-    files.foreach { file =>
-      groups.getOrElseUpdate(file.partitionValues, mutable.ArrayBuffer.empty) += file.toStatus
+    files.zipWithIndex.foreach { case (file, number) =>
+      groups.getOrElseUpdate(file.partitionValues, mutable.ArrayBuffer.empty) += file.toStatus(Option.when(numbersFiles)(number))
     }
     groups.iterator.map { case (values, statuses) =>
       PartitionDirectory(InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) }), statuses.toSeq)
@@ -101,11 +102,16 @@ private final class PartitionValueParser(dataType: DataType, timeZone: String) {
 /** A data file of a scan. `deletionVector` describes where the executor finds its deleted positions, or is null. */
 final case class ListedFile(
     path: String, size: Long, modificationTime: Long, partitionValues: Seq[String], deletionVector: String) {
-  def toStatus: FileStatusWithMetadata = {
+  def toStatus(number: Option[Int]): FileStatusWithMetadata = {
     val status = new FileStatus(size, false, 1, 0, modificationTime, new Path(path))
-    val metadata: Map[String, Any] = if (deletionVector == null) Map.empty else Map(DeletionVectors.MetadataKey -> deletionVector)
-    FileStatusWithMetadata(status, metadata)
+    val vector = Option(deletionVector).map(DeletionVectors.MetadataKey -> _)
+    FileStatusWithMetadata(status, (vector ++ number.map(ListedFile.Number -> _)).toMap)
   }
+}
+
+object ListedFile {
+  /** The column of `_metadata` that tells a file's number, where an index numbers its files: their order, from zero. */
+  val Number = "file_number"
 }
 
 object FileList {

@@ -11,10 +11,10 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 /** Hands the statements Spark's parser does not know, told by their first words, to the handler; all else to Spark. */
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ParserInterface {
-  override def parsePlan(text: String): LogicalPlan = own(text).getOrElse(HeadwaterParser.qualified(spark.parsePlan(text)))
+  override def parsePlan(text: String): LogicalPlan = own(text).getOrElse(HeadwaterParser.own(spark.parsePlan(text)))
 
   override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
-    own(text).getOrElse(HeadwaterParser.qualified(spark.parsePlanWithParameters(text, parameters)))
+    own(text).getOrElse(HeadwaterParser.own(spark.parsePlanWithParameters(text, parameters)))
 
   private def own(text: String): Option[LogicalPlan] =
     if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None
@@ -45,6 +45,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
 }
 
 object HeadwaterParser {
+  private def own(plan: LogicalPlan): LogicalPlan = ExplainDml(qualified(plan))
+
   /**
    * Names the catalog of a path that is travelled to: Spark would take two parts for files of a format, which cannot travel, where the
    * time is an expression that takes it a second look to resolve.

@@ -100,13 +100,9 @@ class HeadwaterTable(
   def toRelation(options: Map[String, String]): LogicalRelation = relationOver(
     new HeadwaterFileIndex(session, path, TableState.of(this), live = asked.isLatest, partitionSchema, options), options)
 
-  /** The same over named files only, each as the handler describes files of a scan. */
-  def restrictedTo(files: JsonNode): LogicalPlan = relationOver(
-    new HeadwaterFileIndex(session, path, TableState.of(this), live = false, partitionSchema, Map.empty, Some(files)), Map.empty)
+  def partitionSchema: StructType = StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
 
-  private def partitionSchema: StructType = StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
-
-  private def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
+  private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
       path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), info.get("hasDeletionVectors").asBoolean(), snapshotVersion)
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)

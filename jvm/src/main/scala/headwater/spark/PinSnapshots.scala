@@ -18,12 +18,7 @@ import org.apache.spark.sql.headwater.HeadwaterParquetFileFormat
 case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     lazy val states = PinSnapshots.ofThisQuery()
-    plan.transformWithSubqueries {
-      case relation @ LogicalRelation(files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _), _, _, _, _)
-          if index.live =>
-        val state = states.getOrElseUpdate(index.path, TableState.of(latest(index)))
-        relation.copy(relation = files.copy(location = index.pinned(state), fileFormat = format.at(state))(files.sparkSession))
-    }
+    PinSnapshots.pin(plan, index => Some(states.getOrElseUpdate(index.path, TableState.of(latest(index)))))
   }
 
   private def latest(index: HeadwaterFileIndex): HeadwaterTable = {
@@ -39,6 +34,15 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
 object PinSnapshots {
   // Spark optimises subqueries apart from the query around them, one after the other on one thread and under one planning tracker.
   private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[String, TableState]]())
+
+  /** Gives live relations the state that is known for them. */
+  def pin(plan: LogicalPlan, state: HeadwaterFileIndex => Option[TableState]): LogicalPlan = plan.transformWithSubqueries {
+    case relation @ LogicalRelation(files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _), _, _, _, _)
+        if index.live =>
+      state(index).map { known =>
+        relation.copy(relation = files.copy(location = index.pinned(known), fileFormat = format.at(known))(files.sparkSession))
+      }.getOrElse(relation)
+  }
 
   private def ofThisQuery(): mutable.Map[String, TableState] = QueryPlanningTracker.get match {
     case Some(query) => states.computeIfAbsent(query, _ => mutable.HashMap.empty)

@@ -3,21 +3,20 @@ package headwater.spark
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.catalyst.plans.logical.{DeleteFromTable, LogicalPlan, MergeIntoTable, UpdateTable}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** Turns a table that is read into the file relation Spark's own Parquet path scans. */
 case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = {
-    plan match {
-      case delete: DeleteFromTable => refuse(delete.table, "DELETE")
-      case update: UpdateTable => refuse(update.table, "UPDATE")
-      case merge: MergeIntoTable => refuse(merge.targetTable, "MERGE")
-      case _ =>
-    }
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    // A MERGE gets its target from ResolveHeadwaterDml, once its source is known.
+    case merge @ MergeIntoTable(PendingTarget(_), source, _, _, _, _, _) => merge.copy(sourceTable = read(source))
+    case other => read(other)
+  }
+
+  private def read(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperatorsDown {
       case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
         ResolveHeadwaterRelations.ChangeFeedOptions.filter(name => "true".equalsIgnoreCase(options.get(name))).foreach { name =>
@@ -28,13 +27,6 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
           seen.withName(column.name).asInstanceOf[AttributeReference]
         })
     }
-  }
-
-  private def refuse(target: LogicalPlan, statement: String): Unit = EliminateSubqueryAliases(target) match {
-    case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
-      Bridge.call(new StatementContext(session), "not_supported_yet", "statement" -> statement, "name" -> table.name())
-    case _ =>
-  }
 }
 
 object ResolveHeadwaterRelations {

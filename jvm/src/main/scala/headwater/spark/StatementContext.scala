@@ -5,7 +5,8 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic
-import org.apache.spark.sql.headwater.{FileWriter, QueryCompiler, SparkInternals}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.{FileWriter, HeadwaterParquetFileFormat, KeptRows, PositionSet, QueryCompiler, SparkInternals}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.expressions.Expression
 
@@ -16,6 +17,10 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 final class StatementContext(val session: SparkSession) {
   private val plans = mutable.ArrayBuffer.empty[LogicalPlan]
   private val expressions = mutable.ArrayBuffer.empty[Expression]
+  private val numbers = mutable.HashMap.empty[Expression, Int]
+  private val pinned = mutable.HashMap.empty[String, TableState]
+  private var matched = new PositionSet
+  private val kept = mutable.ArrayBuffer.empty[KeptRows]
   @volatile private var endedBy: Option[Throwable] = None
   @volatile private var commit: Option[String] = None
   private val written = mutable.ArrayBuffer.empty[(String, String)]
@@ -24,8 +29,12 @@ final class StatementContext(val session: SparkSession) {
   /** Makes a resolved plan available to rewrites as ``hw_plan.`n` ``; returns n. */
   def addPlan(plan: LogicalPlan): Int = { plans += plan; plans.size - 1 }
 
-  /** Makes a resolved expression available to rewrites as ``hw_expr.`n` ``; returns n. */
-  def addExpression(expression: Expression): Int = { expressions += expression; expressions.size - 1 }
+  /** Makes a resolved expression available to rewrites as ``hw_expr.`n` ``; returns n, the same for the same expression. */
+  def addExpression(expression: Expression): Int =
+    numbers.getOrElseUpdate(expression, { expressions += expression; expressions.size - 1 })
+
+  /** Lets go of what was kept for the statement. */
+  def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
 
   private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear() }
 
@@ -74,24 +83,66 @@ final class StatementContext(val session: SparkSession) {
     endedBy = Some(error)
   }
 
-  /** Runs a write of a rewrite's rows into new files and returns them as JSON. */
+  /** Runs a write of a rewrite's rows into new files; JSON: `files`, and of a tracked query what its rows said ([[TrackedRows.describe]]). */
   def write(specification: String): String = {
     val spec = Json.parse(specification)
-    val query = QueryCompiler.compile(session, spec.get("query").asText(), plans.toSeq, expressions.toSeq)
-    val files = FileWriter.write(session.asInstanceOf[classic.SparkSession], query, spec)
-    written += spec.get("path").asText() -> files
-    files
+    val (files, rows) = FileWriter.write(session.asInstanceOf[classic.SparkSession], compile(spec.get("query").asText()), spec)
+    written += spec.get("path").asText() -> files.mkString("[", ",", "]")
+    rows.foreach(noted => matched = noted.source)
+    Json.write(Map("files" -> files.map(Json.parse)) ++ rows.map(_.describe).getOrElse(Map.empty))
   }
 
+  /** Deletes what the call has written, whose rows are not needed after all. */
+  def discard(): Unit = discardWritten()
+
   /** Runs a query and returns its rows, each as a JSON text. */
-  def query(sql: String): java.util.List[String] = {
-    val plan = QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq)
-    SparkInternals.ofRows(session, plan).toJSON.collect().toSeq.asJava
+  def query(sql: String): java.util.List[String] = SparkInternals.ofRows(session, compile(sql)).toJSON.collect().toSeq.asJava
+
+  /** The statement's expressions by number, as SQL: JSON array. */
+  def expressionTexts: String = Json.write(expressions.map(_.sql))
+
+  /** How Spark would run a query, in one of the modes of EXPLAIN. */
+  def explain(sql: String, mode: String): String = SparkInternals.explain(session, compile(sql), mode)
+
+  /** Runs a query at most once, when its rows are first read, and keeps them for the statement; returns their number as a plan. */
+  def keep(sql: String): Int = {
+    val rows = KeptRows(session, compile(sql))
+    kept += rows
+    addPlan(rows.relation)
+  }
+
+  /** Spark's estimate of a plan's size in bytes. */
+  def planSize(plan: Int): Long =
+    SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), index => pinned.get(index.path)))
+
+  private def compile(sql: String): LogicalPlan =
+    PinSnapshots.pin(QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched), index => pinned.get(index.path))
+
+  /**
+   * Makes a table's relation among the statement's plans available at a version and restricted to files, which it numbers in `_metadata`;
+   * returns the new plan's number. From here on, the statement reads the table at that version wherever else it does.
+   */
+  def restrict(plan: Int, description: String): Int = {
+    val described = Json.parse(description)
+    val relation = plans(plan).asInstanceOf[LogicalRelation]
+    val files = relation.relation.asInstanceOf[HadoopFsRelation]
+    val index = files.location.asInstanceOf[HeadwaterFileIndex]
+    def state(bytes: String, vectors: String) = TableState(
+      index.path, described.get("version").asLong(), Json.text(described.get("tableId")), described.get(bytes).asLong(),
+      described.get(vectors).asBoolean(), described.get("schema").asText())
+    pinned(index.path) = state("sizeInBytes", "hasDeletionVectors")
+    val listed = state("listedBytes", "listsDeletionVectors")
+    val only = new HeadwaterFileIndex(
+      session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(described.get("files")), numbersFiles = true)
+    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, numbersFiles = true)
+    addPlan(relation.copy(relation = files.copy(location = only, fileFormat = format)(files.sparkSession)))
   }
 
   /** Adds a relation over some files of a table's version to the statement's plans; returns its number. */
   def addRelation(table: String, version: Long, files: String): Int = {
-    addPlan(HeadwaterTable.load(session, table, TableVersion(version)).restrictedTo(Json.parse(files)))
+    val loaded = HeadwaterTable.load(session, table, TableVersion(version))
+    addPlan(loaded.relationOver(
+      new HeadwaterFileIndex(session, table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(Json.parse(files))), Map.empty))
   }
 
   /** Checks that a text is a Spark SQL expression over a schema (JSON); an error comes out as Spark's own. */

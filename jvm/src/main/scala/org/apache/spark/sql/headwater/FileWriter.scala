@@ -9,7 +9,7 @@ import org.apache.spark.internal.io.FileCommitProtocol
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
+import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.{FileFormat, FileFormatWriter}
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -20,30 +20,40 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * statistics it wants; the answer lists the files. Nothing refers to them until the handler commits.
  */
 object FileWriter {
-  def write(session: SparkSession, query: LogicalPlan, spec: JsonNode): String = {
+  /** The files, each described in JSON, and of a tracked query what its rows said. */
+  def write(session: SparkSession, query: LogicalPlan, spec: JsonNode): (Seq[String], Option[TrackedRows]) = {
     val schema = DataType.fromJson(spec.get("schema").asText()).asInstanceOf[StructType]
-    val partitionNames = Json.strings(spec.get("partitionBy"))
-    val leaves = spec.get("statistics")
-    val options = Json.stringMap(spec.get("options"))
+    val tracked = spec.path("tracked").asBoolean()
     val execution = Dataset.ofRows(session, distinctOutput(query)).queryExecution
+    def run(): (Seq[String], Option[TrackedRows]) =
+      if (schema.isEmpty) (Nil, Some(TrackRowsExec.run(execution.executedPlan)))
+      else {
+        val committer = new HeadwaterCommitProtocol(spec.get("path").asText(), Json.write(spec.get("statistics")))
+        writeFiles(session, execution, schema, tracked, committer, spec)
+        (committer.files, Option.when(tracked)(committer.tracked))
+      }
+    try SmallJob.run(session, execution.optimizedPlan, spec.path("smallBytes").asLong()) {
+      if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
+      else run()
+    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
+  }
+
+  private def writeFiles(
+      session: SparkSession, execution: QueryExecution, schema: StructType, tracked: Boolean, committer: HeadwaterCommitProtocol, spec: JsonNode): Unit = {
+    val options = Json.stringMap(spec.get("options"))
+    val plan = if (tracked) TrackRowsExec(execution.executedPlan) else execution.executedPlan
     val columns = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
-    val committer = new HeadwaterCommitProtocol(spec.get("path").asText(), Json.write(leaves))
-    def run(): Unit = SparkWriter.write(
+    SparkWriter.write(
       session,
-      execution.executedPlan,
+      plan,
       new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L),
       committer,
       FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
       session.sessionState.newHadoopConfWithOptions(options),
-      partitionNames.map(name => columns.find(_.name == name).get),
+      Json.strings(spec.get("partitionBy")).map(name => columns.find(_.name == name).get),
       options)
-    try {
-      if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
-      else run()
-    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
-    committer.files.mkString("[", ",", "]")
   }
 
   /** Deletes files that a write answered with, which nothing refers to; those that cannot be deleted stay. */

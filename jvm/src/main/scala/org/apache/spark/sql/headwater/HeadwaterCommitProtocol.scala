@@ -25,10 +25,14 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitProtocol with Serializable {
   @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
   @transient private var committed: Seq[String] = Nil
+  @transient private var noted: TrackedRows = _
   @transient private val ofTasks = new ConcurrentLinkedQueue[String]()
 
   /** One JSON object a file: path, size, modificationTime, partition, rows, statistics. */
   def files: Seq[String] = committed
+
+  /** What the rows of a tracked query said, of the tasks that succeeded. */
+  def tracked: TrackedRows = noted
 
   override def setupJob(job: JobContext): Unit = {}
 
@@ -43,10 +47,19 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
 
   override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], spec: FileNameSpec): String = {
     val name = f"part-${task.getTaskAttemptID.getTaskID.getId}%05d-${UUID.randomUUID()}${spec.suffix}"
-    val relative = dir.map(_ + "/" + name).getOrElse(name)
+    val (folder, below) = folderOf(dir)
+    val relative = (folder.toSeq ++ below :+ (if (folder.isEmpty) name else ChangeData.FilePrefix + name)).mkString("/")
     val file = new Path(path, relative)
-    written += WrittenFile(file.toString, relative, dir.map(partitionOf).getOrElse(Nil))
+    written += WrittenFile(file.toString, relative, below.map(partitionOf).getOrElse(Nil))
     file.toString
+  }
+
+  /** Change data goes to a folder of its own; the column that tells it apart is no partition column of the table. */
+  private def folderOf(dir: Option[String]): (Option[String], Option[String]) = dir match {
+    case Some(directory) if directory.startsWith(ChangeData.Column + "=") =>
+      val (first, rest) = directory.span(_ != '/')
+      (Option.when(first == ChangeData.Column + "=true")(ChangeData.Folder), Option.when(rest.nonEmpty)(rest.tail))
+    case other => (None, other)
   }
 
   private def partitionOf(dir: String): Seq[(String, String)] = dir.split('/').toSeq.map { part =>
@@ -74,7 +87,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
         "rows" -> footer.rows,
         "statistics" -> footer.columns)))
     }
-    new TaskCommitMessage(described)
+    new TaskCommitMessage(TaskOutput(described, TrackedRows.find(TaskContext.get())))
   }
 
   override def abortTask(task: TaskAttemptContext): Unit =
@@ -83,10 +96,13 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
       try at.getFileSystem(task.getConfiguration).delete(at, false) catch { case _: java.io.IOException => }
     }
 
-  override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit =
-    committed = tasks.flatMap(_.obj.asInstanceOf[Seq[String]])
+  override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit = {
+    val outputs = tasks.map(_.obj.asInstanceOf[TaskOutput])
+    committed = outputs.flatMap(_.files)
+    noted = TrackedRows.merged(outputs.flatMap(_.tracked))
+  }
 
-  override def onTaskCommit(task: TaskCommitMessage): Unit = task.obj.asInstanceOf[Seq[String]].foreach(ofTasks.add)
+  override def onTaskCommit(task: TaskCommitMessage): Unit = task.obj.asInstanceOf[TaskOutput].files.foreach(ofTasks.add)
 
   override def abortJob(job: JobContext): Unit =
     HeadwaterCommitProtocol.discard(path, Json.parse(ofTasks.asScala.mkString("[", ",", "]")), job.getConfiguration)
@@ -98,6 +114,17 @@ object HeadwaterCommitProtocol {
     val at = new Path(table, file.get("path").asText())
     try at.getFileSystem(conf).delete(at, false) catch { case _: java.io.IOException => }
   }
+}
+
+/** Of one task: its files, described in JSON, and what its rows said. */
+final case class TaskOutput(files: Seq[String], tracked: Option[TrackedRows])
+
+/** How change data is told apart from a table's rows in a job that writes both. */
+object ChangeData {
+  val Column = "__hw_change"
+  val TypeColumn = "_change_type"
+  val Folder = "_change_data"
+  val FilePrefix = "cdc-"
 }
 
 /** A file a task wrote: full path, path below the table with escaped directory names, partition values by column. */

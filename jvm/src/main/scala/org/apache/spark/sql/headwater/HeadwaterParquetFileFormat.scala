@@ -2,16 +2,18 @@ package org.apache.spark.sql.headwater
 
 import java.util.Locale
 
-import headwater.spark.{DeletionVectors, TableState}
+import headwater.spark.{DeletionVectors, ListedFile, TableState}
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.mapreduce.Job
+import org.apache.hadoop.mapreduce.{Job, TaskAttemptContext}
+import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.datasources.{OutputWriterFactory, PartitionedFile}
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.catalyst.expressions.FileSourceConstantMetadataStructField
+import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFactory, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetWriteSupport}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
+import org.apache.spark.sql.types.{DataType, IntegerType, LongType, StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -23,16 +25,17 @@ class HeadwaterParquetFileFormat(
     val schemaJson: String,
     val mappingMode: String,
     val hasDeletionVectors: Boolean,
-    val version: Long)
+    val version: Long,
+    val numbersFiles: Boolean = false)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
-  def at(state: TableState): HeadwaterParquetFileFormat =
-    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version)
+  def at(state: TableState, numbersFiles: Boolean = numbersFiles): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, numbersFiles)
 
   override def equals(other: Any): Boolean = other match {
-    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
+    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson && numbersFiles == that.numbersFiles
     case _ => false
   }
 
@@ -41,6 +44,11 @@ class HeadwaterParquetFileFormat(
   override def toString: String = "Delta"
 
   override def shortName(): String = "delta"
+
+  /** Where files are numbered, `_metadata` tells the number of the file a row is from. */
+  override def metadataSchemaFields: Seq[StructField] =
+    if (numbersFiles) super.metadataSchemaFields :+ FileSourceConstantMetadataStructField(ListedFile.Number, IntegerType, nullable = false)
+    else super.metadataSchemaFields
 
   // Filtered batches are of another vector class than the one generated code would be told.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
@@ -85,6 +93,22 @@ class HeadwaterParquetFileFormat(
     val factory = super.prepareWrite(session, job, options, dataSchema)
     job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
-    factory
+    if (dataSchema.lastOption.exists(_.name == ChangeData.TypeColumn)) new ChangeDataWriterFactory(factory) else factory
   }
+}
+
+/** Of a job that writes rows and change data, only the files of change data have the column that tells the kind of change. */
+private final class ChangeDataWriterFactory(plain: OutputWriterFactory) extends OutputWriterFactory {
+  override def getFileExtension(context: TaskAttemptContext): String = plain.getFileExtension(context)
+
+  override def newInstance(path: String, dataSchema: StructType, context: TaskAttemptContext): OutputWriter =
+    if (path.substring(path.lastIndexOf('/') + 1).startsWith(ChangeData.FilePrefix)) {
+      plain.newInstance(path, dataSchema, context)
+    } else {
+      // The column is the last one and null in these rows, and nulls are not written.
+      val conf = new Configuration(context.getConfiguration)
+      val schema = StructType(dataSchema.init)
+      ParquetWriteSupport.setSchema(schema, conf)
+      plain.newInstance(path, schema, new TaskAttemptContextImpl(conf, context.getTaskAttemptID))
+    }
 }

@@ -15,6 +15,8 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
+import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
@@ -36,6 +38,27 @@ object SparkInternals {
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame = Dataset.ofRows(classic(session), plan)
 
   def logicalPlan(data: DataFrame): LogicalPlan = data.asInstanceOf[Dataset[_]].queryExecution.analyzed
+
+  /** A statement's plan as Spark resolves it; nothing is run. */
+  def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
+    classic(session).sessionState.executePlan(plan, CommandExecutionMode.SKIP).analyzed
+
+  /** Spark's own error where a resolved plan cannot be. */
+  def checkAnalysis(session: SparkSession, plan: LogicalPlan): Unit = classic(session).sessionState.analyzer.checkAnalysis(plan)
+
+  def explain(session: SparkSession, plan: LogicalPlan, mode: String): String =
+    classic(session).sessionState.executePlan(plan).explainString(ExplainMode.fromString(mode))
+
+  def estimatedBytes(session: SparkSession, plan: LogicalPlan): Long =
+    ofRows(session, plan).asInstanceOf[Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes.min(Long.MaxValue).toLong
+
+  def isOurs(relation: LogicalRelation): Boolean = relation.relation match {
+    case files: HadoopFsRelation => files.fileFormat.isInstanceOf[HeadwaterParquetFileFormat]
+    case _ => false
+  }
+
+  /** The same columns without their declared CHAR and VARCHAR types. */
+  def undeclared(columns: Seq[AttributeReference]): Seq[AttributeReference] = columns.map(CharVarcharUtils.cleanAttrMetadata)
 
   /** The metastore's entry behind a table of the session catalog. */
   def catalogTable(table: Table): Option[CatalogTable] = table match {

@@ -1,0 +1,125 @@
+package headwater.spark
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.LongType
+
+/** A clause of a MERGE, or the one an UPDATE is: `values` has one for each column of the target, `assigned` names those given. */
+final case class DmlClause(kind: String, condition: Option[Expression], values: Seq[Expression] = Nil, assigned: Seq[String] = Nil)
+
+/**
+ * The resolved pieces of a statement. They are no expressions of the command itself, lest Spark optimises subqueries in them before the rewrite
+ * they become part of.
+ */
+final case class DmlPieces(
+    target: LogicalRelation,
+    source: Option[LogicalPlan],
+    condition: Option[Expression],
+    matched: Seq[DmlClause] = Nil,
+    notMatched: Seq[DmlClause] = Nil,
+    notMatchedBySource: Seq[DmlClause] = Nil) {
+
+  /** The request a handler gets: pieces by their numbers, conditions as text too, for pruning and for the table's history. */
+  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = Seq(
+    "table" -> table.path,
+    "name" -> table.name(),
+    "version" -> table.snapshotVersion,
+    "tableId" -> table.info.get("tableId"),
+    "tableSchema" -> table.info.get("tableSchema"),
+    "target" -> context.addPlan(target),
+    "columns" -> target.output.map(context.addExpression),
+    "source" -> source.map(context.addPlan),
+    "sourceColumns" -> source.map(_.output.map(context.addExpression)).getOrElse(Nil),
+    "readsTargetElsewhere" -> readsElsewhere(table.path),
+    "sourceDeterministic" -> source.forall(plan => !plan.exists(!_.deterministic)),
+    "condition" -> condition.map(context.addExpression),
+    "conditionText" -> condition.map(text),
+    "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
+    "matched" -> matched.map(describe(context, _)),
+    "notMatched" -> notMatched.map(describe(context, _)),
+    "notMatchedBySource" -> notMatchedBySource.map(describe(context, _)))
+
+  private def readsElsewhere(path: String): Boolean = {
+    def reads(plan: LogicalPlan): Boolean = plan.exists {
+      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
+      case other => other.subqueries.exists(reads)
+    }
+    val expressions = condition ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
+    source.exists(reads) || expressions.exists(_.exists { case subquery: PlanExpression[_] => subquery.plan match {
+      case plan: LogicalPlan => reads(plan)
+      case _ => false
+    } case _ => false })
+  }
+
+  private def describe(context: StatementContext, clause: DmlClause): Map[String, Any] = Map(
+    "kind" -> clause.kind,
+    "condition" -> clause.condition.map(context.addExpression),
+    "conditionText" -> clause.condition.map(text),
+    "values" -> clause.values.map(context.addExpression),
+    "assigned" -> clause.assigned)
+
+  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
+    case And(left, right) => conjuncts(left) ++ conjuncts(right)
+    case other => Seq(other)
+  }
+
+  /** A part of the condition: over the target alone as text, or as a column of the target that equals an expression over the source. */
+  private def describe(context: StatementContext, conjunct: Expression): Map[String, Any] = {
+    val columns = target.outputSet
+    conjunct match {
+      case other if other.references.subsetOf(columns) => Map("target" -> FilterText.inUtc(other))
+      case EqualTo(a, b) if isKey(a) && isOfSource(b) => key(context, a, b)
+      case EqualTo(b, a) if isKey(a) && isOfSource(b) => key(context, a, b)
+      case _ => Map.empty
+    }
+  }
+
+  private def isKey(e: Expression): Boolean = e match {
+    case column: AttributeReference => target.outputSet.contains(column)
+    case _ => false
+  }
+
+  private def isOfSource(e: Expression): Boolean =
+    e.deterministic && e.references.nonEmpty && source.exists(plan => e.references.subsetOf(plan.outputSet)) && !e.exists(_.isInstanceOf[PlanExpression[_]])
+
+  private def key(context: StatementContext, column: Expression, value: Expression): Map[String, Any] = Map(
+    "key" -> column.asInstanceOf[AttributeReference].name,
+    "value" -> context.addExpression(value),
+    "type" -> value.dataType.json)
+
+  /** For people: names of tables only where there are two. */
+  private def text(condition: Expression): String = condition.transform { case column: AttributeReference =>
+    column.withQualifier(if (source.isEmpty) Nil else column.qualifier.takeRight(1))
+  }.sql
+}
+
+/** Runs a DELETE, UPDATE or MERGE in the handler. */
+case class HeadwaterDml(statement: String, table: HeadwaterTable, pieces: DmlPieces) extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = {
+    val counted = if (statement == "merge") Seq("affected", "updated", "deleted", "inserted") else Seq("affected")
+    counted.map(name => AttributeReference(s"num_${name}_rows", LongType)())
+  }
+
+  override def simpleString(maxFields: Int): String = s"${statement.toUpperCase} ${table.name()}"
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val answer = call(session, statement)
+    SparkInternals.refreshCaches(session, table.path)
+    Seq(Row.fromSeq(answer.get("counts").elements().asScala.map(_.asLong()).toSeq))
+  }
+
+  /** What the statement would do; nothing is run. */
+  def explain(session: SparkSession, mode: String): String = call(session, "explain", "statement" -> statement, "mode" -> mode).asText()
+
+  private def call(session: SparkSession, name: String, more: (String, Any)*) = {
+    val context = new StatementContext(session)
+    try Bridge.call(context, name, pieces.request(context, table) ++ more: _*)
+    finally context.close()
+  }
+}

@@ -1,0 +1,109 @@
+package headwater.spark
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.{AssignmentUtils, EliminateSubqueryAliases}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans.Inner
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.headwater.SparkInternals
+
+/**
+ * Turns a DELETE, UPDATE or MERGE that Spark has resolved into the command the handler runs. Values are cast and structs completed by Spark's
+ * rules for assignments.
+ */
+case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case d @ DeleteFromTable(DmlTarget(target, table), condition) if d.resolved =>
+      checked(target, Some(condition))
+      HeadwaterDml("delete", table, DmlPieces(target, None, Some(condition).filterNot(_ == Literal.TrueLiteral)))
+    case u @ UpdateTable(DmlTarget(target, table), assignments, condition) if u.resolved =>
+      checked(target, condition, assignments)
+      val clause = updating(target, table, None, assignments, fromStar = false, coerce = false)
+      HeadwaterDml("update", table, DmlPieces(target, None, condition.filterNot(_ == Literal.TrueLiteral), matched = Seq(clause)))
+    case m @ MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) if m.resolved =>
+      val both = Join(target, source, Inner, None, JoinHint.NONE)
+      checked(both, Some(condition))
+      def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
+      HeadwaterDml("merge", table, DmlPieces(
+        target, Some(source), Some(condition), clauses(matched), clauses(notMatched), clauses(notMatchedBySource)))
+    case DeleteFromTable(ViewOf(table), _) => refuse("DELETE", table)
+    case UpdateTable(ViewOf(table), _, _) => refuse("UPDATE", table)
+    case m: MergeIntoTable => m.targetTable match {
+      case ViewOf(table) => refuse("MERGE", table)
+      case _ => m
+    }
+    case other => other
+  }
+
+  private def refuse(statement: String, view: String): LogicalPlan = {
+    Bridge.call(new StatementContext(session), "not_a_table", "statement" -> statement, "name" -> view)
+    throw new IllegalStateException(view)
+  }
+
+  private def clause(both: LogicalPlan, target: LogicalRelation, table: HeadwaterTable, evolves: Boolean, action: MergeAction): DmlClause =
+    action match {
+      case DeleteAction(condition) =>
+        checked(both, condition)
+        DmlClause("delete", condition)
+      case UpdateAction(condition, assignments, fromStar) =>
+        checked(both, condition, assignments)
+        updating(target, table, condition, assignments, fromStar, evolves)
+      case InsertAction(condition, assignments) =>
+        checked(both, condition, assignments)
+        val values = aligned(table)(AssignmentUtils.alignInsertAssignments(declared(target, table), assignments.map(uncast), evolves))
+        DmlClause("insert", condition, values, assigned(assignments))
+      case other => throw new IllegalStateException(s"an unresolved action: $other")
+    }
+
+  private def updating(
+      target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
+      coerce: Boolean): DmlClause = {
+    val values = aligned(table)(AssignmentUtils.alignUpdateAssignments(declared(target, table), assignments.map(uncast), fromStar, coerce))
+    DmlClause("update", condition, values, assigned(assignments))
+  }
+
+  /** The values alone; Spark's error for one that does not fit does not know the table's name. */
+  private def aligned(table: HeadwaterTable)(assignments: => Seq[Assignment]): Seq[Expression] =
+    try assignments.map(_.value).map { case Alias(value, _) => value; case value => value }
+    catch {
+      case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
+        throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
+    }
+
+  /** The target's columns with the CHAR and VARCHAR lengths that values must keep to. */
+  private def declared(target: LogicalRelation, table: HeadwaterTable): Seq[Attribute] =
+    target.output.zip(table.tableSchema).map { case (column, field) => column.withMetadata(field.metadata) }
+
+  /** Spark has cast the values already, by other rules than those of assignments. */
+  private def uncast(assignment: Assignment): Assignment = assignment.value match {
+    case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => assignment.copy(value = cast.child)
+    case _ => assignment
+  }
+
+  private def assigned(assignments: Seq[Assignment]): Seq[String] =
+    assignments.flatMap(_.key.references.headOption.map(_.name)).distinct
+
+  /** Spark's own errors for what no condition and no value can be; what Spark would let pass here, the handler refuses. */
+  private def checked(child: LogicalPlan, condition: Option[Expression], assignments: Seq[Assignment] = Nil): Unit = {
+    condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, child)))
+    (condition ++ assignments.map(_.value)).foreach(_.foreach {
+      case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
+        Bridge.call(new StatementContext(session), "not_of_one_row", "expression" -> e.sql)
+      case _ =>
+    })
+  }
+}
+
+/** A view: rows of its tables, none of its own that could be changed. */
+private object ViewOf {
+  def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
+    case view: View if view.exists { case DmlTarget(_, _) => true; case r: LogicalRelation => SparkInternals.isOurs(r); case _ => false } =>
+      Some(view.desc.identifier.unquotedString)
+    case _ => None
+  }
+}

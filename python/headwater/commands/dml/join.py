@@ -1,0 +1,108 @@
+"""How a MERGE brings target and source together.
+
+Owns the choice of join, which follows from the clauses: no outer join where only matched rows matter, an anti join
+where only unmatched rows of the source do; and the conditions under which the clauses of each kind are considered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.commands.dml.request import Clause, DmlRequest, expression, relation
+from headwater.commands.dml.rewrite import SOURCE, Action
+from headwater.commands.dml.scan import FILE, ROW, Scan
+
+_PRESENT = "__hw_present"
+_NOWHERE = f"CAST(NULL AS INT) AS {FILE}, CAST(NULL AS BIGINT) AS {ROW}"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The rows a rewrite is about (SQL), and the actions on them.
+
+    :param unique: whether a row of the target may come but once; else several matches are as good as one.
+    :param source_rows: whether the rows tell which row of the source they come from.
+    """
+
+    name: str
+    rows: str
+    actions: Sequence[Action]
+    unique: bool = True
+    source_rows: bool = False
+
+
+def deletes_all_matched(request: DmlRequest) -> bool:
+    """Whether the one thing done to matched rows is to delete them all: then it does not matter how many match."""
+    matched = request.matched
+    return len(matched) == 1 and matched[0].kind == "delete" and matched[0].condition is None
+
+
+def join(request: DmlRequest, scanned: Scan, source: int, *, changes: bool) -> Joined:
+    """All clauses over one join."""
+    on = _on(request)
+    target = f"{scanned.positioned} AS __hw_t"
+    matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
+    if inserts and not matched and not unmatched:
+        rows = f"(SELECT *, {_NOWHERE} FROM {relation(source)} AS __hw_s\nLEFT ANTI JOIN {target} ON {on})"
+        return Joined("anti join", rows, _numbered(inserts, None, 0))
+    if not inserts and not unmatched and deletes_all_matched(request):
+        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {relation(source)} AS __hw_s ON {on})"
+        return Joined("semi join", rows, _numbered(matched, None, 0))
+    kind = (
+        "FULL OUTER" if inserts and unmatched else "RIGHT OUTER" if inserts else "LEFT OUTER" if unmatched else "INNER"
+    )
+    present = f"(SELECT *, true AS {_PRESENT} FROM {relation(source)}) AS __hw_s"
+    rows = f"(SELECT * FROM {target}\n{kind} JOIN {present} ON {on})"
+    both = None if kind == "INNER" else f"{FILE} IS NOT NULL AND {_PRESENT}"
+    actions = [
+        *_numbered(matched, both, 0),
+        *_numbered(inserts, f"{FILE} IS NULL", len(matched)),
+        *_numbered(unmatched, f"{_PRESENT} IS NULL", len(matched) + len(inserts)),
+    ]
+    unique = not deletes_all_matched(request)
+    if not unique and changes:
+        rows = _once(rows)
+    return Joined(f"{kind.lower()} join", rows, actions, unique)
+
+
+def join_matched(request: DmlRequest, scanned: Scan, source: int, *, changes: bool, broadcast: bool) -> Joined:
+    """All clauses but inserts, over rows that tell which rows of the source found a match.
+
+    :param source: a relation with a column ``__hw_source``.
+    :param broadcast: whether the source is small enough to be sent to every task whole.
+    """
+    matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
+    kind = "LEFT OUTER" if unmatched else "INNER"
+    hint = "/*+ BROADCAST(__hw_s) */ " if broadcast else ""
+    target = f"{scanned.positioned} AS __hw_t"
+    rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {relation(source)} AS __hw_s ON {_on(request)})"
+    actions = [
+        *_numbered(matched, f"{SOURCE} IS NOT NULL" if unmatched else None, 0),
+        *_numbered(unmatched, f"{SOURCE} IS NULL", len(matched) + len(inserts)),
+    ]
+    unique = not deletes_all_matched(request)
+    if not unique and changes:
+        rows = _once(rows)
+    return Joined(f"{kind.lower()} join", rows, actions, unique, source_rows=True)
+
+
+def unmatched_source(request: DmlRequest, source: int) -> Joined:
+    """The inserts alone: the rows of the source that the job before found no match for."""
+    rows = f"(SELECT *, {_NOWHERE} FROM {relation(source)} WHERE NOT hw_matched({SOURCE}))"
+    return Joined("rows without a match", rows, _numbered(request.not_matched, None, len(request.matched)))
+
+
+def _once(rows: str) -> str:
+    """Each row of the target once, however many rows of the source match it."""
+    number = f"row_number() OVER (PARTITION BY {FILE}, {ROW} ORDER BY {ROW})"
+    return f"(SELECT * FROM (SELECT *, {number} AS __hw_match FROM {rows})\nWHERE {FILE} IS NULL OR __hw_match = 1)"
+
+
+def _on(request: DmlRequest) -> str:
+    assert request.condition is not None
+    return expression(request.condition)
+
+
+def _numbered(clauses: Sequence[Clause], guard: str | None, first: int) -> list[Action]:
+    return [Action(number, clause, guard) for number, clause in enumerate(clauses, first)]

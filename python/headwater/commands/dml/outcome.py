@@ -1,0 +1,249 @@
+"""What becomes of a table's files once a rewrite's job has run.
+
+Owns the job and its account: files and change data it wrote, the rows it replaced by file, how many rows each action
+had. And what follows from it: a file all of whose rows are replaced goes; of the others, the replaced rows are marked
+in a deletion vector, or the rows that stay are copied into new files. Follows the protocol's chapters "Deletion
+Vectors" and "Add CDC File".
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from headwater.commands.committing import removals, vector_of
+from headwater.commands.dml.attempt import Attempt
+from headwater.commands.dml.request import expression, relation
+from headwater.commands.dml.rewrite import CHANGE, CHANGE_TYPE, Rewrite
+from headwater.commands.dml.scan import Scan, scan
+from headwater.commands.rows import Written, describe_files, is_void, partition_values, specification
+from headwater.commands.tables import Options
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.actions import AddCDCFile, AddFile, DeletionVector
+from headwater.log.stores import absolute_path
+from headwater.schema.constraints import quote
+from headwater.schema.partition_paths import encode_path
+from headwater.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+
+#: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
+_SMALL_FILE_BYTES = 16 << 20
+
+
+@dataclass
+class Job:
+    """A rewrite's job, done.
+
+    :param positions: the rows replaced, by file number of the scan.
+    :param actions: how many rows each action had.
+    :param repeated: rows of the target that were replaced more than once.
+    :param source: the numbers of the source's rows that found a match, where that was asked for.
+    :param raw: the files as the writer described them.
+    """
+
+    written: Written
+    changes: list[AddCDCFile]
+    positions: dict[int, BitMap64]
+    actions: dict[int, int]
+    repeated: int
+    source: BitMap64
+    raw: list[dict[str, Any]]
+
+    @property
+    def replaced(self) -> int:
+        """How many rows of the target are replaced."""
+        return sum(len(positions) for positions in self.positions.values())
+
+
+def run_job(attempt: Attempt, rewrite: Rewrite) -> Job:
+    """Run a rewrite."""
+    answer = attempt.statement.write_tracked(job_specification(attempt, rewrite))
+    changes = [file for file in answer["files"] if file["path"].startswith("_change_data/")]
+    files = [file for file in answer["files"] if not file["path"].startswith("_change_data/")]
+    return Job(
+        describe_files(attempt.target, files, True),
+        [_change_file(attempt, file) for file in changes],
+        {int(number): _bitmap(text) for number, text in answer["positions"].items()},
+        {int(number): count for number, count in answer["actions"].items()},
+        answer["repeated"],
+        _bitmap(answer["source"]),
+        files,
+    )
+
+
+def job_specification(attempt: Attempt, rewrite: Rewrite) -> dict[str, Any]:
+    """The job, as Spark's side wants it."""
+    spec = {**specification(attempt.target, rewrite.sql, Options(None)), "tracked": True}
+    if not rewrite.has_rows:
+        return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
+    if rewrite.has_changes:
+        columns = parse_schema(spec["schema"])
+        text, flag = PrimitiveType("string"), PrimitiveType("boolean")
+        told = (StructField(CHANGE_TYPE, text), StructField(CHANGE, flag))
+        spec["schema"] = schema_string(StructType((*columns, *told)))
+        spec["partitionBy"] = [CHANGE, *spec["partitionBy"]]
+    return spec
+
+
+def _bitmap(text: str) -> BitMap64:
+    return BitMap64.deserialize(base64.b64decode(text))
+
+
+def _change_file(attempt: Attempt, file: Mapping[str, Any]) -> AddCDCFile:
+    values = partition_values(attempt.target.schema, file["partition"])
+    return AddCDCFile(encode_path(file["path"]), values, file["size"])
+
+
+@dataclass
+class Effect:
+    """What a statement does to files: rows of ``snapshot.files`` removed, files added, and the counts of both kinds."""
+
+    removed: list[int] = field(default_factory=list)
+    staying_marked: set[int] = field(default_factory=set)
+    marked: list[AddFile] = field(default_factory=list)
+    copied: Written = field(default_factory=Written)
+    vectors_added: int = 0
+    vectors_updated: int = 0
+    vectors_removed: int = 0
+
+    @property
+    def files_gone(self) -> int:
+        """How many files are no longer part of the table, under any deletion vector."""
+        return len(self.removed) - len(self.marked)
+
+
+def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap64]) -> Effect:
+    """Take rows out of files: into the transaction go a tombstone for each file and, where rows stay, what has them."""
+    effect = Effect()
+    rows = scanned.files.take(pa.array(sorted(positions), pa.int64())).to_pylist()
+    staying: dict[int, BitMap64] = {}
+    for number, row in zip(sorted(positions), rows, strict=True):
+        effect.removed.append(number)
+        gone = positions[number]
+        before = vector_of(row["deletion_vector"])
+        if before is not None:
+            gone = gone | deletion_vectors.read(before, attempt.snapshot.table_path, attempt.snapshot.store)
+        if len(gone) < physical_rows(attempt, row):
+            staying[number] = gone
+        elif before is not None:
+            effect.vectors_removed += 1
+    if staying and attempt.writes_vectors:
+        by_number = dict(zip(sorted(positions), rows, strict=True))
+        effect.staying_marked = set(staying)
+        _mark(attempt, effect, {number: by_number[number] for number in staying}, staying)
+    elif staying:
+        effect.copied = _copy(attempt, scanned, staying)
+    attempt.txn.remove(removals(scanned.files.take(pa.array(effect.removed, pa.int64()))))
+    attempt.txn.add([*effect.marked, *effect.copied.files])
+    return effect
+
+
+def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
+    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job."""
+    if attempt.writes_vectors or attempt.request.condition is None or files.num_rows != 1:
+        return False
+    return int(files["size"][0].as_py()) <= _SMALL_FILE_BYTES
+
+
+def replace_file(attempt: Attempt, scanned: Scan, job: Job) -> Effect:
+    """The file goes, and what the job wrote has all the rows that stay."""
+    updates = bool(attempt.request.matched)
+    if not job.positions:
+        attempt.statement.discard()
+        job.written, job.changes = Written(), []
+        return Effect()
+    (row,) = scanned.files.to_pylist()
+    _check_none_lost(live_rows(attempt, row), job.replaced, job.written.rows - (job.replaced if updates else 0))
+    vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
+    attempt.txn.remove(removals(scanned.files))
+    attempt.txn.add(job.written.files)
+    copied = Written(files=job.written.files, rows=job.written.rows - (job.replaced if updates else 0))
+    job.written = Written()
+    return Effect(removed=[0], copied=copied, vectors_removed=vectors)
+
+
+def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mapping[int, BitMap64]) -> None:
+    table, store = attempt.snapshot.table_path, attempt.snapshot.store
+    written = deletion_vectors.write_file([gone[number] for number in rows], table, store)
+    for row, vector in zip(rows.values(), written, strict=True):
+        if row["deletion_vector"] is None:
+            effect.vectors_added += 1
+        else:
+            effect.vectors_updated += 1
+        effect.marked.append(_marked(attempt, row, vector))
+
+
+def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:
+    stats = json.loads(row["stats"]) if row["stats"] else {}
+    # The bounds are those of all the file's rows, of which some are gone now.
+    stats = {"numRecords": physical_rows(attempt, row), **stats, "tightBounds": False}
+    return AddFile(
+        path=row["path"],
+        partition_values=dict(row["partition_values"] or ()),
+        size=row["size"],
+        modification_time=row["modification_time"],
+        data_change=True,
+        stats=json.dumps(stats, separators=(",", ":"), ensure_ascii=False),
+        tags=dict(row["tags"]) if row["tags"] is not None else None,
+        deletion_vector=vector,
+        base_row_id=row["base_row_id"],
+        default_row_commit_version=row["default_row_commit_version"],
+        clustering_provider=row["clustering_provider"],
+    )
+
+
+def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Written:
+    """Write the rows that stay into new files."""
+    numbers = sorted(gone)
+    files = scanned.files.take(pa.array(numbers, pa.int64()))
+    source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)})
+    query = copy_query(attempt, source.plan)
+    listed = attempt.statement.write(specification(attempt.target, query, Options(None)))
+    written = describe_files(attempt.target, listed, True)
+    rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
+    _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
+    return written
+
+
+def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
+    """Rows are not lost, whatever mistake of ours or of a file's statistics would lose them.
+
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    """
+    if kept != rows - replaced:
+        reason = f"of {rows} rows {replaced} are replaced, and {kept} would stay; nothing was committed"
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+
+
+def copy_query(attempt: Attempt, plan: int) -> str:
+    """The rows of a relation, as the table's files have them."""
+    columns = ", ".join(
+        f"{expression(number)} AS {quote((column.name,))}"
+        for number, column in zip(attempt.request.columns, attempt.target.schema, strict=True)
+        if not is_void(column)
+    )
+    return f"SELECT {columns} FROM {relation(plan)}"
+
+
+def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
+    """How many rows a file has, deleted ones included; read from the file where the log does not say."""
+    stats = json.loads(row["stats"]) if row["stats"] else {}
+    known = stats.get("numRecords")
+    if isinstance(known, int):
+        return known
+    snapshot = attempt.snapshot
+    with snapshot.store.open_input(absolute_path(snapshot.table_path, row["path"])) as source:
+        return pq.read_metadata(source).num_rows
+
+
+def live_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
+    """How many rows of a file are not deleted."""
+    vector = row["deletion_vector"]
+    return physical_rows(attempt, row) - (vector["cardinality"] if vector is not None else 0)

@@ -1,0 +1,115 @@
+"""The resolved pieces of a DELETE, UPDATE or MERGE, as Spark's side sends them.
+
+Owns the names of the request's members. Relations and expressions are numbers, which stand in a rewrite as
+``hw_plan.`n` `` and ``hw_expr.`n` ``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+def expression(number: int) -> str:
+    """A resolved expression, in a rewrite."""
+    return f"hw_expr.`{number}`"
+
+
+def relation(number: int) -> str:
+    """A resolved relation, in a rewrite."""
+    return f"hw_plan.`{number}`"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What happens to some rows. ``kind``: ``update``, ``delete`` or ``insert``.
+
+    :param condition: the number of its condition, None where it has none.
+    :param values: the numbers of the new values, one for each column of the target; none for a delete.
+    :param assigned: the columns the statement gave a value, in lower case.
+    """
+
+    kind: str
+    condition: int | None = None
+    condition_text: str | None = None
+    values: Sequence[int] = ()
+    assigned: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(value: Mapping[str, Any]) -> Clause:
+        return Clause(
+            value["kind"],
+            value["condition"],
+            value["conditionText"],
+            value["values"],
+            frozenset(name.lower() for name in value["assigned"]),
+        )
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column of the target that equals an expression (its number) over the source, in the condition of a MERGE."""
+
+    column: str
+    value: int
+    type: str
+
+
+@dataclass(frozen=True)
+class DmlRequest:
+    """A statement.
+
+    :param version: the version it was analysed against.
+    :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
+    :param target: the target's relation; ``columns`` are its columns, in the table's order.
+    :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
+    :param reads_target_elsewhere: whether the source or a subquery reads the target too.
+    :param exact: whether these are the whole condition.
+    """
+
+    table: str
+    name: str
+    version: int
+    table_id: str
+    table_schema: str
+    target: int
+    columns: Sequence[int]
+    source: int | None
+    source_columns: Sequence[int]
+    source_deterministic: bool
+    condition: int | None
+    condition_text: str | None
+    predicates: Sequence[str]
+    exact: bool
+    keys: Sequence[Key]
+    matched: Sequence[Clause]
+    not_matched: Sequence[Clause]
+    not_matched_by_source: Sequence[Clause]
+    reads_target_elsewhere: bool
+
+    @staticmethod
+    def of(request: Mapping[str, Any]) -> DmlRequest:
+        conjuncts = request["conjuncts"]
+        texts = [c["target"] for c in conjuncts if c.get("target") is not None]
+        return DmlRequest(
+            table=request["table"],
+            name=request["name"],
+            version=request["version"],
+            table_id=request["tableId"],
+            table_schema=request["tableSchema"],
+            target=request["target"],
+            columns=request["columns"],
+            source=request["source"],
+            source_columns=request["sourceColumns"],
+            source_deterministic=request["sourceDeterministic"],
+            condition=request["condition"],
+            condition_text=request["conditionText"],
+            predicates=texts,
+            exact=len(texts) == len(conjuncts),
+            keys=[Key(c["key"], c["value"], c["type"]) for c in conjuncts if "key" in c],
+            matched=[Clause.of(c) for c in request["matched"]],
+            not_matched=[Clause.of(c) for c in request["notMatched"]],
+            not_matched_by_source=[Clause.of(c) for c in request["notMatchedBySource"]],
+            reads_target_elsewhere=request["readsTargetElsewhere"],
+        )

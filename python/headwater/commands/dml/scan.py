@@ -1,0 +1,76 @@
+"""The target, restricted to the files a statement may touch.
+
+Owns the relation a rewrite reads: which files it has, in which order (their numbers), and which of their rows are gone.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from headwater.commands.dml.attempt import Attempt
+from headwater.commands.dml.request import relation
+from headwater.commands.read import describe, file_list
+from headwater.log import deletion_vectors
+
+#: Columns of a scan's rows: the number of their file and their position in it.
+FILE, ROW = "__hw_file", "__hw_row"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A relation over ``files``, rows of ``snapshot.files``; a file's number is its row here."""
+
+    files: pa.Table
+    plan: int
+    metadata_column: str
+
+    @property
+    def positioned(self) -> str:
+        """The relation with the number of each row's file and its position in it, as a subquery."""
+        column = self.metadata_column
+        return f"(SELECT *, {column}.file_number AS {FILE}, {column}.row_index AS {ROW} FROM {relation(self.plan)})"
+
+
+def scan(attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> Scan:
+    """A scan of some of the snapshot's files.
+
+    :param gone: positions that are left out, all of them, by file number; for other files, their deletion vectors say.
+    """
+    snapshot = attempt.snapshot
+    described = describe(snapshot)
+    listed = file_list(snapshot, files)
+    if gone:
+        vectors = listed["deletion_vector"].to_pylist()
+        for number, positions in gone.items():
+            vectors[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+        listed = listed.set_column(3, "deletion_vector", pa.array(vectors, pa.string()))
+    plan = attempt.statement.restrict(
+        attempt.request.target,
+        {
+            **{name: described[name] for name in ("version", "tableId", "sizeInBytes", "hasDeletionVectors", "schema")},
+            "listedBytes": total_bytes(files),
+            "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
+            "files": [list(row.values()) for row in listed.to_pylist()],
+        },
+    )
+    return Scan(files, plan, _metadata_column(attempt))
+
+
+def _metadata_column(attempt: Attempt) -> str:
+    """Spark's name of the hidden column, which makes way for a table's own column of that name."""
+    taken = {column.name.lower() for column in attempt.target.schema}
+    name = "_metadata"
+    while name in taken:
+        name = "_" + name
+    return f"`{name}`"
+
+
+def total_bytes(files: pa.Table) -> int:
+    """The size in bytes of rows of ``snapshot.files``."""
+    return pc.sum(files["size"]).as_py() or 0

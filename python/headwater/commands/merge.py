@@ -1,0 +1,260 @@
+"""MERGE: rows of a source update, delete and add rows of the table.
+
+Owns the strategy. In general one join of the target's files with the source is one job, which writes new rows and notes
+the rows they replace. A small source is sent to all readers of a large target, which is then never shuffled; the rows
+of the source that found no match are inserted by a second job over the source alone. Which files are read at all is
+first narrowed by the source's own keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.bridge.statement import Statement
+from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run, with_schema
+from headwater.commands.dml.ending import end, read
+from headwater.commands.dml.explanation import Explanation
+from headwater.commands.dml.join import Joined, join, join_matched, unmatched_source
+from headwater.commands.dml.outcome import Effect, Job, replace_rows, run_job
+from headwater.commands.dml.request import Clause, DmlRequest, relation
+from headwater.commands.dml.rewrite import SOURCE, Rewrite, compose
+from headwater.commands.dml.scan import scan, total_bytes
+from headwater.commands.dml.source_keys import SourceKeys, ask, usable
+from headwater.commands.rows import advanced_identities
+from headwater.commands.update import check_identity_unassigned
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.pruning import prune_all
+from headwater.schema.identity import IdentityColumn, identity_columns
+from headwater.schema.types import schema_string
+
+#: A target of less is joined at once: a look at the source's keys would cost more than it saves.
+_SMALL_TARGET_BYTES = 8 << 20
+#: A source of less is kept for the statement and sent to every task whole.
+_SMALL_SOURCE_BYTES = 64 << 20
+
+
+def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """Merge; the answer's ``counts`` is ``[affected, updated, deleted, inserted]``."""
+    return run(DmlRequest.of(request), statement, _merge)
+
+
+@dataclass
+class _Plan:
+    """``files``: rows of ``snapshot.files`` that may have matches. ``source``: the relation to join, with row numbers
+    where ``split``, that is where inserts are a job of their own."""
+
+    files: pa.Table
+    source: int
+    split: bool = False
+    broadcast: bool = False
+    keys: SourceKeys | None = None
+    identities: Sequence[IdentityColumn] = field(default_factory=list)
+
+
+def _merge(attempt: Attempt) -> dict[str, Any]:
+    request = attempt.request
+    _check(attempt)
+    plan = _plan(attempt)
+    predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
+    read(attempt, [] if request.not_matched_by_source else predicates)
+    scanned = scan(attempt, plan.files)
+    joined = _joined(attempt, plan, scanned)
+    job = run_job(attempt, _rewrite(attempt, plan, joined))
+    if joined.unique and job.repeated:
+        raise HeadwaterError(
+            "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+            {"tableName": request.name, "count": job.repeated},
+        )
+    scan_time = attempt.milliseconds()
+    jobs = [job]
+    if plan.split and (plan.keys is None or len(job.source) < plan.keys.rows):
+        told = bool(job.changes)
+        inserting = unmatched_source(request, plan.source)
+        rewrite = compose(
+            request, attempt.target, inserting.rows, inserting.actions, changes=told, identities=plan.identities
+        )
+        jobs.append(run_job(attempt, rewrite))
+    if plan.identities:
+        _advance(attempt, plan.identities, jobs[-1])
+    effect = Effect()
+    if job.positions:
+        effect = replace_rows(attempt, scanned, job.positions)
+    for done in jobs:
+        attempt.txn.add(done.written.files)
+        for change in done.changes:
+            attempt.txn.add_action(change)
+    return _end(attempt, plan, jobs, effect, scan_time)
+
+
+def _check(attempt: Attempt) -> None:
+    request = attempt.request
+    if request.matched or request.not_matched_by_source:
+        check_appends_only(attempt)
+    for clause in [*request.matched, *request.not_matched_by_source]:
+        check_identity_unassigned(attempt, clause.assigned)
+    given = {name for clause in request.not_matched for name in clause.assigned}
+    for column in identity_columns(attempt.target.schema):
+        if column.name.lower() in given and not column.allow_explicit_insert:
+            raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
+
+
+def _plan(attempt: Attempt) -> _Plan:
+    """The strategy: which files, and how the source is read."""
+    request, snapshot, statement = attempt.request, attempt.snapshot, attempt.statement
+    assert request.source is not None
+    files = snapshot.files
+    everywhere = bool(request.not_matched_by_source)
+    if request.predicates and not everywhere:
+        files = files.filter(prune_all(snapshot, request.predicates, "UTC"))
+    identities = _generated_identities(attempt)
+    others = bool(request.matched or request.not_matched_by_source)
+    large = total_bytes(files) > _SMALL_TARGET_BYTES
+    if not large and not identities:
+        # All of the source is read by one job, and the inserts are part of it.
+        return _Plan(files, request.source)
+    plan = _Plan(files, request.source, identities=identities)
+    # The size of the snapshot that sources and subqueries see must be known before they are looked at.
+    scan(attempt, files.slice(0, 0))
+    small = statement.plan_size(request.source) <= _SMALL_SOURCE_BYTES
+    split = others and bool(request.not_matched) and (small or bool(identities))
+    if split or small or not request.source_deterministic:
+        number = f", monotonically_increasing_id() AS {SOURCE}" if split else ""
+        plan.source = statement.keep(f"SELECT *{number} FROM {relation(request.source)}")
+        plan.split, plan.broadcast = split, small
+    keys = usable(request.keys) if not everywhere and files.num_rows > 1 else []
+    if keys:
+        plan.keys = ask(statement, relation(plan.source), keys)
+        plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
+    return plan
+
+
+def _pruned(snapshot: Snapshot, files: pa.Table, predicates: Sequence[str], keys: Sequence[str]) -> pa.Table:
+    return snapshot.files.filter(prune_all(snapshot, [*predicates, *keys], "UTC")) if keys else files
+
+
+def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
+    """Identity columns that inserts leave out."""
+    if not attempt.request.not_matched:
+        return []
+    given = {name for clause in attempt.request.not_matched for name in clause.assigned}
+    return [c for c in identity_columns(attempt.target.schema) if c.name.lower() not in given]
+
+
+def _joined(attempt: Attempt, plan: _Plan, scanned: Any) -> Joined:
+    changes = attempt.writes_changes
+    if plan.split:
+        return join_matched(attempt.request, scanned, plan.source, changes=changes, broadcast=plan.broadcast)
+    return join(attempt.request, scanned, plan.source, changes=changes)
+
+
+def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
+    only_inserts = all(action.clause.kind == "insert" for action in joined.actions)
+    return compose(
+        attempt.request,
+        attempt.target,
+        joined.rows,
+        joined.actions,
+        changes=attempt.writes_changes and not only_inserts,
+        identities=() if plan.split else plan.identities,
+        source_rows=joined.source_rows,
+    )
+
+
+def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -> None:
+    schema = advanced_identities(attempt.target, identities, job.raw)
+    if schema is not None:
+        with_schema(attempt, schema_string(schema))
+
+
+def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, scan_time: int) -> dict[str, Any]:
+    request = attempt.request
+    counted = {number: sum(job.actions.get(number, 0) for job in jobs) for number in range(_clauses(request))}
+    matched, unmatched = len(request.matched), len(request.matched) + len(request.not_matched)
+
+    def rows(kind: str, clauses: Sequence[Clause], first: int) -> int:
+        return sum(counted[i] for i, clause in enumerate(clauses, first) if clause.kind == kind)
+
+    by_source = request.not_matched_by_source
+    matched_updated = rows("update", request.matched, 0)
+    source_updated = rows("update", by_source, unmatched)
+    source_deleted = rows("delete", by_source, unmatched)
+    # Several matches of a row that is deleted count once.
+    matched_deleted = sum(job.replaced for job in jobs) - matched_updated - source_updated - source_deleted
+    inserted = rows("insert", request.not_matched, matched)
+    updated, deleted = matched_updated + source_updated, matched_deleted + source_deleted
+    written = [*(file for job in jobs for file in job.written.files), *effect.copied.files]
+    gone = [number for number in effect.removed if number not in effect.staying_marked]
+    metrics = {
+        **({"numSourceRows": plan.keys.rows} if plan.keys else {}),
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": updated,
+        "numTargetRowsMatchedUpdated": matched_updated,
+        "numTargetRowsNotMatchedBySourceUpdated": source_updated,
+        "numTargetRowsDeleted": deleted,
+        "numTargetRowsMatchedDeleted": matched_deleted,
+        "numTargetRowsNotMatchedBySourceDeleted": source_deleted,
+        "numTargetRowsCopied": effect.copied.rows,
+        "numOutputRows": inserted + updated + effect.copied.rows,
+        "numTargetFilesAdded": len(written),
+        "numTargetBytesAdded": sum(file.size for file in written),
+        "numTargetFilesRemoved": effect.files_gone,
+        "numTargetBytesRemoved": total_bytes(plan.files.take(pa.array(gone, pa.int64()))),
+        "numTargetChangeFilesAdded": sum(len(job.changes) for job in jobs),
+        "numTargetDeletionVectorsAdded": effect.vectors_added,
+        "numTargetDeletionVectorsUpdated": effect.vectors_updated,
+        "numTargetDeletionVectorsRemoved": effect.vectors_removed,
+        "scanTimeMs": scan_time,
+        "rewriteTimeMs": attempt.milliseconds() - scan_time,
+    }
+    parameters = {
+        "predicate": json.dumps([request.condition_text], ensure_ascii=False),
+        "matchedPredicates": _predicates(request.matched),
+        "notMatchedPredicates": _predicates(request.not_matched),
+        "notMatchedBySourcePredicates": _predicates(by_source),
+    }
+    return end(attempt, "MERGE", parameters, metrics, [updated + deleted + inserted, updated, deleted, inserted])
+
+
+def _clauses(request: DmlRequest) -> int:
+    return len(request.matched) + len(request.not_matched) + len(request.not_matched_by_source)
+
+
+def _predicates(clauses: Sequence[Clause]) -> str:
+    told = []
+    for clause in clauses:
+        condition = {"predicate": clause.condition_text} if clause.condition_text is not None else {}
+        told.append({**condition, "actionType": clause.kind})
+    return json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+
+
+def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+    """What the statement would do. The source is not read, so its keys narrow nothing here."""
+    attempt = begin(DmlRequest.of(request), statement)
+    _check(attempt)
+    wanted, snapshot = attempt.request, attempt.snapshot
+    assert wanted.source is not None
+    files = snapshot.files
+    if wanted.predicates and not wanted.not_matched_by_source:
+        files = files.filter(prune_all(snapshot, wanted.predicates, "UTC"))
+    shown = Explanation(attempt, "MERGE", mode)
+    shown.files(files.num_rows, total_bytes(files))
+    scanned = scan(attempt, files)
+    joined = join(wanted, scanned, wanted.source, changes=attempt.writes_changes)
+    if not wanted.matched and not wanted.not_matched_by_source:
+        shown.strategy("insert-only", "no clause changes rows of the table: an anti join finds what is new")
+    else:
+        shown.rewriting(f"{joined.name} of target and source")
+    keys = usable(wanted.keys)
+    if keys and not wanted.not_matched_by_source and total_bytes(files) > _SMALL_TARGET_BYTES:
+        names = ", ".join(key.column for key in keys)
+        shown.note(f"When it runs, the source's values of {names} narrow the files further.")
+    shown.query(_rewrite(attempt, _Plan(files, wanted.source), joined))
+    if wanted.matched or wanted.not_matched_by_source:
+        shown.copying()
+    return shown.text()
