@@ -19,18 +19,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
 #: A URI scheme of two letters or more, so that a Windows drive is not one.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 #: The beginning of the settings that name stores, before a scheme.
 _SETTING = "spark.headwater.store."
+#: So many local files one thread reads.
+_READ_IN_A_ROW = 64
 #: What a file system without hard links, as FAT and some network mounts, answers to one.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are no matter of what the file system can do.
@@ -115,7 +120,7 @@ class Store(ABC):
         """The content of each file, in the order of ``paths``, read in parallel."""
         if len(paths) < 2:
             return [self.read(path) for path in paths]
-        return list(_readers().map(self.read, paths))
+        return _in_parallel(self.read, paths)
 
     @abstractmethod
     def open_input(self, path: str) -> pa.NativeFile:
@@ -176,6 +181,13 @@ class LocalStore(Store):
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        # A thread for each file would take longer than the file, where the system has it in memory.
+        pieces = [paths[start : start + _READ_IN_A_ROW] for start in range(0, len(paths), _READ_IN_A_ROW)]
+        if len(pieces) == 1:
+            return [self.read(path) for path in paths]
+        return [data for some in _in_parallel(lambda some: [self.read(path) for path in some], pieces) for data in some]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with open(path, "rb") as file:
@@ -424,6 +436,15 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
+
+
+def _in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """What ``do`` gives for each item, in order."""
+    try:
+        coming = _readers().map(do, items)
+    except RuntimeError:  # the interpreter is shutting down: threads that are there may go on, but start none
+        coming = map(do, items)
+    return list(coming)
 
 
 @cache
