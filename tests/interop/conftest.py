@@ -1,6 +1,7 @@
 """Other implementations of the format beside ours: the peer in a process of its own, delta-rs in this one.
 
-The Spark fixtures are those of ``tests/spark``. ``peer`` starts once a session, on the first test that asks for it.
+``peer`` starts once a session, on the first test that asks for it. The scripts both are given, and the model they are
+held to, are those of ``tests/dml``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,9 @@ def _load(name: str, path: Path) -> Any:
 
 _HERE = Path(__file__).resolve().parent
 _PROCESS = _HERE / "peer_process.py"
-_fixtures = _load("spark_fixtures", _HERE.parent / "spark" / "conftest.py")
-spark, rows, database, settings, log, fails = (
-    getattr(_fixtures, name) for name in ("spark", "rows", "database", "settings", "log", "fails")
-)
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "dml")]
 plain = _load("peer_process", _PROCESS).plain
+_fixtures = _load("shared_fixtures", _HERE.parent / "conftest.py")
 _FETCH = _fixtures.SHARED / "peer" / "fetch"
 _START_SECONDS = 180
 _STATEMENT_SECONDS = 180
@@ -131,3 +130,15 @@ def ours(spark: Any) -> Any:
         return sorted((plain(row) for row in spark.sql(f"SELECT {columns} FROM delta.`{path}`").collect()), key=repr)
 
     return read
+
+
+@pytest.fixture
+def to_plain() -> Any:
+    """Our rows in the form the peer's come in."""
+    return plain
+
+
+@pytest.fixture
+def shared_tables(peer: Peer) -> Path:
+    """The folder of tables that other systems wrote; it is where the list of the peer's JARs is."""
+    return _fixtures.SHARED / "tables"

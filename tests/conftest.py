@@ -1,4 +1,4 @@
-"""One Spark session for every test under this folder, and what the tests ask of it.
+"""One Spark session for all tests that share one, and what they ask of it.
 
 The session is the one a user has: ``headwater.configure`` and nothing else but what keeps it small. Tests share it, so
 each makes its tables under names or paths of its own; ``database`` gives a schema that is dropped, with its tables,
@@ -14,21 +14,26 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
-import headwater
+# Most tests need no Spark: only the fixtures that do import it.
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
-CONDITIONS = Path(__file__).resolve().parents[2] / "conf" / "error-conditions.json"
-SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+CONDITIONS = Path(__file__).resolve().parents[1] / "conf" / "error-conditions.json"
+SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with Headwater, times in UTC, its warehouse and all it writes in a temporary directory."""
+    from pyspark.sql import SparkSession
+
+    import headwater
+
     home = tmp_path_factory.mktemp("spark")
     builder = (
         SparkSession.builder.master("local[2]")
@@ -106,6 +111,8 @@ def fails() -> Callable[..., AbstractContextManager[Raised]]:
     The SQLSTATE is compared with the one documented for the condition (``state=`` for one of Spark's own), and the text
     must be a user's: with no Python traceback and no bridge in it.
     """
+    from pyspark.errors import PySparkException
+
     documented = json.loads(CONDITIONS.read_text(encoding="utf-8"))
 
     @contextmanager

@@ -1,0 +1,46 @@
+"""Who runs and reads the scripts here: Headwater in the shared session, and delta-rs as a second reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from checking import Multiset, Refused, multiset
+from deltalake import DeltaTable, QueryBuilder
+from model import Table
+from peer_process import plain
+from pyspark.errors import PySparkException
+
+
+class Headwater:
+    """The session's Spark."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def sql(self, text: str) -> list[Any]:
+        try:
+            return [plain(row) for row in self._spark.sql(text).collect()]
+        except PySparkException as error:
+            raise Refused(error.getCondition() or type(error).__name__, str(error)) from error
+
+
+def rows_by_delta_rs(path: Path, table: Table) -> Multiset:
+    """The table's rows as delta-rs reads them."""
+    read = QueryBuilder().register("t", DeltaTable(str(path))).execute('SELECT * FROM "t"').read_all()
+    return multiset(_lists(pa.table(read), list(table.columns)))
+
+
+def changes_by_delta_rs(path: Path, table: Table) -> dict[int, Multiset]:
+    """The change data of each version as delta-rs reads it; it reads none of a table with mapped columns."""
+    read = pa.table(DeltaTable(str(path)).load_cdf(starting_version=0).read_all())
+    rows = _lists(read, ["_commit_version", "_change_type", *table.columns])
+    versions = {row[0] for row in rows}
+    return {version: multiset(row[1:] for row in rows if row[0] == version) for version in versions}
+
+
+def _lists(read: pa.Table, names: list[str]) -> list[list[Any]]:
+    """Rows as lists, a struct's value as a list of its fields."""
+    columns = [[list(v.values()) if isinstance(v, dict) else v for v in read[name].to_pylist()] for name in names]
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,62 @@
+"""Random tables, random statements: the rows, the results and the change data are those of the model.
+
+The same scripts every time; ``HEADWATER_TEST_EXAMPLES`` asks for another number of them, drawn anew, and a failure
+prints how to draw them again. A failing script is shown as SQL.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checking import Multiset, Run
+from engines import Headwater, changes_by_delta_rs, rows_by_delta_rs
+from hypothesis import HealthCheck, Phase, given, settings
+from scripts import Script
+from strategies import scripts
+
+#: Of each of the two tests; three to four minutes for both on two cores.
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "30"))
+drawn = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ,
+    database=None,
+    print_blob=True,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+_numbers = itertools.count()
+
+
+def check(spark: Any, folder: Path, script: Script) -> None:
+    run = Run(Headwater(spark), script, folder / f"t{next(_numbers)}")
+    run.run()
+    expected = run.rows()
+    run.same_rows(rows_by_delta_rs(run.path, run.expected), expected, "the rows that delta-rs reads")
+    if script.has_change_data:
+        run.compare_changes()
+        if not script.is_mapped:
+            compare_changes_read_by_delta_rs(run)
+
+
+def compare_changes_read_by_delta_rs(run: Run) -> None:
+    found = changes_by_delta_rs(run.path, run.expected)
+    for version, wanted in run.changes.items():
+        run.same_rows(found.get(version, Multiset()), wanted, f"the changes of version {version} that delta-rs reads")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("deletion_vectors", [False, True], ids=["copy_on_write", "deletion_vectors"])
+def test_statements_mean_what_the_model_says(spark: Any, tmp_path: Path, deletion_vectors: bool) -> None:
+    @drawn
+    @given(scripts(deletion_vectors=deletion_vectors))
+    def holds(script: Script) -> None:
+        check(spark, tmp_path, script)
+
+    holds()
