@@ -18,20 +18,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from headwater.commands.change_rows import is_change_file, with_changes
 from headwater.commands.committing import removals, vector_of
 from headwater.commands.dml.attempt import Attempt
 from headwater.commands.dml.request import expression, relation
-from headwater.commands.dml.rewrite import CHANGE, CHANGE_TYPE, Rewrite
+from headwater.commands.dml.rewrite import Rewrite
 from headwater.commands.dml.scan import Scan, scan
-from headwater.commands.rows import Written, describe_files, is_void, partition_values, specification
+from headwater.commands.rows import Written, describe_files, is_void, specification
 from headwater.commands.tables import Options
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.log.stores import absolute_path
 from headwater.schema.constraints import quote
-from headwater.schema.partition_paths import encode_path
-from headwater.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+from headwater.schema.types import StructType, schema_string
 from headwater.transaction.row_level import Mark
 
 #: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
@@ -46,7 +46,7 @@ class Job:
     :param actions: how many rows each action had.
     :param repeated: rows of the target that were replaced more than once.
     :param source: the numbers of the source's rows that found a match, where that was asked for.
-    :param raw: the files as the writer described them.
+    :param raw: the files, but those of change data, as the writer described them.
     """
 
     written: Written
@@ -66,16 +66,15 @@ class Job:
 def run_job(attempt: Attempt, rewrite: Rewrite) -> Job:
     """Run a rewrite."""
     answer = attempt.statement.write_tracked(job_specification(attempt, rewrite))
-    changes = [file for file in answer["files"] if file["path"].startswith("_change_data/")]
-    files = [file for file in answer["files"] if not file["path"].startswith("_change_data/")]
+    written = describe_files(attempt.target, answer["files"], True)
     return Job(
-        describe_files(attempt.target, files, True),
-        [_change_file(attempt, file) for file in changes],
+        written,
+        written.changes,
         {int(number): _bitmap(text) for number, text in answer["positions"].items()},
         {int(number): count for number, count in answer["actions"].items()},
         answer["repeated"],
         _bitmap(answer["source"]),
-        files,
+        [file for file in answer["files"] if not is_change_file(file)],
     )
 
 
@@ -84,22 +83,11 @@ def job_specification(attempt: Attempt, rewrite: Rewrite) -> dict[str, Any]:
     spec = {**specification(attempt.target, rewrite.sql, Options(None)), "tracked": True}
     if not rewrite.has_rows:
         return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
-    if rewrite.has_changes:
-        columns = parse_schema(spec["schema"])
-        text, flag = PrimitiveType("string"), PrimitiveType("boolean")
-        told = (StructField(CHANGE_TYPE, text), StructField(CHANGE, flag))
-        spec["schema"] = schema_string(StructType((*columns, *told)))
-        spec["partitionBy"] = [CHANGE, *spec["partitionBy"]]
-    return spec
+    return with_changes(spec) if rewrite.has_changes else spec
 
 
 def _bitmap(text: str) -> BitMap64:
     return BitMap64.deserialize(base64.b64decode(text))
-
-
-def _change_file(attempt: Attempt, file: Mapping[str, Any]) -> AddCDCFile:
-    values = partition_values(attempt.target.schema, file["partition"])
-    return AddCDCFile(encode_path(file["path"]), values, file["size"])
 
 
 @dataclass
