@@ -180,6 +180,17 @@ def test_deletion_vectors(spark, rows, shared, settings, name, vectorized):
             assert rows(f"SELECT `{first}` FROM {table} WHERE `{first}` = {wanted}") == [(wanted,)]
 
 
+def test_partitions_of_files_with_a_vector_and_without(spark, rows, database):
+    rows(
+        "CREATE TABLE t (a INT, p STRING) USING delta PARTITIONED BY (p) "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    rows("INSERT INTO t SELECT /*+ REPARTITION(1) */ * FROM VALUES (1, 'x'), (2, 'x'), (3, 'y') AS v(a, p)")
+    rows("DELETE FROM t WHERE a = 1")
+    assert rows("SELECT p FROM t", ordered=False) == [("x",), ("y",)]
+    assert rows("SELECT * FROM t", ordered=False) == [(2, "x"), (3, "y")]
+
+
 def test_a_vector_over_many_rows_and_splits(spark, rows, settings, tmp_path, shared):
     """Nested and string columns through the filter of deleted rows, with files split into several tasks."""
     with settings({"spark.sql.files.maxPartitionBytes": "1000"}):

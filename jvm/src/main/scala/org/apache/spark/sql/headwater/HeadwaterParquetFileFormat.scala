@@ -68,7 +68,7 @@ class HeadwaterParquetFileFormat(
     val physicalData = mapping.physical(dataSchema)
     val required = mapping.physical(requiredSchema)
     val physicalFilters = filters.flatMap(mapping.physical)
-    // Each reader has a configuration of its own: Spark writes the schema it is to read there, and in a local master tasks see the one object.
+    // Spark writes the schema to read into the configuration, which in local mode tasks share: each reader has its own.
     def reader(schema: StructType) =
       super.buildReaderWithPartitionValues(
         session, physicalData, partitionSchema, schema, physicalFilters, options, new Configuration(hadoopConf))
