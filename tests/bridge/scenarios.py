@@ -9,6 +9,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tables_scenarios import tables_change, tables_open
+
+__all__ = ["tables_change", "tables_open"]
 
 
 def sql(spark: SparkSession, text: str) -> dict[str, Any]:
@@ -168,6 +171,18 @@ def write_frame(spark: SparkSession, path: str) -> list[list[Any]]:
     spark.range(5).write.format("delta").mode("overwrite").save(path)
     spark.range(5, 8).write.format("delta").mode("append").save(path)
     return [list(row) for row in spark.read.format("delta").load(path).orderBy("id").collect()]
+
+
+def read_changes(spark: SparkSession, name: str) -> list[list[list[Any]]]:
+    """A table's changes from version 1 on, asked for in each of a reader's ways; without their times."""
+    reader = spark.read.format("delta").option("startingVersion", 1)
+    path = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0].location
+    frames = [
+        reader.option("readChangeFeed", True).table(name).select("*"),
+        reader.option("readChangeFeed", True).load(path),
+        reader.changes(name),
+    ]
+    return [[list(row) for row in frame.drop("_commit_timestamp").orderBy("id").collect()] for frame in frames]
 
 
 def plan(spark: SparkSession, text: str) -> str:

@@ -57,6 +57,21 @@ def test_answers_from_the_log_and_pinned_versions(frontend: str, request: pytest
     driver.rows("DROP TABLE logged")
 
 
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_changes(frontend: str, request: pytest.FixtureRequest) -> None:
+    driver = request.getfixturevalue(frontend)
+    driver.rows("CREATE TABLE fed (id BIGINT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    driver.rows("INSERT INTO fed VALUES (1), (2)")
+    expected = [[1, "insert", 1], [2, "insert", 1]]
+    assert driver.run("read_changes", name="fed") == [expected] * 3
+    for changes in ("table_changes('fed', 0)", "fed CHANGES FROM VERSION 0 TO VERSION 9"):
+        found = driver.rows(f"SELECT id, _change_type, _commit_version FROM {changes} ORDER BY id")
+        assert found == expected
+    refused = driver.run("sql", text="SELECT * FROM table_changes('fed', 7)")
+    assert (refused["condition"], refused["state"]) == ("DELTA_CDC_START_VERSION_AFTER_LATEST", "22003")
+    driver.rows("DROP TABLE fed")
+
+
 def test_sql_shell_with_a_statement(sparks: Any) -> None:
     text = "; ".join(statement.format(name="frontends") for statement in STATEMENTS)
     shell = sparks.shell("spark-sql", ["-e", text])

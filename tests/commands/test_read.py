@@ -163,3 +163,20 @@ def test_a_relative_path_that_leaves_the_table_is_not_followed(table, statement)
     assert open_snapshot(str(table), statement).version == 2
     with pytest.raises(HeadwaterError):
         scan(table, statement, version=2)
+
+
+def test_a_session_may_read_a_table_as_it_was_a_moment_ago(table, statement):
+    """Another process commits; what the session reads is not older than its limit allows, and what it writes is new."""
+    open_snapshot(str(table), statement)
+    log = table / "_delta_log"
+    (log / f"{2:020d}.json").write_text('{"txn":{"appId":"other","version":1}}\n')
+    request = {"table": str(table)}
+    assert read.load_table(request, stale(statement, "1 hour"))["version"] == 1
+    (log / f"{3:020d}.json").write_text('{"txn":{"appId":"other","version":2}}\n')
+    assert read.load_table(request, statement)["version"] == 3
+    with pytest.raises(HeadwaterError, match="DELTA_INVALID_INTERVAL"):
+        read.load_table(request, stale(statement, "a while"))
+
+
+def stale(statement, limit):
+    return type(statement)({"spark.headwater.stalenessLimit": limit})

@@ -33,7 +33,8 @@ _HERE = Path(__file__).resolve().parent
 _PROCESS = _HERE / "peer_process.py"
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "dml")]
 plain = _load("peer_process", _PROCESS).plain
-_FETCH = _load("shared_fixtures", _HERE.parent / "conftest.py").SHARED / "peer" / "fetch"
+_fixtures = _load("shared_fixtures", _HERE.parent / "conftest.py")
+_FETCH = _fixtures.SHARED / "peer" / "fetch"
 _START_SECONDS = 180
 _STATEMENT_SECONDS = 180
 
@@ -129,3 +130,15 @@ def ours(spark: Any) -> Any:
         return sorted((plain(row) for row in spark.sql(f"SELECT {columns} FROM delta.`{path}`").collect()), key=repr)
 
     return read
+
+
+@pytest.fixture
+def to_plain() -> Any:
+    """Our rows in the form the peer's come in."""
+    return plain
+
+
+@pytest.fixture
+def shared_tables(peer: Peer) -> Path:
+    """The folder of tables that other systems wrote; it is where the list of the peer's JARs is."""
+    return _fixtures.SHARED / "tables"

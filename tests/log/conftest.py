@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from headwater.log.file_names import (
 )
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.stores import LocalStore
+
+sys.path.insert(0, str(Path(__file__).parent))  # the stores beside the tests are imported by name
 
 _MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(

@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import time
 from datetime import date, datetime, timezone
 from decimal import Decimal
 
@@ -8,8 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
-from headwater.log.checkpoint_writing import last_checkpoint_checksum, write_checkpoint
+from headwater.log.actions import (
+    AddFile,
+    DeletionVector,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from headwater.log.checkpoint_writing import Layout, last_checkpoint_checksum, write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.log.stores import LocalStore
 from headwater.schema.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
@@ -203,6 +212,78 @@ def test_v2_checkpoints_hold_what_the_specification_asks(tmp_path):
     path = tmp_path / "t" / "_delta_log" / "_sidecars" / sidecar["path"]
     assert path.stat().st_size == sidecar["sizeInBytes"]
     assert pq.read_schema(path).names == ["add", "remove"]
+
+
+def checkpoint_names(snapshot):
+    return sorted(n for n in os.listdir(f"{snapshot.table_path}/_delta_log") if ".checkpoint." in n)
+
+
+@pytest.mark.parametrize(("size", "parts"), [(1, 4), (2, 3), (3, 2), (4, 2), (5, 2), (6, 1), (100, 1)])
+def test_classic_checkpoints_have_parts_of_at_most_the_size_asked(tmp_path, size, parts):
+    before = table(tmp_path / "t", Protocol(1, 2))  # three actions of the table, two files, one tombstone
+    written = write_checkpoint(before, NOW, Layout(part_size=size))
+    names = checkpoint_names(before)
+    # The actions of the table itself stay together, so that a reader finds them in one file.
+    assert len(names) == written.parts == parts
+    rows = [pq.read_metadata(f"{before.table_path}/_delta_log/{name}").num_rows for name in names]
+    assert sum(rows) == written.num_actions == 6
+    assert all(count <= size for count in rows[1:])
+    hint = json.loads((tmp_path / "t" / "_delta_log" / "_last_checkpoint").read_text())
+    assert hint.get("parts") == (len(names) if len(names) > 1 else None)
+    after = without_commits(before)
+    assert state(after) == state(before)
+    assert after.tombstones().column("path").to_pylist() == ["gone"]
+
+
+def test_the_tables_part_size_counts_before_the_sessions(tmp_path):
+    before = table(tmp_path / "t", Protocol(1, 2), checkpoint_partSize="4")
+    assert write_checkpoint(before, NOW, Layout(part_size=100)).parts == 2
+
+
+def test_no_checkpoint_has_parts_where_v2_checkpoints_are_enabled(tmp_path):
+    written = write_checkpoint(table(tmp_path / "t"), NOW, Layout(part_size=1))
+    assert written.path.endswith(f"{1:020d}.checkpoint.parquet")
+
+
+@pytest.mark.parametrize("top_level", ["json", "parquet"])
+@pytest.mark.parametrize(("size", "sidecars"), [(None, 1), (1, 3), (2, 2), (3, 1)])
+def test_v2_checkpoints_of_either_format_with_several_sidecars(tmp_path, top_level, size, sidecars):
+    before = table(tmp_path / "t", checkpointPolicy="v2")
+    written = write_checkpoint(before, NOW, Layout(size, top_level))
+    assert written.path.endswith(f".{top_level}")
+    assert len(os.listdir(tmp_path / "t" / "_delta_log" / "_sidecars")) == sidecars
+    assert written.num_actions == 1 + sidecars + 4 + 3
+    after = without_commits(before)
+    assert after.segment.checkpoint.format == top_level
+    assert state(after) == state(before)
+    assert after.tombstones().column("path").to_pylist() == ["gone"]
+
+
+def test_a_json_checkpoint_is_lines_of_actions(tmp_path):
+    before = table(tmp_path / "t", checkpointPolicy="v2")
+    written = write_checkpoint(before, NOW, Layout(top_level="json"))
+    with open(written.path, encoding="utf-8") as content:
+        lines = [json.loads(line) for line in content]
+    kinds = sorted(kind for line in lines for kind in line)
+    assert kinds == ["checkpointMetadata", "domainMetadata", "metaData", "protocol", "sidecar", "txn"]
+    (metadata,) = [line["metaData"] for line in lines if "metaData" in line]
+    assert metadata == before.metadata.to_json()["metaData"]
+
+
+@pytest.mark.parametrize(("retention", "expected"), [("interval 1 hour", {"new"}), (None, {"new", "old", "timeless"})])
+def test_transactions_expire(tmp_path, retention, expected):
+    settings = {"setTransactionRetentionDuration": retention} if retention else {}
+    snapshot = table(tmp_path / "t", **settings)
+    now = int(time.time() * 1000)
+    txn = Transaction(snapshot.table_path, LocalStore(), snapshot)
+    hour = 3_600_000
+    for app, updated in (("new", now - hour + 60_000), ("old", now - hour - 1), ("timeless", None)):
+        txn.add_action(SetTransaction(app, 1, updated))
+    snapshot = txn.commit("WRITE", {}).snapshot
+    wait_for_upkeep()
+    assert set(snapshot.set_transactions) == {"app", *expected}
+    write_checkpoint(snapshot)
+    assert set(without_commits(snapshot).state.transactions) == {"app", *expected}
 
 
 def test_an_empty_table_has_a_checkpoint(tmp_path):

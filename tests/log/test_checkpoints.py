@@ -183,6 +183,7 @@ def test_an_unreadable_checkpoint_that_nothing_replaces_is_an_error(log, make):
         log.load()
     assert error.value.condition == "DELTA_CHECKPOINT_UNREADABLE"
     assert error.value.parameters["version"] == "3"
+    assert error.value.parameters["missing"] == "0-3"
 
 
 def test_a_checkpoint_without_protocol_is_damaged(log, make):

@@ -108,6 +108,7 @@ def test_missing_parts_are_named_where_nothing_stands_in(log):
     error = condition(log)
     assert error.condition == "DELTA_MISSING_PART_FILES"
     assert (error.parameters["version"], error.parameters["missing"]) == ("4", "2 of 3")
+    assert error.parameters["missingVersions"] == "0-3"
 
 
 def test_an_empty_checkpoint_file_is_none(log):

@@ -19,7 +19,8 @@ from headwater.log.actions import (
     SetTransaction,
 )
 from headwater.log.file_names import commit_name
-from headwater.log.snapshot import SnapshotCache, table_exists
+from headwater.log.snapshot import table_exists
+from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
 
 DV_PROTOCOL = Protocol(3, 7, frozenset(["deletionVectors"]), frozenset(["deletionVectors"]))
@@ -183,7 +184,8 @@ def test_a_newer_snapshot_is_built_from_the_last(log, make):
     assert second.state.blocks[0].block is first.state.blocks[0].block or len(second.state.blocks) == 1
 
 
-def test_a_segment_advanced_to_begins_at_the_newest_checkpoint(log, make):
+def test_a_segment_advanced_to_begins_at_the_newest_checkpoint(log, make, monkeypatch):
+    monkeypatch.setattr(LocalStore, "following", lambda store, paths: None)
     log.create(actions=[make.add("a")])
     base = log.load()
     for version in (1, 2, 3):
@@ -226,6 +228,8 @@ def test_another_table_at_the_path_is_noticed(log, make):
 
 def test_a_base_whose_next_commits_are_cleaned_up_is_not_used(log, make):
     log.create(actions=[make.add("a")])
+    month_ago = log.load().timestamp / 1000 - 30 * 24 * 3600
+    os.utime(log.log / commit_name(0), (month_ago, month_ago))
     base = log.load()
     log.commit(3, make.add("b"))
     log.checkpoint(3, *log.header(), make.add("z"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 
@@ -41,7 +42,7 @@ def test_put_if_absent_leaves_an_existing_file_alone(store, tmp_path):
 
 def test_put_if_absent_works_without_hard_links(store, tmp_path, monkeypatch):
     def refuse(*_):
-        raise OSError("no links here")
+        raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", refuse)
     test_put_if_absent_leaves_an_existing_file_alone(store, tmp_path)

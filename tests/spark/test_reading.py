@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from pyroaring import BitMap64
 from pyspark.sql import functions as F
+
+from headwater.log import deletion_vectors
 
 
 def path_of(rows, table):
@@ -180,15 +184,21 @@ def test_deletion_vectors(spark, rows, shared, settings, name, vectorized):
             assert rows(f"SELECT `{first}` FROM {table} WHERE `{first}` = {wanted}") == [(wanted,)]
 
 
-def test_partitions_of_files_with_a_vector_and_without(spark, rows, database):
-    rows(
-        "CREATE TABLE t (a INT, p STRING) USING delta PARTITIONED BY (p) "
-        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-    )
-    rows("INSERT INTO t SELECT /*+ REPARTITION(1) */ * FROM VALUES (1, 'x'), (2, 'x'), (3, 'y') AS v(a, p)")
-    rows("DELETE FROM t WHERE a = 1")
-    assert rows("SELECT p FROM t", ordered=False) == [("x",), ("y",)]
-    assert rows("SELECT * FROM t", ordered=False) == [(2, "x"), (3, "y")]
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_partitions_with_and_without_vectors(rows, database, settings, vectorized):
+    """Files of one scan of which some have a vector: partition values come after the columns of either kind."""
+    rows("CREATE TABLE t (a INT, p STRING) USING delta PARTITIONED BY (p)")
+    rows("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    rows("INSERT INTO t SELECT /*+ COALESCE(1) */ CAST(id AS INT), concat('p', id % 2) FROM range(6)")
+    log = Path(path_of(rows, "t")) / "_delta_log"
+    adds = [json.loads(line).get("add") for line in (log / f"{2:020d}.json").read_text().splitlines()]
+    file = next(add for add in adds if add and add["partitionValues"] == {"p": "p1"})
+    marked = {**file, "deletionVector": deletion_vectors.inline(BitMap64([1])).to_json()}
+    (log / f"{3:020d}.json").write_text(json.dumps({"remove": file}) + "\n" + json.dumps({"add": marked}))
+    with settings({"spark.sql.parquet.enableVectorizedReader": vectorized}):
+        expected = [(0, "p0"), (1, "p1"), (2, "p0"), (4, "p0"), (5, "p1")]
+        assert rows("SELECT * FROM t WHERE a >= 0", ordered=False) == expected
+        assert rows("SELECT DISTINCT p FROM t WHERE rand() < 2", ordered=False) == [("p0",), ("p1",)]
 
 
 def test_a_vector_over_many_rows_and_splits(spark, rows, settings, tmp_path, shared):

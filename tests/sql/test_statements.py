@@ -33,6 +33,9 @@ def test_the_table_of_a_history(text, table):
 def test_a_history_may_be_limited():
     assert parsed("DESCRIBE HISTORY t LIMIT 5")["arguments"] == {"limit": 5}
     assert parsed("DESCRIBE HISTORY t")["arguments"] == {"limit": None}
+    for path in ("delta.`/no limit 5`", "'/no limit 5'"):
+        assert parsed(f"DESCRIBE HISTORY {path}")["arguments"] == {"limit": None}
+        assert parsed(f"DESCRIBE HISTORY {path} LIMIT 3")["arguments"] == {"limit": 3}
 
 
 def test_detail_has_its_own_columns():

@@ -28,49 +28,62 @@ SOME = Reads(
 )
 REMOVED = frozenset({file_key("old", None)})
 
-SERIAL, WRITE, SNAPSHOT = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE, Isolation.SNAPSHOT
+WRITE = Isolation.WRITE_SERIALIZABLE
 APPEND = {"adds": [NEW], "blind_append": True}
 INSERT_SELECT = {"adds": [NEW]}
-ELSEWHERE = {"adds": [OTHER], "removes": [FAR]}
-DELETE = {"removes": [OLD]}
-OPTIMIZE = {"adds": COMPACTED, "removes": COMPACTED_AWAY}
 
 C_APPEND, C_READ, C_DELETE = (f"DELTA_CONCURRENT_{x}" for x in ("APPEND", "DELETE_READ", "DELETE_DELETE"))
 
-MATRIX = [
-    # my reads, my removes, my isolation, the winner, the conflict
-    (NOTHING, (), WRITE, APPEND, None),
-    (NOTHING, (), SERIAL, APPEND, None),
-    (NOTHING, (), SERIAL, INSERT_SELECT, None),
-    (NOTHING, (), SERIAL, DELETE, None),
-    (NOTHING, (), SERIAL, OPTIMIZE, None),
-    (SOME, REMOVED, WRITE, APPEND, None),
-    (SOME, REMOVED, SERIAL, APPEND, C_APPEND),
-    (SOME, REMOVED, WRITE, INSERT_SELECT, C_APPEND),
-    (SOME, REMOVED, SERIAL, INSERT_SELECT, C_APPEND),
-    (SOME, REMOVED, SERIAL, ELSEWHERE, None),
-    (SOME, REMOVED, WRITE, ELSEWHERE, None),
-    (SOME, (), WRITE, DELETE, C_READ),
-    (SOME, REMOVED, WRITE, DELETE, C_READ),
-    (SOME, (), WRITE, OPTIMIZE, None),
-    (SOME, REMOVED, WRITE, OPTIMIZE, C_DELETE),
-    (WHOLE, (), WRITE, APPEND, None),
-    (WHOLE, (), SERIAL, APPEND, C_APPEND),
-    (WHOLE, (), WRITE, ELSEWHERE, C_APPEND),
-    (WHOLE, (), WRITE, {"removes": [FAR]}, C_READ),
-    (WHOLE, (), WRITE, OPTIMIZE, None),
-    (WHOLE, REMOVED, WRITE, OPTIMIZE, C_DELETE),
-    (NOTHING, REMOVED, SNAPSHOT, APPEND, None),
-    (SOME, REMOVED, SNAPSHOT, INSERT_SELECT, None),
-    (WHOLE, REMOVED, SNAPSHOT, ELSEWHERE, None),
-    (WHOLE, REMOVED, SNAPSHOT, DELETE, C_DELETE),
-    (WHOLE, REMOVED, SNAPSHOT, OPTIMIZE, C_DELETE),
-]
+#: What a winner did: to the rows that were read, here, or to others, elsewhere.
+WINNERS = {
+    "append": APPEND,
+    "insert": INSERT_SELECT,
+    "update": {"adds": [NEW], "removes": [OLD]},
+    "delete": {"removes": [OLD]},
+    "append elsewhere": {"adds": [OTHER], "blind_append": True},
+    "update elsewhere": {"adds": [OTHER], "removes": [FAR]},
+    "optimize": {"adds": COMPACTED, "removes": COMPACTED_AWAY},
+    "optimize elsewhere": {"adds": [replace(OTHER, data_change=False)], "removes": [replace(FAR, data_change=False)]},
+}
+CELLS = {".": None, "A": C_APPEND, "R": C_READ, "D": C_DELETE}
+#: One row for what this transaction read, removed and at which isolation; one letter for each winner, in order:
+#: append, insert, update and delete here; append and update elsewhere; optimize here and elsewhere.
+MATRIX = """
+    nothing nothing WriteSerializable    . . . .   . .   . .
+    nothing nothing Serializable         . . . .   . .   . .
+    nothing nothing SnapshotIsolation    . . . .   . .   . .
+    nothing old     WriteSerializable    . . D D   . .   D .
+    nothing old     Serializable         . . D D   . .   D .
+    nothing old     SnapshotIsolation    . . D D   . .   D .
+    some    nothing WriteSerializable    . A A R   . .   . .
+    some    nothing Serializable         A A A R   . .   . .
+    some    nothing SnapshotIsolation    . . . .   . .   . .
+    some    old     WriteSerializable    . A A R   . .   D .
+    some    old     Serializable         A A A R   . .   D .
+    some    old     SnapshotIsolation    . . D D   . .   D .
+    whole   nothing WriteSerializable    . A A R   . A   . .
+    whole   nothing Serializable         A A A R   A A   . .
+    whole   nothing SnapshotIsolation    . . . .   . .   . .
+    whole   old     WriteSerializable    . A A R   . A   D .
+    whole   old     Serializable         A A A R   A A   D .
+    whole   old     SnapshotIsolation    . . D D   . .   D .
+"""
+ROWS = [line.split() for line in MATRIX.strip().splitlines()]
+READS = {"nothing": NOTHING, "some": SOME, "whole": WHOLE}
 
 
-@pytest.mark.parametrize(("reads", "removed", "isolation", "winner", "expected"), MATRIX)
-def test_matrix(reads, removed, isolation, winner, expected):
-    assert outcome(Intent(METADATA, reads, frozenset(removed), isolation), WinningCommit(5, **winner)) == expected
+def test_the_matrix_has_every_cell():
+    combinations = {tuple(row[:3]) for row in ROWS}
+    assert len(combinations) == len(ROWS) == len(READS) * 2 * len(Isolation)
+    assert all(len(row) == 3 + len(WINNERS) for row in ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=" ".join)
+def test_matrix(row):
+    reads, removed, isolation, *cells = row
+    mine = Intent(METADATA, READS[reads], REMOVED if removed == "old" else frozenset(), Isolation(isolation))
+    found = {name: outcome(mine, WinningCommit(5, **winner)) for name, winner in WINNERS.items()}
+    assert found == {name: CELLS[cell] for name, cell in zip(WINNERS, cells, strict=True)}
 
 
 @pytest.mark.parametrize("reads", [NOTHING, SOME, WHOLE])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.log.stores import LocalStore
 from headwater.transaction import wait_for_upkeep
@@ -35,6 +36,11 @@ class FaultyStore(LocalStore):
         if self.reading is not None:
             raise self.reading
         return super().list_from(directory, start_name)
+
+    def following(self, paths):
+        if self.reading is not None:
+            raise self.reading
+        return super().following(paths)
 
 
 @pytest.fixture
@@ -109,3 +115,32 @@ def test_processes_that_exclude_each_other_count_without_gap(table):
     newest = load_snapshot(table.table_path, LocalStore())
     assert newest.set_transactions["counter"].version == 6
     assert newest.num_files == 6
+
+
+class SilentStore(FaultyStore):
+    """A store that does what it is asked, reports a failure, and then does not answer for some time."""
+
+    def __init__(self, looks):
+        super().__init__(after=OSError("connection reset"))
+        self.looks = looks
+
+    def read(self, path):
+        if self.looks > 0:
+            self.looks -= 1
+            raise OSError("still down")
+        return super().read(path)
+
+
+def test_a_store_that_answers_in_the_end_tells_of_the_commit(table):
+    assert append(table, "a", store=SilentStore(3)).version == 1
+
+
+def test_an_unknown_outcome_is_said_to_be_unknown(table):
+    with pytest.raises(HeadwaterError) as raised:
+        append(table, "a", store=SilentStore(100))
+    assert raised.value.condition == "HEADWATER_COMMIT_OUTCOME_UNKNOWN"
+    assert f"{1:020d}.json" in raised.value.parameters["path"]
+    there = load_snapshot(table.table_path, LocalStore()).commit_info
+    assert raised.value.parameters["txnId"] == there["txnId"]
+    for text in ("connection reset", "still down"):
+        assert text in str(raised.value)

@@ -6,7 +6,8 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
-from headwater.log.snapshot import SnapshotCache, load_snapshot
+from headwater.log.snapshot import load_snapshot
+from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
 

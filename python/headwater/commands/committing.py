@@ -12,6 +12,7 @@ from headwater.bridge.statement import Statement
 from headwater.commands.tables import CACHE, Options, locate
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DeletionVector, RemoveFile
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.features import check_writable
 from headwater.log.snapshot import Snapshot
 from headwater.transaction import Transaction
@@ -19,6 +20,8 @@ from headwater.transaction.commit_info import default_engine_info
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
+_PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
+_TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -30,7 +33,17 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
     if snapshot is not None:
         check_writable(snapshot.protocol, snapshot.metadata)
     location = locate(table, statement)
-    return Transaction(location.path, location.store, snapshot, CACHE)
+    txn = Transaction(location.path, location.store, snapshot, CACHE)
+    txn.checkpoint_layout = _checkpoint_layout(statement)
+    return txn
+
+
+def _checkpoint_layout(statement: Statement) -> Layout:
+    """What the session asks of checkpoints; what is no number or format counts as not said, as upkeep never fails."""
+    size, top_level = statement.conf(_PART_SIZE) or "", (statement.conf(_TOP_LEVEL) or "").lower()
+    return Layout(
+        int(size) if size.isdecimal() and int(size) > 0 else None, "json" if top_level == "json" else "parquet"
+    )
 
 
 def commit(

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
 from headwater.commands.clustering import clustering_columns
-from headwater.commands.tables import locate, open_same, open_snapshot
+from headwater.commands.tables import locate, open_same, open_snapshot, staleness_limit
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.actions import DeletionVector
@@ -57,7 +57,7 @@ def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     if timestamp is not None:
         version = version_at(location.path, location.store, int(timestamp) // 1000)
     try:
-        snapshot = open_snapshot(path, statement, version)
+        snapshot = open_snapshot(path, statement, version, staleness_limit(statement))
     except HeadwaterError as error:
         if error.condition == "DELTA_TABLE_NOT_FOUND" and request.get("name"):
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request['name']})"}) from None
@@ -78,7 +78,7 @@ def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, An
 
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where its columns are no longer those of then.
     """
-    snapshot = open_same(request, statement)
+    snapshot = open_same(request, statement, limit=staleness_limit(statement))
     check_same_columns(request, statement, snapshot)
     return describe(snapshot)
 

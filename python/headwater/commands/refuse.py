@@ -33,18 +33,6 @@ def two_versions(request: dict[str, Any], statement: Statement) -> NoReturn:
     raise HeadwaterError("DELTA_ONEOF_IN_TIMETRAVEL", {})
 
 
-def change_feed(request: dict[str, Any], statement: Statement) -> NoReturn:
-    """A read of the change data feed; ignoring the option would read the table itself in its place."""
-    raise HeadwaterError(
-        "DELTA_ILLEGAL_OPTION",
-        {
-            "name": request["option"],
-            "input": request["value"],
-            "explain": "cannot be true yet: change data is not read",
-        },
-    )
-
-
 def old_version(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A change of an older version."""
     raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})

@@ -11,6 +11,7 @@ from typing import Any
 from headwater.bridge.statement import Statement
 from headwater.commands import (
     alter,
+    changes,
     create,
     delete,
     describe,
@@ -35,6 +36,10 @@ HANDLERS: Mapping[str, Handler] = {
     "table_exists": read.table_exists,
     "scan": read.scan,
     "aggregate": read.aggregate,
+    "table_changes": changes.table_changes,
+    "bounds_of_call": changes.bounds_of_call,
+    "asks_for_changes": changes.asks_for_changes,
+    "check_change_files": changes.check_change_files,
     "plan_save": write.plan_save,
     "resolve_write": write.resolve_write,
     "write": write.write,
@@ -58,7 +63,6 @@ HANDLERS: Mapping[str, Handler] = {
     "invalid_version": refuse.invalid_version,
     "invalid_timestamp": refuse.invalid_timestamp,
     "two_versions": refuse.two_versions,
-    "change_feed": refuse.change_feed,
     "old_version": refuse.old_version,
     "unsupported_predicate": refuse.unsupported_predicate,
     "not_a_table": refuse.not_a_table,

@@ -12,10 +12,14 @@ from typing import Any, NamedTuple
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.features import check_readable
-from headwater.log.snapshot import Snapshot, SnapshotCache
+from headwater.log.snapshot import Snapshot
+from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import Store, store_for
+from headwater.schema.properties import parse_interval
 
 CACHE = SnapshotCache()
+#: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
+_STALENESS_LIMIT = "spark.headwater.stalenessLimit"
 
 
 class Location(NamedTuple):
@@ -30,23 +34,32 @@ def locate(table: str, statement: Statement) -> Location:
     return Location(*store_for(table, statement.hadoop))
 
 
-def open_snapshot(table: str, statement: Statement, version: int | None = None) -> Snapshot:
-    """The newest snapshot of a table, or that of a version.
+def open_snapshot(table: str, statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
+    """The newest snapshot of a table, or that of a version; ``limit`` says how old, in milliseconds, the newest may be.
 
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` and the log's own.
     """
     location = locate(table, statement)
-    snapshot = CACHE.get(location.path, location.store, version)
+    snapshot = CACHE.get(location.path, location.store, version, limit)
     check_readable(snapshot.protocol)
     return snapshot
 
 
-def open_same(request: Mapping[str, Any], statement: Statement, version: int | None = None) -> Snapshot:
+def staleness_limit(statement: Statement) -> int:
+    """How old a table that is only read may be, in milliseconds; 0 unless the session allows more.
+
+    :raises HeadwaterError: ``DELTA_INVALID_INTERVAL``.
+    """
+    text = (statement.conf(_STALENESS_LIMIT) or "").strip()
+    return 0 if not text else int(text) if text.isdecimal() else parse_interval(text)
+
+
+def open_same(request: Mapping[str, Any], statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
     """As :func:`open_snapshot`, for a table a statement has seen before: it must still be the same one.
 
     :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` where it was deleted and made anew meanwhile.
     """
-    snapshot = open_snapshot(request["table"], statement, version)
+    snapshot = open_snapshot(request["table"], statement, version, limit)
     seen = request.get("tableId")
     if seen is not None and seen != snapshot.metadata.id:
         raise HeadwaterError(

@@ -2,8 +2,9 @@
 
 Owns the way from a snapshot to its checkpoint and to ``_last_checkpoint``. Follows the protocol's chapters
 "Checkpoints", "Checkpoint Specs", "Checkpoint Schema", "Sidecar Files" and "Last Checkpoint File Schema". A table
-whose ``delta.checkpointPolicy`` is ``v2`` and that has the feature gets a UUID-named V2 checkpoint with one sidecar;
-every other table a classic one by the V1 spec, which all readers know.
+whose ``delta.checkpointPolicy`` is ``v2`` and that has the feature gets a UUID-named V2 checkpoint with sidecars;
+every other table a classic one by the V1 spec, which all readers know, in parts where ``delta.checkpoint.partSize``
+asks for it.
 
 Rows go by row groups of one kind of action: first the few of the table itself, then live files, then tombstones, so
 that a reader passes over what it does not want. Files are Arrow columns all the way, never one Python object each. A
@@ -16,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -25,12 +26,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headwater.log.actions import Action, serialize
 from headwater.log.checkpoint_statistics import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.features import supports
 from headwater.log.file_names import (
     LAST_CHECKPOINT,
     SIDECAR_DIRECTORY,
     checkpoint_name,
+    checkpoint_part_names,
     log_directory,
     sidecar_name,
     v2_checkpoint_name,
@@ -93,58 +96,116 @@ class WrittenCheckpoint:
     num_actions: int
     num_adds: int
     size_in_bytes: int
+    parts: int = 1
 
 
-def write_checkpoint(snapshot: Snapshot, now: int | None = None) -> WrittenCheckpoint:
+@dataclass(frozen=True)
+class Layout:
+    """What a session asks of checkpoints, where the table's properties leave it open.
+
+    ``part_size`` is the most actions in a file: a classic checkpoint of more has several parts, a V2 checkpoint
+    several sidecars. ``top_level`` is the format of a V2 checkpoint's own file, ``parquet`` or ``json``.
+    """
+
+    part_size: int | None = None
+    top_level: str = "parquet"
+
+
+def write_checkpoint(snapshot: Snapshot, now: int | None = None, layout: Layout | None = None) -> WrittenCheckpoint:
     """Write the checkpoint of a committed version and point ``_last_checkpoint`` at it.
 
     :param now: milliseconds since the epoch, from which the retention of tombstones counts; the clock's by default.
     :raises OSError: the store failed; readers then go on with what was there before.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
-    policy = properties.text(snapshot.metadata.configuration, "delta.checkpointPolicy")
-    if policy == "v2" and supports(snapshot.protocol, "v2Checkpoint"):
-        written = _write_v2(snapshot, now)
-    else:
-        written = _write_classic(snapshot, now)
+    configuration = snapshot.metadata.configuration
+    layout = layout or Layout()
+    layout = replace(layout, part_size=properties.whole(configuration, "delta.checkpoint.partSize") or layout.part_size)
+    files = _Files(snapshot, now)
+    if not supports(snapshot.protocol, "v2Checkpoint"):
+        written = _write_classic(snapshot, files, layout.part_size)
+    elif properties.text(configuration, "delta.checkpointPolicy") == "v2":
+        written = _write_v2(snapshot, files, layout)
+    else:  # where V2 checkpoints are enabled, no checkpoint may have several parts
+        written = _write_classic(snapshot, files, None)
     _write_last_checkpoint(snapshot, written)
     return written
 
 
-def _write_classic(snapshot: Snapshot, now: int) -> WrittenCheckpoint:
-    path = f"{log_directory(snapshot.table_path)}/{checkpoint_name(snapshot.version)}"
-    files = _Files(snapshot)
+def _write_classic(snapshot: Snapshot, files: _Files, part_size: int | None) -> WrittenCheckpoint:
+    state = _state(snapshot)
+    count = _count_parts(len(state), files.count, part_size)
+    names = checkpoint_part_names(snapshot.version, count) if count > 1 else [checkpoint_name(snapshot.version)]
+    paths = [f"{log_directory(snapshot.table_path)}/{name}" for name in names]
     types = {name: t for name, t in _STATE_TYPES.items() if name != "domainMetadata" or snapshot.domain_metadata}
-    file = _ActionFile({**types, **files.types})
-    file.write_state(_state(snapshot))
-    num_adds = files.write_to(file, now)
-    data = file.close()
-    snapshot.store.put(path, data)
-    return WrittenCheckpoint(path, snapshot.version, file.num_rows, num_adds, len(data))
-
-
-def _write_v2(snapshot: Snapshot, now: int) -> WrittenCheckpoint:
-    """Sidecar first: the checkpoint that names it must never be seen without it."""
-    directory = log_directory(snapshot.table_path)
-    path = f"{directory}/{v2_checkpoint_name(snapshot.version)}"
-    state: list[_StateAction] = [("checkpointMetadata", {"version": snapshot.version, "tags": []}), *_state(snapshot)]
-    files = _Files(snapshot)
-    sidecar = _ActionFile(files.types)
-    num_adds = files.write_to(sidecar, now)
-    data = sidecar.close()
+    types = {**types, **files.types}
+    first = _ActionFile(types)
+    first.write_state(state)
     size = 0
-    if sidecar.num_rows:
-        name = sidecar_name()
+    for path, part in zip(paths, _split(files, first, types, part_size), strict=True):
+        data = part.close()
+        snapshot.store.put(path, data)
+        size += len(data)
+    return WrittenCheckpoint(paths[0], snapshot.version, len(state) + files.count, files.num_adds, size, count)
+
+
+def _write_v2(snapshot: Snapshot, files: _Files, layout: Layout) -> WrittenCheckpoint:
+    """Sidecars first: the checkpoint that names them must never be seen without them."""
+    directory = log_directory(snapshot.table_path)
+    path = f"{directory}/{v2_checkpoint_name(snapshot.version, file_format=layout.top_level)}"
+    sidecars: list[_StateAction] = []
+    size = 0
+    for sidecar in _split(files, _ActionFile(files.types), files.types, layout.part_size):
+        if sidecar.num_rows == 0:
+            continue
+        data, name = sidecar.close(), sidecar_name()
         snapshot.store.make_directory(f"{directory}/{SIDECAR_DIRECTORY}")
         snapshot.store.put(f"{directory}/{SIDECAR_DIRECTORY}/{name}", data)
-        size = len(data)
-        state.append(("sidecar", {"path": name, "sizeInBytes": size, "modificationTime": now, "tags": []}))
-    # Readers that learn a checkpoint's schema from this file look for the columns of the sidecars in it.
-    top = _ActionFile({**_STATE_TYPES, **files.types, **_V2_TYPES})
-    top.write_state(state)
-    data = top.close()
+        size += len(data)
+        sidecars.append(("sidecar", {"path": name, "sizeInBytes": len(data), "modificationTime": files.now}))
+    own: _StateAction = ("checkpointMetadata", {"version": snapshot.version})
+    if layout.top_level == "json":
+        data = _json_lines([own, *sidecars]) + serialize(_state_actions(snapshot))
+    else:
+        # Readers that learn a checkpoint's schema from this file look for the columns of the sidecars in it.
+        top = _ActionFile({**_STATE_TYPES, **files.types, **_V2_TYPES})
+        tagged = [(kind, {**content, "tags": []}) for kind, content in (own, *sidecars)]
+        top.write_state([tagged[0], *_state(snapshot), *tagged[1:]])
+        data = top.close()
     snapshot.store.put(path, data)
-    return WrittenCheckpoint(path, snapshot.version, top.num_rows + sidecar.num_rows, num_adds, size + len(data))
+    num_actions = 1 + len(sidecars) + len(_state(snapshot)) + files.count
+    return WrittenCheckpoint(path, snapshot.version, num_actions, files.num_adds, size + len(data))
+
+
+def _json_lines(actions: Sequence[_StateAction]) -> bytes:
+    return b"".join(orjson.dumps({kind: content}) + b"\n" for kind, content in actions)
+
+
+def _count_parts(state: int, files: int, size: int | None) -> int:
+    """How many files :func:`_split` gives where the first has the actions that are not of files in it."""
+    if size is None:
+        return 1
+    rest = files - max(size - state, 0)
+    return 1 + max(0, -(-rest // size))
+
+
+def _split(
+    files: _Files, first: _ActionFile, types: Mapping[str, pa.DataType], size: int | None
+) -> Iterator[_ActionFile]:
+    """The files' actions in files of at most ``size`` actions, each given when it is full."""
+    file = first
+    for kind, column in files.actions():
+        start = 0
+        while start < len(column):
+            room = len(column) if size is None else size - file.num_rows
+            if room <= 0:
+                yield file
+                file = _ActionFile(types)
+                continue
+            piece = column.slice(start, room)
+            file.write(kind, piece)
+            start += len(piece)
+    yield file
 
 
 class _ActionFile:
@@ -188,7 +249,7 @@ class _ActionFile:
 
 
 def _state(snapshot: Snapshot) -> list[_StateAction]:
-    """The actions that are not of files."""
+    """The actions that are not of files, as rows; maps as lists of pairs, as Arrow wants them."""
     metadata, protocol = snapshot.metadata, snapshot.protocol.to_json()["protocol"]
     row = {
         "id": metadata.id,
@@ -200,17 +261,28 @@ def _state(snapshot: Snapshot) -> list[_StateAction]:
         "configuration": list(metadata.configuration.items()),
         "createdTime": metadata.created_time,
     }
-    actions: list[_StateAction] = [("protocol", protocol), ("metaData", row)]
-    actions += [("txn", action.to_json()["txn"]) for action in snapshot.set_transactions.values()]
-    actions += [("domainMetadata", a.to_json()["domainMetadata"]) for a in snapshot.domain_metadata.values()]
-    return actions
+    others = [pair for action in _state_actions(snapshot)[2:] for pair in action.to_json().items()]
+    return [("protocol", protocol), ("metaData", row), *others]
+
+
+def _state_actions(snapshot: Snapshot) -> list[Action]:
+    """The actions that are not of files: protocol, metadata, and the rest."""
+    transactions, domains = snapshot.set_transactions.values(), snapshot.domain_metadata.values()
+    return [snapshot.protocol, snapshot.metadata, *transactions, *domains]
 
 
 class _Files:
-    """The actions of files of one snapshot; :attr:`types` are those of the columns ``add`` and ``remove``."""
+    """The actions of files of one snapshot: live ones, and tombstones that have not expired.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    :attr:`types` are those of the columns ``add`` and ``remove``.
+    """
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.now = now
+        self.num_adds = snapshot.num_files
         self._snapshot = snapshot
+        self._tombstones = self._kept()
+        self.count = self.num_adds + self._tombstones.num_rows
         configuration = snapshot.metadata.configuration
         as_struct = properties.boolean(configuration, "delta.checkpoint.writeStatsAsStruct")
         self._statistics = ParsedStatistics(snapshot) if as_struct else None
@@ -226,15 +298,14 @@ class _Files:
         removes = {JSON_NAMES[field.name]: _type(field) for field in TOMBSTONE_SCHEMA}
         self.types = {"add": pa.struct(list(adds.items())), "remove": pa.struct(list(removes.items()))}
 
-    def write_to(self, file: _ActionFile, now: int) -> int:
-        """Write live files and tombstones that have not expired; returns how many files are live."""
-        num_adds = 0
+    def actions(self) -> Iterator[tuple[str, pa.StructArray]]:
+        """(kind, column) for some files at a time."""
         for adds in self._adds():
-            file.write("add", adds)
-            num_adds += len(adds)
-        for removes in self._removes(now):
-            file.write("remove", removes)
-        return num_adds
+            yield "add", adds
+        for start in range(0, self._tombstones.num_rows, _ROWS_AT_ONCE):
+            columns = _columns(self._tombstones.slice(start, _ROWS_AT_ONCE))
+            columns["dataChange"] = pa.repeat(False, len(columns["path"]))
+            yield "remove", _struct(columns, self.types["remove"])
 
     def _adds(self) -> Iterator[pa.StructArray]:
         partitions = self._partitions.columns() if self._partitions is not None else None
@@ -253,16 +324,12 @@ class _Files:
                 yield _struct(columns, self.types["add"])
             first += table.num_rows
 
-    def _removes(self, now: int) -> Iterator[pa.StructArray]:
+    def _kept(self) -> pa.Table:
         name = "delta.deletedFileRetentionDuration"
         retention = properties.milliseconds(self._snapshot.metadata.configuration, name) or 0
         tombstones = self._snapshot.tombstones()
         # One without a time counts as expired: it is from a writer that did not want it kept.
-        kept = tombstones.filter(pc.greater(tombstones.column("deletion_timestamp"), now - retention))
-        for start in range(0, kept.num_rows, _ROWS_AT_ONCE):
-            columns = _columns(kept.slice(start, _ROWS_AT_ONCE))
-            columns["dataChange"] = pa.repeat(False, len(columns["path"]))
-            yield _struct(columns, self.types["remove"])
+        return tombstones.filter(pc.greater(tombstones.column("deletion_timestamp"), self.now - retention))
 
 
 def _columns(table: pa.Table) -> dict[str, pa.Array]:
@@ -300,6 +367,8 @@ def _write_last_checkpoint(snapshot: Snapshot, written: WrittenCheckpoint) -> No
         "sizeInBytes": written.size_in_bytes,
         "numOfAddFiles": written.num_adds,
     }
+    if written.parts > 1:
+        content["parts"] = written.parts
     content["checksum"] = last_checkpoint_checksum(content)
     path = f"{log_directory(snapshot.table_path)}/{LAST_CHECKPOINT}"
     snapshot.store.put(path, orjson.dumps(content))

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.errors import HeadwaterError
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.file_names import SIDECAR_DIRECTORY, log_directory
@@ -110,6 +111,23 @@ def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> Checkpo
     if parsed.protocol is None or parsed.metadata is None:
         raise ValueError("it has no protocol or no metaData action")
     return CheckpointState(parsed.protocol, parsed.metadata, parsed.transactions, parsed.domains, blocks, tombstones)
+
+
+def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
+    """The names of the sidecars a checkpoint needs; classic and multi-part ones need none.
+
+    :raises UnreadableCheckpoint: it is missing or damaged.
+    """
+    parsed = ParsedActions(checkpoint.files[0].path)
+    try:
+        for info in checkpoint.files:
+            if checkpoint.format == "json":
+                parsed = parse_actions(store.read(info.path), info.path)
+            else:
+                ParquetActions(store, info.path).other_actions(parsed)
+    except (OSError, pa.ArrowException, HeadwaterError) as error:
+        raise UnreadableCheckpoint(f"{type(error).__name__}: {error}") from error
+    return {unquote(sidecar["path"]).rpartition("/")[2] for sidecar in parsed.sidecars}
 
 
 def _sidecar_path(table_path: str, path: str) -> str:

@@ -2,21 +2,26 @@
 
 Owns writing and reading of ``.crc`` files. Follows the protocol's chapter "Version Checksum File". A checksum is
 optional and never replaced: that one exists already is as good as having written it. The list of all files, which the
-protocol allows, is left out, since it would make every commit cost what the table holds.
+protocol allows, is left out, since it would make every commit cost what the table holds. A snapshot that does not
+amount to what its checksum says is refused: one of the two is wrong, and nobody can tell which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from headwater.errors import HeadwaterError
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.log.features import in_commit_timestamps_enabled
 from headwater.log.file_names import checksum_name, log_directory
-from headwater.log.snapshot import Snapshot, in_commit_timestamps_enabled
 from headwater.log.stores import Store
+
+if TYPE_CHECKING:  # a snapshot checks itself against its checksum
+    from headwater.log.snapshot import Snapshot
 
 #: More transactions than this are left out of a checksum: the file is rewritten with each commit.
 _MOST_TRANSACTIONS = 1000
@@ -90,6 +95,41 @@ def write_checksum(snapshot: Snapshot, transaction_id: str | None = None) -> Non
         snapshot.store.put_if_absent(path, content)
     except FileExistsError:
         return
+
+
+def check_against_checksum(snapshot: Snapshot) -> None:
+    """Compare a snapshot with the checksum of its version; one that is missing or damaged says nothing.
+
+    :raises HeadwaterError: ``DELTA_TXN_LOG_FAILED_INTEGRITY`` with what the checksum says and what the log gives.
+    """
+    checksum = read_checksum(snapshot.table_path, snapshot.store, snapshot.version)
+    if checksum is None:
+        return
+    told, given = checksum.metadata, snapshot.metadata
+    sides: dict[str, tuple[Any, Any]] = {
+        "number of files": (checksum.num_files, snapshot.num_files),
+        "size in bytes": (checksum.table_size, snapshot.size_in_bytes),
+        "protocol": (checksum.protocol.to_json()["protocol"], snapshot.protocol.to_json()["protocol"]),
+        "table id": (told.id, given.id),
+        "schema": (told.schema_string, given.schema_string),
+        "partition columns": (told.partition_columns, given.partition_columns),
+        "properties": (told.configuration, given.configuration),
+    }
+    differing = [
+        f"{name} {_shown(theirs)}, where the log gives {_shown(ours)}"
+        for name, (theirs, ours) in sides.items()
+        if theirs != ours
+    ]
+    if differing:
+        path = f"{log_directory(snapshot.table_path)}/{checksum_name(snapshot.version)}"
+        raise HeadwaterError(
+            "DELTA_TXN_LOG_FAILED_INTEGRITY",
+            {"version": snapshot.version, "path": path, "mismatch": "; ".join(differing)},
+        )
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def read_checksum(table_path: str, store: Store, version: int) -> Checksum | None:

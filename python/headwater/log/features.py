@@ -127,6 +127,11 @@ def check_writable(protocol: Protocol, metadata: Metadata | None = None) -> None
         raise _invalid_version(protocol)
 
 
+def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
+    """Whether each commit of the table carries its own time."""
+    return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
+
+
 def _is_off(feature: str, metadata: Metadata) -> bool:
     switch = _WRITABLE_WHILE_OFF.get(feature)
     return switch is not None and metadata.configuration.get(switch, "false").lower() != "true"

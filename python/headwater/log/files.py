@@ -63,6 +63,10 @@ TOMBSTONE_SCHEMA = pa.schema(
     ]
 )
 
+#: Tables without a row; to build one takes longer than to parse a small commit.
+NO_FILES = FILE_SCHEMA.empty_table()
+NO_TOMBSTONES = TOMBSTONE_SCHEMA.empty_table()
+
 #: The JSON and checkpoint name of each column of the two schemas, and of a deletion vector's fields.
 JSON_NAMES: Mapping[str, str] = {
     "path": "path",
@@ -185,8 +189,10 @@ class FileActions:
 
     def _table(self, is_add: bool) -> pa.Table:
         self._flush(is_add)
-        empty = (FILE_SCHEMA if is_add else TOMBSTONE_SCHEMA).empty_table()
-        return pa.concat_tables(self._tables[is_add] or [empty])
+        tables = self._tables[is_add]
+        if not tables:
+            return NO_FILES if is_add else NO_TOMBSTONES
+        return pa.concat_tables(tables)
 
 
 def table_of(actions: Sequence[Action], schema: pa.Schema) -> pa.Table:

@@ -8,16 +8,18 @@ In-commit timestamps need no such repair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from typing import Any
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import Metadata
 from headwater.log.commits import commit_info_of
+from headwater.log.features import in_commit_timestamps_enabled
 from headwater.log.segment import LogListing, list_log
-from headwater.log.snapshot import Snapshot, in_commit_timestamps_enabled, load_snapshot
+from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.stores import FileInfo, Store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -45,7 +47,7 @@ def history(
     """
     snapshot = snapshot or load_snapshot(table_path, store)
     listing = list_log(table_path, store)
-    times = _Times(listing, snapshot.metadata, store, snapshot.version)
+    times = CommitTimes(listing, snapshot.metadata, store, snapshot.version)
     versions = sorted((v for v in times.commits if v <= snapshot.version), reverse=True)[:limit]
     entries = []
     for start in range(0, len(versions), _READ_AT_ONCE):
@@ -91,27 +93,27 @@ def version_at(
     """
     snapshot = snapshot or load_snapshot(table_path, store)
     listing = list_log(table_path, store)
-    times = _Times(listing, snapshot.metadata, store, snapshot.version)
-    first = listing.earliest or 0
-    versions = [v for v in sorted(times.commits) if first <= v <= snapshot.version]
+    times = CommitTimes(listing, snapshot.metadata, store, snapshot.version)
+    versions = times.versions
     if not versions:  # only a checkpoint is left: its own time is all there is to go by
         return snapshot.version
-    index = _last_not_after(versions, times, timestamp_ms)
-    range_of_times = {
-        "providedTimestamp": format_timestamp(timestamp_ms),
-        "earliestVersion": versions[0],
-        "earliestTimestamp": format_timestamp(times.of(versions[0])),
-        "latestVersion": versions[-1],
-        "latestTimestamp": format_timestamp(times.of(versions[-1])),
-    }
-    if index is None:
+    version = times.last_not_after(timestamp_ms)
+    range_of_times = times.range_for(timestamp_ms)
+    if version is None:
         if can_be_before_earliest:
             return versions[0]
         raise HeadwaterError("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", range_of_times)
-    version = versions[index]
     if version == versions[-1] and timestamp_ms > times.of(version) and not can_be_after_latest:
         raise HeadwaterError("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", range_of_times)
     return version
+
+
+def last_version_at(listing: LogListing, snapshot: Snapshot, timestamp_ms: int) -> int | None:
+    """The newest version the listing has a commit of that is not after a time; None where all are after it.
+
+    :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+    """
+    return CommitTimes(listing, snapshot.metadata, snapshot.store, snapshot.version).last_not_after(timestamp_ms)
 
 
 def format_timestamp(milliseconds: int) -> str:
@@ -134,11 +136,15 @@ def monotonic_times(commits: Mapping[int, FileInfo]) -> dict[int, int]:
     return times
 
 
-class _Times:
-    """The timestamp of each commit: in-commit from the version the table has them, file times before."""
+class CommitTimes:
+    """The timestamp of each commit: in-commit from the version the table has them, file times before.
+
+    ``commits`` are those of ``listing``, begun from version 0, up to ``newest``; ``metadata`` is that of ``newest``.
+    """
 
     def __init__(self, listing: LogListing, metadata: Metadata, store: Store, newest: int) -> None:
         self.commits = {v: file for v, file in listing.commits.items() if v <= newest}
+        self._earliest = listing.earliest
         self._store = store
         self._known: dict[int, int] = {}
         if in_commit_timestamps_enabled(metadata):
@@ -165,20 +171,37 @@ class _Times:
             self._known[version] = value
         return self._known[version]
 
+    @cached_property
+    def versions(self) -> list[int]:
+        """The versions with a commit that can be rebuilt, ascending."""
+        first = self._earliest or 0
+        return [version for version in sorted(self.commits) if version >= first]
 
-def _last_not_after(versions: Sequence[int], times: _Times, timestamp: int) -> int | None:
-    """The index of the last version not after the time, None where all are; a few commits are read, not all.
+    def last_not_after(self, timestamp: int) -> int | None:
+        """The last version not after a time in milliseconds, None where all are; a few commits are read, not all.
 
-    With in-commit timestamps switched on late, times of the versions before and after need not be in one order: the
-    later part decides if the time is not before its first commit, as the protocol recommends.
-    """
-    split = next((i for i, v in enumerate(versions) if v >= times.in_commit_since), len(versions))
-    in_late_part = split < len(versions) and timestamp >= times.of(versions[split])
-    low, high = (split, len(versions)) if in_late_part else (0, split)
-    while low < high:  # the first index in the part that is after the time
-        middle = (low + high) // 2
-        if times.of(versions[middle]) <= timestamp:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1 if low > 0 else None
+        With in-commit timestamps switched on late, times of the versions before and after need not be in one order: the
+        later part decides if the time is not before its first commit, as the protocol recommends.
+        """
+        versions = self.versions
+        split = next((i for i, v in enumerate(versions) if v >= self.in_commit_since), len(versions))
+        in_late_part = split < len(versions) and timestamp >= self.of(versions[split])
+        low, high = (split, len(versions)) if in_late_part else (0, split)
+        while low < high:  # the first index in the part that is after the time
+            middle = (low + high) // 2
+            if self.of(versions[middle]) <= timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return versions[low - 1] if low > 0 else None
+
+    def range_for(self, timestamp: int) -> dict[str, object]:
+        """What an error about a time says of the times there are; there must be a version."""
+        first, last = self.versions[0], self.versions[-1]
+        return {
+            "providedTimestamp": format_timestamp(timestamp),
+            "earliestVersion": first,
+            "earliestTimestamp": format_timestamp(self.of(first)),
+            "latestVersion": last,
+            "latestTimestamp": format_timestamp(self.of(last)),
+        }

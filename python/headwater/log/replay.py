@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.checkpoints import CheckpointState, TombstoneSource
 from headwater.log.commits import ParsedActions
-from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileBlock, FileKey, keep, row_key
+from headwater.log.files import FILE_SCHEMA, NO_FILES, NO_TOMBSTONES, FileBlock, FileKey, keep, row_key
 
 _NONE_DEAD = np.empty(0, np.int64)
 #: A block of commits smaller than this is merged with its neighbour: few blocks make few, long columns.
@@ -83,7 +83,7 @@ class TableState:
         """The newest ``remove`` of each logical file that is not live again; expired ones too."""
         newest: dict[FileKey, int] = {}
         tables = [source.table() for source in self.tombstone_sources]
-        everything = pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *tables])
+        everything = pa.concat_tables([NO_TOMBSTONES, *tables])
         for position, row in enumerate(everything.select(["path", "deletion_vector"]).to_pylist()):
             newest[row_key(row)] = position
         for live in self.blocks:
@@ -135,7 +135,7 @@ def reconcile(commits: Iterable[ParsedActions]) -> FileChanges:
     """The newest reference to each logical file in commits given in ascending order."""
     newest: dict[FileKey, int] = {}  # the row among all adds, or the complement of the row among all removes
     adds = removes = 0
-    add_tables, remove_tables = [FILE_SCHEMA.empty_table()], [TOMBSTONE_SCHEMA.empty_table()]
+    add_tables, remove_tables = [NO_FILES], [NO_TOMBSTONES]
     for commit in commits:
         for key, is_add in zip(commit.files.keys, commit.files.kinds, strict=True):
             if is_add:

@@ -8,7 +8,9 @@ that cannot be built is an error that names the files or versions that are missi
 
 from __future__ import annotations
 
+import itertools
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +22,11 @@ from headwater.errors import HeadwaterError
 from headwater.log.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
+    ChecksumName,
     CommitName,
     CompactionName,
+    checksum_name,
+    commit_name,
     log_directory,
     parse_name,
     version_prefix,
@@ -30,6 +35,10 @@ from headwater.log.stores import FileInfo, Store
 
 _LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()
+#: More new commits than this are listed, so that a checkpoint among them is found.
+MOST_FOLLOWED = 200
+#: No cleanup takes a commit younger than this, in milliseconds.
+_OLD = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class LogListing:
     compactions: tuple[CommitRange, ...]
     checkpoints: tuple[CheckpointFiles, ...]  #: complete ones, newest first
     incomplete: Mapping[int, tuple[str, ...]]  #: by checkpoint version, the missing parts as "2 of 3"
+    checksums: frozenset[int] = frozenset()  #: the versions that have one
 
     @cached_property
     def latest(self) -> int | None:
@@ -137,16 +147,40 @@ def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
     return sort_files(table_path, files, start)
 
 
+def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing | None:
+    """The commits after a version that is known, found one after the other by name, and the newest one's checksum.
+
+    None where a listing of the log costs less, or finds more: where the known version's own file is not there any
+    more, or so many commits have come that a checkpoint among them is worth finding.
+    """
+    directory = log_directory(table_path)
+    tip = known.listing.commits.get(known.version)
+    if tip is None:
+        return None
+    names = (f"{directory}/{commit_name(version)}" for version in itertools.count(known.version))
+    files = store.following(itertools.islice(names, MOST_FOLLOWED))
+    if files and len(files) == 1 and time.time() * 1000 - tip.modification_time > _OLD:
+        return None  # a cleanup that is under way may have taken the next commit before this one
+    if not files or len(files) == MOST_FOLLOWED or len(known.ranges) + len(files) > MOST_FOLLOWED:
+        return None
+    newest = known.version + len(files) - 1
+    checksum = store.following([f"{directory}/{checksum_name(newest)}"])
+    return sort_files(table_path, [*files, *(checksum or ())], known.version)
+
+
 def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> LogListing:
     """The listing's files by kind; a checkpoint with missing parts is none, and an empty file is no checkpoint."""
     commits: dict[int, FileInfo] = {}
     compactions: list[CommitRange] = []
     single: list[tuple[tuple[int, int], CheckpointFiles]] = []
     parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
+    checksums: set[int] = set()
     for file in files:
         match parse_name(file.name):
             case CommitName(version):
                 commits[version] = file
+            case ChecksumName(version):
+                checksums.add(version)
             case CompactionName(version, last):
                 compactions.append(CommitRange(version, last, file))
             case CheckpointName(version, part, count, uuid, file_format) if file.size > 0:
@@ -162,7 +196,8 @@ def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> Lo
         else:
             incomplete[version] = tuple(f"{i} of {count}" for i in range(1, count + 1) if i not in found)
     single.sort(key=lambda entry: entry[0], reverse=True)
-    return LogListing(table_path, start, commits, tuple(compactions), tuple(c for _, c in single), incomplete)
+    checkpoints = tuple(checkpoint for _, checkpoint in single)
+    return LogListing(table_path, start, commits, tuple(compactions), checkpoints, incomplete, frozenset(checksums))
 
 
 def find_segment(table_path: str, store: Store, version: int | None = None) -> LogSegment:
@@ -193,7 +228,7 @@ def build_segment(listing: LogListing, version: int | None = None, below: int | 
     """
     if listing.latest is None:
         if listing.incomplete:
-            raise _missing_parts(listing, max(listing.incomplete))
+            raise _missing_parts(listing, max(listing.incomplete), max(listing.incomplete))
         raise HeadwaterError("DELTA_EMPTY_DIRECTORY", {"directory": log_directory(listing.table_path)})
     target = listing.latest if version is None else version
     if target > listing.latest or target < 0:
@@ -207,19 +242,23 @@ def build_segment(listing: LogListing, version: int | None = None, below: int | 
     if checkpoint is None and 0 not in listing.commits:
         broken = [v for v in listing.incomplete if v <= target]
         if broken:
-            raise _missing_parts(listing, max(broken))
+            raise _missing_parts(listing, max(broken), target)
         if listing.checkpoints and below is None:
             raise version_not_found(listing, target)
         raise HeadwaterError(
             "DELTA_TRUNCATED_TRANSACTION_LOG",
-            {"version": target, "path": log_directory(listing.table_path), "missing": _missing(listing, after, target)},
+            {
+                "version": target,
+                "path": log_directory(listing.table_path),
+                "missing": missing_versions(listing, after, target),
+            },
         )
     raise HeadwaterError(
         "DELTA_VERSIONS_NOT_CONTIGUOUS",
         {
             "version": target,
             "path": log_directory(listing.table_path),
-            "missing": _missing(listing, after, target),
+            "missing": missing_versions(listing, after, target),
         },
     )
 
@@ -265,7 +304,7 @@ def warn_once(key: str, message: str) -> None:
         _LOG.warning("%s", message)
 
 
-def _missing(listing: LogListing, after: int, target: int) -> str:
+def missing_versions(listing: LogListing, after: int, target: int) -> str:
     """The versions without a commit in the range, as text like ``3, 7-9``."""
     runs: list[list[int]] = []
     covered = set(listing.commits)
@@ -281,12 +320,13 @@ def _missing(listing: LogListing, after: int, target: int) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def _missing_parts(listing: LogListing, version: int) -> HeadwaterError:
+def _missing_parts(listing: LogListing, version: int, target: int) -> HeadwaterError:
     return HeadwaterError(
         "DELTA_MISSING_PART_FILES",
         {
             "version": version,
             "missing": ", ".join(listing.incomplete[version]),
+            "missingVersions": missing_versions(listing, -1, target),
             "path": log_directory(listing.table_path),
         },
     )

@@ -1,19 +1,20 @@
 """Snapshots: one version of a table, whole.
 
-Owns :class:`Snapshot`, its loading (from the log, or from an older snapshot and the commits since) and the cache of
-the newest snapshot of each table. Follows the protocol's chapters "Action Reconciliation" and "Reader Version
-Requirements". Promises: a snapshot never changes, what it shows is exactly one committed version, and a table whose
-features this version cannot read is refused before anything else. Live files are Arrow columns in blocks that
-successive snapshots share; statistics are parsed where asked and kept with their block.
+Owns :class:`Snapshot` and its loading, from the log or from an older snapshot and the commits since. Follows the
+protocol's chapters "Action Reconciliation" and "Reader Version Requirements". Promises: a snapshot never changes, what
+it shows is exactly one committed version, which amounts to what its checksum says where it has one, and a table whose
+features this version cannot read is refused before anything else. A log that is cleaned up while it is read is listed
+anew. Live files are Arrow columns in blocks that successive snapshots share; statistics are parsed where asked and
+kept with their block.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import contextlib
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,13 +22,15 @@ import pyarrow.compute as pc
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint
+from headwater.log.checksums import check_against_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
-from headwater.log.features import check_readable
+from headwater.log.features import check_readable, in_commit_timestamps_enabled
 from headwater.log.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.partition_values import typed_values
 from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
 from headwater.log.segment import (
+    MOST_FOLLOWED,
     CommitRange,
     LogListing,
     LogSegment,
@@ -35,18 +38,22 @@ from headwater.log.segment import (
     cover,
     find_segment,
     list_log,
+    list_newer,
+    missing_versions,
+    read_last_checkpoint,
     warn_once,
 )
 from headwater.log.statistics import block_statistics, leaf_of
 from headwater.log.stores import FileInfo, Store
+from headwater.schema import properties
 from headwater.schema.types import StructField, StructType, parse_schema
 
-__all__ = ["FILE_SCHEMA", "Snapshot", "SnapshotCache", "load_snapshot", "table_exists"]
+__all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
 
 #: How many of a long run of commits are read and parsed at a time.
-_COMMITS_AT_ONCE = 64
-#: How many earlier versions of a table are kept.
-_MOST_EARLIER = 4
+_COMMITS_AT_ONCE = 256
+#: So often the log is listed for one snapshot, where files that were listed are cleaned up before they are read.
+_LISTINGS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +123,19 @@ class Snapshot:
 
     @property
     def set_transactions(self) -> dict[str, SetTransaction]:
-        """The newest transaction of each application, by application id."""
-        return dict(self.state.transactions)
+        """The newest transaction of each application, by application id; without those that had expired by
+        ``delta.setTransactionRetentionDuration`` when this was first asked.
+        """
+        return dict(self._set_transactions)
+
+    @cached_property
+    def _set_transactions(self) -> Mapping[str, SetTransaction]:
+        retention = properties.milliseconds(self.metadata.configuration, "delta.setTransactionRetentionDuration")
+        if retention is None:
+            return self.state.transactions
+        since = time.time_ns() // 1_000_000 - retention
+        # One without a time counts as expired, as a tombstone does.
+        return {app: txn for app, txn in self.state.transactions.items() if (txn.last_updated or 0) > since}
 
     @property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
@@ -198,11 +216,20 @@ def load_snapshot(table_path: str, store: Store, version: int | None = None, bas
         ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
     """
     if base is not None and (version is None or version >= base.version):
-        newer = _advance(base, version)
-        if newer is not None:
-            return newer
-    segment = find_segment(table_path, store, version)
-    return _load(segment, store)
+        with contextlib.suppress(FileNotFoundError):
+            newer = _advance(base, version)
+            if newer is not None:
+                return newer
+    for _ in range(_LISTINGS):
+        segment = find_segment(table_path, store, version)
+        try:
+            return _load(segment, store)
+        except FileNotFoundError as error:  # cleaned up since it was listed
+            gone = error
+    raise HeadwaterError(
+        "DELTA_TRUNCATED_TRANSACTION_LOG",
+        {"version": segment.version, "path": log_directory(table_path), "missing": str(gone)},
+    )
 
 
 def table_exists(table_path: str, store: Store) -> bool:
@@ -212,10 +239,6 @@ def table_exists(table_path: str, store: Store) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return any(isinstance(parse_name(file.name), (CommitName, CheckpointName)) for file in files)
-
-
-def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
-    return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
 
 
 def _load(segment: LogSegment, store: Store) -> Snapshot:
@@ -246,14 +269,16 @@ def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, s
     older = [c for c in listing.checkpoints if c.version < bad.version]
     others = older if position is None else listing.checkpoints[position + 1 :]
     try:
-        return build_segment(
-            LogListing(listing.table_path, 0, listing.commits, listing.compactions, tuple(others), listing.incomplete),
-            segment.version,
-        )
+        return build_segment(replace(listing, checkpoints=tuple(others)), segment.version)
     except HeadwaterError:
         raise HeadwaterError(
             "DELTA_CHECKPOINT_UNREADABLE",
-            {"version": failure[0], "path": log_directory(segment.table_path), "reason": failure[1]},
+            {
+                "version": failure[0],
+                "path": log_directory(segment.table_path),
+                "reason": failure[1],
+                "missing": missing_versions(listing, -1, segment.version),
+            },
         ) from None
 
 
@@ -288,12 +313,28 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     assert state.metadata is not None
     check_readable(state.protocol)
     pa.default_memory_pool().release_unused()
-    return Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
+    snapshot = Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
+    if segment.version in segment.listing.checksums:
+        check_against_checksum(snapshot)
+    return snapshot
+
+
+def _start_of_listing(base: Snapshot) -> int:
+    """Where to list from for what is newer than ``base``: its version, or where it has had many commits since its
+    checkpoint, at a newer one.
+    """
+    if len(base.segment.ranges) < MOST_FOLLOWED // 2:
+        return base.version
+    hint = read_last_checkpoint(base.table_path, base.store)
+    known = -1 if base.segment.checkpoint is None else base.segment.checkpoint.version
+    return hint.version if hint is not None and known < hint.version <= base.version else base.version
 
 
 def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
-    listing = list_log(base.table_path, base.store, base.version)
+    listing = list_newer(base.table_path, base.store, base.segment)
+    if listing is None:
+        listing = list_log(base.table_path, base.store, _start_of_listing(base))
     files: list[FileInfo | None] = [listing.commits.get(base.version)]
     files += [file for c in listing.checkpoints if c.version == base.version for file in c.files]
     files += [c.file for c in base.segment.listing.compactions if c.last == base.version]
@@ -311,111 +352,10 @@ def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
     if ranges is None:
         return None
     checkpoint, since = base.segment.checkpoint, (*base.segment.ranges, *ranges)
-    newer = next((c for c in listing.checkpoints if base.version <= c.version <= target), None)
+    known = -1 if checkpoint is None else checkpoint.version
+    newer = next((c for c in listing.checkpoints if known < c.version <= target), None)
     after_newer = None if newer is None else cover(listing, newer.version, target)
     if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
         checkpoint, since = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, since, listing)
     return _snapshot(segment, base.store, _replay(base.state, ranges, listing, base.store))
-
-
-class SnapshotCache:
-    """The newest snapshot known of each table, brought up to date by a listing at each use, and a few earlier ones,
-    which statements may have begun with. Safe for threads.
-
-    :param capacity: how many tables to keep; the one not used for longest goes first.
-    :param most_files: how many files to keep in all, earlier versions going first; the table used last is always kept.
-    """
-
-    def __init__(self, capacity: int = 64, most_files: int = 2_000_000) -> None:
-        self._capacity = capacity
-        self._most_files = most_files
-        self._lock = Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-
-    def get(self, table_path: str, store: Store, version: int | None = None) -> Snapshot:
-        """The snapshot of ``version``, or of the newest one there is now.
-
-        :raises HeadwaterError: as :func:`load_snapshot`.
-        """
-        entry = self._entry(table_path)
-        if version is not None:
-            base = entry.nearest(version)
-            found = load_snapshot(table_path, store, version, base)
-            if found is not base:
-                entry.remember(found)
-                self._trim()
-            return found
-        with entry.lock:  # two threads that want the same table's news read it once
-            newest = load_snapshot(table_path, store, base=entry.snapshot)
-            changed = entry.replace(newest)
-        if changed:
-            self._trim()
-        return newest
-
-    def put(self, snapshot: Snapshot) -> None:
-        """Make a snapshot known, as a writer does after its commit; one older than the known is not taken."""
-        entry = self._entry(snapshot.table_path)
-        with entry.lock:
-            if entry.snapshot is None or entry.snapshot.version < snapshot.version:
-                entry.replace(snapshot)
-        self._trim()
-
-    def forget(self, table_path: str) -> None:
-        """Drop what is known of a table."""
-        with self._lock:
-            self._entries.pop(table_path, None)
-
-    def _entry(self, table_path: str) -> _Entry:
-        with self._lock:
-            entry = self._entries.setdefault(table_path, _Entry())
-            self._entries.move_to_end(table_path)
-            while len(self._entries) > self._capacity:
-                self._entries.popitem(last=False)
-            return entry
-
-    def _trim(self) -> None:
-        with self._lock:
-            while self._files_kept() > self._most_files:
-                aged = next((entry for entry in self._entries.values() if entry.earlier), None)
-                if aged is not None:
-                    aged.earlier = aged.earlier[1:]
-                elif len(self._entries) > 1:
-                    self._entries.popitem(last=False)
-                else:
-                    break
-
-    def _files_kept(self) -> int:
-        """Files in all blocks; versions of a table share most of theirs."""
-        snapshots = [snapshot for entry in self._entries.values() for snapshot in entry.all()]
-        return sum({id(live.block): len(live.block) for s in snapshots for live in s.state.blocks}.values())
-
-
-class _Entry:
-    """What is known of a table: its newest snapshot, and some of earlier versions."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.snapshot: Snapshot | None = None
-        #: Oldest use first; replaced, never changed, so that it is read without a lock.
-        self.earlier: tuple[Snapshot, ...] = ()
-
-    def all(self) -> list[Snapshot]:
-        newest = self.snapshot
-        return [*self.earlier, *([newest] if newest is not None else [])]
-
-    def nearest(self, version: int) -> Snapshot | None:
-        """The snapshot that a version is built from most cheaply; whether it is of the same table, loading looks."""
-        return max((s for s in self.all() if s.version <= version), key=lambda s: s.version, default=None)
-
-    def remember(self, earlier: Snapshot) -> None:
-        self.earlier = (*self.earlier, earlier)[-_MOST_EARLIER:]
-
-    def replace(self, newest: Snapshot) -> bool:
-        """Take a newest snapshot; False where it is the one that was known. Call it under ``lock``."""
-        if newest is self.snapshot:
-            return False
-        if self.snapshot is not None:
-            self.remember(self.snapshot)
-        self.snapshot = newest
-        return True

@@ -10,6 +10,7 @@ content, and what succeeded survives a crash.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -26,6 +27,11 @@ from headwater.errors import HeadwaterError
 
 #: A URI scheme of two letters or more, so that a Windows drive is not one.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+#: What a file system without hard links, as FAT and some network mounts, answers to one.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
+#: Failures to make a name durable that are no matter of what the file system can do.
+_NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
 class FileInfo(NamedTuple):
@@ -46,12 +52,22 @@ class FileInfo(NamedTuple):
 class Store(ABC):
     """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text."""
 
+    #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
+    any_thread = True
+
     @abstractmethod
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         """The directory's files (no directories) whose name is ``start_name`` or sorts after it, by name.
 
         :raises FileNotFoundError: the directory does not exist.
         """
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        """The files of these paths, in order, up to the first that is missing; None where a listing costs less.
+
+        A directory that is read whole, whatever is asked of it, makes a listing cost the age of the table.
+        """
+        return None
 
     @abstractmethod
     def read(self, path: str) -> bytes:
@@ -116,6 +132,16 @@ class LocalStore(Store):
         found.sort(key=lambda info: info.name)
         return found
 
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        found = []
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                break
+            found.append(FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000))
+        return found
+
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
@@ -134,7 +160,9 @@ class LocalStore(Store):
                 os.link(temporary, path)  # atomic, and fails where the name is taken, on every POSIX file system
             except FileExistsError:
                 raise
-            except OSError:  # a file system without hard links, as FAT and some network mounts
+            except OSError as error:
+                if error.errno not in _NO_LINKS:  # a full disk, say: the weaker way would only fail later, halfway
+                    raise
                 self._create_exclusively(path, data)
         _sync_directory(os.path.dirname(path))
 
@@ -207,6 +235,8 @@ class HadoopFiles(Protocol):
 
 class HadoopStore(Store):
     """Any scheme Hadoop has a ``FileSystem`` for; every call goes over the bridge."""
+
+    any_thread = False
 
     def __init__(self, files: HadoopFiles) -> None:
         self._files = files
@@ -308,13 +338,19 @@ def _written_beside(path: str, data: bytes) -> Any:
 
 
 def _sync_directory(directory: str) -> None:
-    """Make a new name in the directory durable; a file system that cannot is left to its own ways."""
-    with contextlib.suppress(OSError):
+    """Make a new name in the directory durable; a file system that cannot is left to its own ways.
+
+    :raises OSError: the disk failed.
+    """
+    try:
         descriptor = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno in _NOT_DURABLE:
+            raise
 
 
 @cache
@@ -327,7 +363,8 @@ def _umask() -> int:
 
 @cache
 def _readers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(8, "headwater-read")
+    """Threads that mostly wait for a store: so many requests of a slow one are under way at once."""
+    return ThreadPoolExecutor(64, "headwater-read")
 
 
 def _without_trailing_slash(path: str) -> str:

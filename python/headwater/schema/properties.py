@@ -133,6 +133,7 @@ PROPERTIES: Mapping[str, Property] = {
         _boolean("delta.autoOptimize.optimizeWrite", None),
         _boolean("delta.castIcebergTimeType"),
         _whole("delta.checkpointInterval", "10", 1),
+        _whole("delta.checkpoint.partSize", None, 1),
         _choice("delta.checkpointPolicy", "classic", "classic", "v2"),
         _interval("delta.checkpointRetentionDuration", "interval 2 days"),
         _boolean("delta.checkpoint.writeStatsAsJson", "true"),

@@ -15,7 +15,7 @@ from headwater.schema.types import schema_string
 
 _COMMENT = re.compile(r"(?s)\s+|--[^\n]*(?:\n|$)|/\*.*?\*/")
 _DESCRIBE = re.compile(r"(?is)desc(?:ribe)?\s+(history|detail)\s+(.+)")
-_LIMIT = re.compile(r"(?is)(.*?\S)\s+limit\s+(\S+)")
+_LIMIT = re.compile(r"""(?is)(.*\S)\s+limit\s+([^\s`'"]+)""")  # outside of quotes: a path may say so too
 _QUOTED_PATH = re.compile(r"""(?s)(['"])(.*)\1""")
 _NAME = re.compile(r"(?s)(?:`(?:[^`]|``)*`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|[\w$]+))*")
 

@@ -25,15 +25,20 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    transaction: its data files are as in 2.
 6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
    identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
-   The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race.
-7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum and checkpoint, behind the caller's back. Nothing in it
-   can undo or fail the commit; what a crash keeps from being written is only speed.
+   The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
+   that does not let itself be looked at, time and again, leaves the outcome open: the error says so, and names the
+   file and the identifier to look for.
+7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum, checkpoint and cleanup, behind the caller's back. Nothing
+   in it can undo or fail the commit; what a crash keeps from being written is only speed.
 
-How each is tested: ``tests/transaction`` fails stores at each step and races writers, in threads and in processes.
+How each is tested: ``tests/faults`` makes every call to a store, and to the operating system below it, fail, tear,
+repeat, come late or be the process's last; ``tests/concurrency`` checks all of it against a model with every
+interleaving of several writers it can reach, and races processes that are killed at random.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import time
@@ -56,12 +61,14 @@ from headwater.log.actions import (
     SetTransaction,
     serialize,
 )
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import commit_info_of, parse_actions
-from headwater.log.features import check_writable, supports
+from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
 from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
 from headwater.log.files import FileKey
-from headwater.log.snapshot import Snapshot, SnapshotCache, in_commit_timestamps_enabled, load_snapshot
-from headwater.log.stores import FileInfo, Store
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot_cache import SnapshotCache
+from headwater.log.stores import Store
 from headwater.schema.types import parse_schema
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
@@ -75,6 +82,8 @@ _LOG = logging.getLogger(__name__)
 MAX_ATTEMPTS = 1000
 _FIRST_WAIT_SECONDS = 0.002
 _LONGEST_WAIT_SECONDS = 0.25
+#: So often a commit is looked for whose fate the store left open.
+_LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,8 @@ class Transaction:
         self.store = store
         self.snapshot = snapshot
         self.id = str(uuid.uuid4())
+        #: What checkpoints that follow the commit are to look like, where the session says so.
+        self.checkpoint_layout: Layout | None = None
         self._cache = cache
         self._matcher = matcher
         self._max_attempts = max_attempts
@@ -241,6 +252,7 @@ class Transaction:
             ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
             ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and what
             :func:`~headwater.log.features.check_writable` raises.
+            ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
         :raises OSError: the store failed, and the commit is not there.
         """
         self._validate()
@@ -290,12 +302,11 @@ class Transaction:
             try:
                 self.store.put_if_absent(path, data)
                 return version, stamp or now
-            except FileExistsError:
-                taken = self.store.read(path)
-                if _is_ours(taken, self.id):
+            except FileExistsError as error:
+                if self._is_there(path, error):
                     return version, stamp or now
-            except Exception:
-                if self._exists_as_ours(path):
+            except Exception as error:
+                if self._is_there(path, error):
                     _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
                     return version, stamp or now
                 raise
@@ -325,13 +336,16 @@ class Transaction:
 
     def _winners(self, version: int) -> list[WinningCommit]:
         """The commits of ``version`` and after, in order, without gap; at least one."""
-        listed = self.store.list_from(log_directory(self.table_path), version_prefix(version))
-        commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
-        files: list[FileInfo] = []
-        while (file := commits.get(version + len(files))) is not None:
-            files.append(file)
+        directory = log_directory(self.table_path)
+        files = self.store.following(f"{directory}/{commit_name(v)}" for v in itertools.count(version))
+        if files is None:
+            listed = self.store.list_from(directory, version_prefix(version))
+            commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
+            files = []
+            while (file := commits.get(version + len(files))) is not None:
+                files.append(file)
         if not files:  # listed by a store that lags behind its own acknowledgements: the one we know of is enough
-            path = f"{log_directory(self.table_path)}/{commit_name(version)}"
+            path = f"{directory}/{commit_name(version)}"
             return [WinningCommit.of_actions(version, parse_actions(self.store.read(path), path))]
         contents = self.store.read_many([file.path for file in files])
         winners = []
@@ -342,11 +356,25 @@ class Transaction:
             winners.append(winner)
         return winners
 
-    def _exists_as_ours(self, path: str) -> bool:
-        try:
-            return _is_ours(self.store.read(path), self.id)
-        except Exception:
-            return False
+    def _is_there(self, path: str, reported: Exception) -> bool:
+        """Step 6: whether the file of that name is this transaction's commit, after the store reported a failure.
+
+        :raises HeadwaterError: ``HEADWATER_COMMIT_OUTCOME_UNKNOWN`` where the store does not answer that either.
+        """
+        for attempt in range(_LOOKS):
+            _wait(attempt)
+            try:
+                return (commit_info_of(self.store.read(path)) or {}).get("txnId") == self.id
+            except FileNotFoundError:
+                return False
+            except Exception as error:
+                failure = error
+        if isinstance(reported, HeadwaterError):
+            raise reported  # the store refused, and did nothing
+        raise HeadwaterError(
+            "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
+            {"path": path, "txnId": self.id, "reported": str(reported), "reason": str(failure)},
+        ) from reported
 
     def _table_actions(self, metadata: Metadata | None) -> list[Action]:
         """All actions that are not of files, in the order the log has them."""
@@ -430,7 +458,7 @@ class Transaction:
             snapshot = self._load(version)
             if self._cache is not None:
                 self._cache.put(snapshot)
-            upkeep.schedule(snapshot, self.id)
+            upkeep.schedule(snapshot, self.id, self.checkpoint_layout)
             return Committed(version, snapshot.timestamp, lambda: snapshot)
         except Exception:
             _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)
@@ -460,10 +488,6 @@ def _check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
             found, expected = (", ".join(sorted(names)) or "nothing" for names in (file.partition_values, wanted))
             reason = f"the file {file.path} has partition values of {found} where the table wants {expected}"
             raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
-
-
-def _is_ours(data: bytes, transaction_id: str) -> bool:
-    return (commit_info_of(data) or {}).get("txnId") == transaction_id
 
 
 def _now() -> int:

@@ -1,7 +1,8 @@
 """Upkeep: what follows a commit and makes the next reading cheap.
 
-Owns when the checksum of a version and a checkpoint are written: after the commit was acknowledged, in threads of the
-process's own, one at a time for a table. Follows the protocol's chapters "Checkpoints" and "Version Checksum File".
+Owns when the checksum of a version, a checkpoint and a compacted log are written, and the log is cleaned up: after the
+commit was acknowledged, in threads of the process's own, one at a time for a table. Follows the protocol's chapters
+"Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata Cleanup".
 Promise: nothing here fails a commit or holds one up; a failure is a line in the log. A table that commits faster than
 upkeep can follow skips checksums, which are optional, and older checkpoints, which a newer one makes useless.
 """
@@ -9,14 +10,18 @@ upkeep can follow skips checksums, which are optional, and older checkpoints, wh
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 
-from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
+from headwater.log.cleanup import clean_up, retention_start
+from headwater.log.compaction import compaction_is_due, write_compaction
 from headwater.log.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -30,22 +35,40 @@ class _Pending:
 
     checksums: deque[tuple[Snapshot, str]] = field(default_factory=lambda: deque(maxlen=_MOST_PENDING))
     checkpoint: Snapshot | None = None
+    compaction: Snapshot | None = None
+    layout: Layout | None = None
+
+    def next_task(self) -> tuple[str, Callable[[], object]] | None:
+        """What to do next, by name."""
+        if self.checksums:
+            return "checksum", partial(write_checksum, *self.checksums.popleft())
+        if self.checkpoint is not None:
+            snapshot, self.checkpoint = self.checkpoint, None
+            return "checkpoint", partial(_checkpoint, snapshot, self.layout)
+        if self.compaction is not None:
+            snapshot, self.compaction = self.compaction, None
+            return "compacted log", partial(write_compaction, snapshot)
+        return None
 
 
 _lock = Lock()
 _pending: dict[str, _Pending] = {}
 _running: set[Future[None]] = set()
+#: By table, the start of the retention up to which this process has cleaned up its log.
+_cleaned: dict[str, int] = {}
 
 
-def schedule(snapshot: Snapshot, transaction_id: str) -> None:
-    """Have the checksum of a version just committed written, and a checkpoint where one is due."""
+def schedule(snapshot: Snapshot, transaction_id: str, layout: Layout | None = None) -> None:
+    """Have the checksum of a version just committed written, and a checkpoint or compacted log where one is due."""
     try:
         with _lock:
             idle = snapshot.table_path not in _pending
             pending = _pending.setdefault(snapshot.table_path, _Pending())
             pending.checksums.append((snapshot, transaction_id))
             if checkpoint_is_due(snapshot):
-                pending.checkpoint = snapshot
+                pending.checkpoint, pending.layout = snapshot, layout
+            elif compaction_is_due(snapshot, _interval(snapshot)):
+                pending.compaction = snapshot
             if idle:
                 future = _workers().submit(_drain, snapshot.table_path)
                 _running.add(future)
@@ -57,9 +80,12 @@ def schedule(snapshot: Snapshot, transaction_id: str) -> None:
 
 def checkpoint_is_due(snapshot: Snapshot) -> bool:
     """Whether the table's ``delta.checkpointInterval`` asks for a checkpoint of this version."""
+    return snapshot.version > 0 and snapshot.version % _interval(snapshot) == 0
+
+
+def _interval(snapshot: Snapshot) -> int:
     text = snapshot.metadata.configuration.get("delta.checkpointInterval", "")
-    interval = int(text) if text.isdecimal() and int(text) > 0 else _DEFAULT_INTERVAL
-    return snapshot.version > 0 and snapshot.version % interval == 0
+    return int(text) if text.isdecimal() and int(text) > 0 else _DEFAULT_INTERVAL
 
 
 def wait_for_upkeep(timeout: float | None = None) -> bool:
@@ -71,23 +97,31 @@ def _drain(table_path: str) -> None:
     """Do a table's upkeep until there is none."""
     while True:
         with _lock:
-            pending = _pending[table_path]
-            if pending.checksums:
-                checksum, checkpoint = pending.checksums.popleft(), None
-            elif pending.checkpoint is not None:
-                checksum, checkpoint, pending.checkpoint = None, pending.checkpoint, None
-            else:
+            task = _pending[table_path].next_task()
+            if task is None:
                 del _pending[table_path]
                 return
+        what, do = task
         try:
-            if checksum is not None:
-                write_checksum(*checksum)
-            if checkpoint is not None:
-                write_checkpoint(checkpoint)
+            do()
         except Exception as error:
-            what = "checksum" if checksum is not None else "checkpoint"
             _LOG.warning("%s: the %s could not be written (%s); the commit stands", table_path, what, error)
             _LOG.debug("upkeep", exc_info=True)
+
+
+def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
+    """Write a checkpoint, and clean up the log where that was not done since its retention last moved on."""
+    write_checkpoint(snapshot, layout=layout)
+    start = retention_start(snapshot, time.time_ns() // 1_000_000)
+    if start is None or _cleaned.get(snapshot.table_path, start - 1) >= start:
+        return
+    try:
+        clean_up(snapshot)
+    except Exception as error:
+        _LOG.warning("%s: the log could not be cleaned up (%s); nothing is lost", snapshot.table_path, error)
+        _LOG.debug("upkeep", exc_info=True)
+    else:
+        _cleaned[snapshot.table_path] = start
 
 
 @cache

@@ -12,20 +12,31 @@ import org.roaringbitmap.RoaringBitmap
  * Deleted row positions of one file, read where the file is read. Follows the protocol's chapter "Deletion Vector Format": 64-bit positions
  * as 32-bit bitmaps keyed by the high half.
  */
-final class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
+class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
   def contains(position: Long): Boolean = {
     val i = java.util.Arrays.binarySearch(keys, (position >>> 32).toInt)
     i >= 0 && bitmaps(i).contains(position.toInt)
   }
 }
 
+/** Leaves, of the rows `only` names, those that `without` does not name: all others count as deleted. */
+private final class AllBut(only: DeletionVector, without: Option[DeletionVector]) extends DeletionVector(Array.empty, Array.empty) {
+  override def contains(position: Long): Boolean = !only.contains(position) || without.exists(_.contains(position))
+}
+
 object DeletionVectors {
-  /** Where a scan's file metadata carries the vector: `inline <base64>` or `<offset> <size> <path>`. */
+  /**
+   * Where a scan's file metadata carries the vector: `inline <base64>` or `<offset> <size> <path>`; for rows that changed `[only, without]`,
+   * two of these as JSON texts, the second of which may be null.
+   */
   val MetadataKey = "headwater_deletion_vector"
   private val Magic = 1681511377
 
   def read(description: String, conf: Configuration): DeletionVector =
-    if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)))
+    if (description.startsWith("[")) {
+      val vectors = Json.parse(description)
+      new AllBut(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
+    } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)))
     else {
       val Array(offset, size, path) = description.split(" ", 3)
       val file = new Path(path)

@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
 import org.apache.spark.sql.connector.expressions.{Transform}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * The second configuration line: Spark's session catalog with Delta tables in it, by name and by path (``delta.`/path` ``). Everything that
@@ -56,6 +57,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         case _ => version.version.map(v => super.loadTable(ident, v.toString)).getOrElse(super.loadTable(ident, version.timestamp.get.toLong))
       }
     }
+  }
+
+  /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
+  override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog = loadTable(ident) match {
+    case table: HeadwaterTable =>
+      HeadwaterChanges.load(session, table.path, HeadwaterChanges.bounds(context), "deduplicationMode" -> context.deduplicationMode.value)
+    case _ => super.loadChangelog(ident, context, options)
   }
 
   override def tableExists(ident: Identifier): Boolean =

@@ -33,6 +33,10 @@ class HeadwaterDataSource
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
     val path = HeadwaterDataSource.path(session, options.asScala.toMap)
+    if (HeadwaterChanges.asked(session, options)) {
+      val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
+      return HeadwaterChanges.load(session, path, HeadwaterChanges.bounds(session, options), "timeTravel" -> timeTravel)
+    }
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterDataSource.refused(session, "two_versions", Map.empty)
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),

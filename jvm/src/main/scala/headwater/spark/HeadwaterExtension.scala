@@ -12,11 +12,16 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       showClasses()
       new HeadwaterParser(session, parser)
     }
+    extensions.injectHintResolutionRule(session => TakeFromViews(session))
+    extensions.injectResolutionRule(session => ResolveViewColumns(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
+    extensions.injectHintResolutionRule(session => FindChangeReads(session))
+    extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
+    TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
   }

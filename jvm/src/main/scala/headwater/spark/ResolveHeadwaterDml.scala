@@ -54,6 +54,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
   /** The path of an assignment of a source column to one of the same name, as `SET t.a.b = s.a.b`, with and without the names of tables. */
   private def copied(assignment: Assignment): Option[Map[String, Any]] = (assignment.key, assignment.value) match {
     case (UnresolvedAttribute(key), UnresolvedAttribute(value)) => Some(Map("key" -> key, "value" -> value))
+    case (UnresolvedAttribute(key), column: ViewColumn) => column.sourcePath.map(value => Map("key" -> key, "value" -> value))
     case _ => None
   }
 

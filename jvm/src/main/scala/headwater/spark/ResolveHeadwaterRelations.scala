@@ -19,16 +19,11 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
   private def read(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperatorsDown {
       case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
-        ResolveHeadwaterRelations.ChangeFeedOptions.filter(name => "true".equalsIgnoreCase(options.get(name))).foreach { name =>
-          throw HeadwaterDataSource.refused(session, "change_feed", Map("option" -> name, "value" -> options.get(name)))
-        }
+        // A read of changes has been found before this, but for one of an older version, which the handler refuses.
+        if (HeadwaterChanges.asked(session, options)) HeadwaterChanges.load(session, table.path, Nil, "timeTravel" -> true)
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
         read.copy(output = read.output.zip(output).map { case (column, seen) =>
           seen.withName(column.name).asInstanceOf[AttributeReference]
         })
     }
-}
-
-object ResolveHeadwaterRelations {
-  private val ChangeFeedOptions = Seq("readChangeFeed", "readChangeData")
 }

@@ -68,16 +68,15 @@ class HeadwaterParquetFileFormat(
     val physicalData = mapping.physical(dataSchema)
     val required = mapping.physical(requiredSchema)
     val physicalFilters = filters.flatMap(mapping.physical)
-    // Spark writes the schema to read into the configuration, which in local mode tasks share: each reader has its own.
-    def reader(schema: StructType) =
-      super.buildReaderWithPartitionValues(
-        session, physicalData, partitionSchema, schema, physicalFilters, options, new Configuration(hadoopConf))
-    val plain = reader(required)
+    // Each reader keeps what it reads in its configuration, which on the driver it does not copy.
+    def reader(schema: StructType, own: Configuration) =
+      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, physicalFilters, options, own)
+    val plain = reader(required, hadoopConf)
     if (!hasDeletionVectors) plain else {
       val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
       val added = index < 0
       val withIndex = if (!added) plain
-        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)))
+        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)), new Configuration(hadoopConf))
       val position = if (added) required.length else index
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)

@@ -1,0 +1,56 @@
+"""``python -m bench.many_commits``: what a commit costs when the table is young, and when it is old.
+
+One writer appends to a table of the local file system, as many times as asked, by bare transactions. Printed are the
+commits per second and the median of the commits around the hundredth and of the last ones; and what a reader takes
+that opens the table anew.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from statistics import median
+from typing import Annotated
+
+import typer
+
+from headwater.log.actions import AddFile, Metadata, Protocol
+from headwater.log.snapshot import load_snapshot
+from headwater.log.stores import LocalStore
+from headwater.transaction import Transaction, wait_for_upkeep
+
+_AROUND = 50
+
+
+def main(commits: Annotated[int, typer.Option(help="How many commits.")] = 10_000) -> None:
+    """Measure commits one after the other."""
+    with tempfile.TemporaryDirectory(prefix="headwater-commits-") as directory:
+        times = commit_all(f"{directory}/table", commits)
+        young, old = median(times[50 : 50 + 2 * _AROUND]), median(times[-2 * _AROUND :])
+        print(f"{commits} commits, {len(times) / sum(times):.0f} a second")
+        print(f"around the 100th: {young * 1000:.2f} ms, around the last: {old * 1000:.2f} ms, ratio {old / young:.2f}")
+        wait_for_upkeep()
+        started = time.perf_counter()
+        load_snapshot(f"{directory}/table", LocalStore())
+        print(f"opened anew in {(time.perf_counter() - started) * 1000:.0f} ms")
+
+
+def commit_all(path: str, commits: int) -> list[float]:
+    """The seconds each commit took."""
+    store = LocalStore()
+    txn = Transaction(path, store, None)
+    txn.update_protocol(Protocol(1, 2))
+    txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
+    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    times = []
+    for number in range(commits):
+        started = time.perf_counter()
+        txn = Transaction(path, store, snapshot)
+        txn.add([AddFile(f"part-{number:05}.parquet", {}, 1000, 1, stats='{"numRecords":1}')])
+        snapshot = txn.commit("WRITE", {"mode": "Append"}).snapshot
+        times.append(time.perf_counter() - started)
+    return times
+
+
+if __name__ == "__main__":
+    typer.run(main)

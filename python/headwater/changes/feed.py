@@ -1,0 +1,100 @@
+"""The change feed of a range of versions: the definition it is read by, its commits' times and its files.
+
+Promise: every version of the range recorded its changes, by the metadata in force at it; each commit is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headwater.changes.bounds import VersionRange
+from headwater.changes.files import ChangedFile, changed_files, removes_data
+from headwater.changes.schemas import Definition, choose
+from headwater.errors import HeadwaterError
+from headwater.log.commits import ParsedActions, parse_actions
+from headwater.log.history import CommitTimes
+from headwater.log.snapshot import Snapshot
+
+ENABLE_CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
+
+#: The snapshot of a version.
+Opener = Callable[[int], Snapshot]
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """What there is to read. ``timestamps`` in milliseconds since the epoch, UTC, by version."""
+
+    definition: Definition
+    files: list[ChangedFile]
+    timestamps: dict[int, int]
+
+
+def open_feed(
+    versions: VersionRange, latest: Snapshot, times: CommitTimes, open_version: Opener, schema_mode: str
+) -> ChangeFeed:
+    """The feed of a range whose commits are all there.
+
+    :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA``; those of
+        :func:`~headwater.changes.schemas.choose` and :func:`~headwater.changes.files.changed_files`.
+    """
+    paths = [times.commits[version].path for version in versions.all()]
+    contents = latest.store.read_many(paths)
+    commits = {
+        version: parse_actions(content, path)
+        for version, path, content in zip(versions.all(), paths, contents, strict=True)
+    }
+    definitions = _definitions(versions, commits, latest, open_version)
+    for definition in definitions:
+        _require_recorded(definition, versions)
+    before = None
+    first = commits[versions.first]
+    if first.metadata is not None and versions.first > 0 and removes_data(first):
+        before = _definition(open_version(versions.first - 1))
+    definition = choose(definitions, before, _definition(latest), versions.first, versions.last, schema_mode)
+    files = [
+        file
+        for version, commit in commits.items()
+        for file in changed_files(version, commit, latest.table_path, latest.store)
+    ]
+    timestamps = {
+        version: times.of(version, commits[version].commit_info or {}) for version in {f.version for f in files}
+    }
+    return ChangeFeed(definition, files, timestamps)
+
+
+def _definitions(
+    versions: VersionRange, commits: Mapping[int, ParsedActions], latest: Snapshot, open_version: Opener
+) -> list[Definition]:
+    """The definitions in force in the range, ascending; that of its first version with as little read as can be."""
+    changes = {v: c for v, c in commits.items() if c.metadata is not None or c.protocol is not None}
+    first = changes.pop(versions.first, None)
+    if first is not None and first.metadata is not None and first.protocol is not None:
+        known = Definition(versions.first, first.protocol, first.metadata)
+    elif versions.last == latest.version and not changes:
+        known = Definition(versions.first, latest.protocol, latest.metadata)
+    else:
+        known = _definition(open_version(versions.first))
+    found = [known]
+    for version, commit in changes.items():
+        known = Definition(version, commit.protocol or known.protocol, commit.metadata or known.metadata)
+        found.append(known)
+    return found
+
+
+def _definition(snapshot: Snapshot) -> Definition:
+    return Definition(snapshot.version, snapshot.protocol, snapshot.metadata)
+
+
+def _require_recorded(definition: Definition, versions: VersionRange) -> None:
+    if definition.metadata.configuration.get(ENABLE_CHANGE_DATA_FEED, "false").lower() != "true":
+        raise HeadwaterError(
+            "DELTA_MISSING_CHANGE_DATA",
+            {
+                "startVersion": versions.first,
+                "endVersion": versions.last,
+                "version": definition.version,
+                "key": ENABLE_CHANGE_DATA_FEED,
+            },
+        )

@@ -1,0 +1,125 @@
+"""Which files hold the changes of a commit, and which of their rows.
+
+Owns the protocol's reader requirements for ``cdc`` actions. A commit with ``cdc`` actions is told by these alone. In
+one without, an ``add`` is rows inserted and a ``remove`` rows deleted; actions that change no data are passed over. A
+``remove`` and an ``add`` of one file differ in their deletion vectors: rows in the new one alone were deleted, rows in
+the old one alone came back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.actions import DeletionVector
+from headwater.log.commits import ParsedActions
+from headwater.log.files import canonical_path
+from headwater.log.stores import Store
+
+INSERT, DELETE = "insert", "delete"
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file with changed rows. ``path`` as in the log, ``partition_values`` by physical name, ``size`` in bytes,
+    ``modification_time`` in milliseconds, None where the log has none.
+
+    ``change_type`` is that of every row, None for a change data file, whose rows have it in ``_change_type``. The rows
+    are those that ``without`` does not name; where ``only`` is given, those of them that it names.
+    """
+
+    version: int
+    path: str
+    size: int
+    partition_values: Mapping[str, str | None]
+    change_type: str | None = None
+    modification_time: int | None = None
+    without: DeletionVector | None = None
+    only: DeletionVector | None = None
+
+
+def changed_files(version: int, commit: ParsedActions, table_path: str, store: Store) -> Iterator[ChangedFile]:
+    """The files that hold a commit's changes.
+
+    Deletion vectors are read only where a file has one before and after.
+
+    :raises HeadwaterError: ``DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA``, ``DELTA_CHANGE_DATA_FILE_NOT_FOUND``
+        for a deletion vector that is gone, and those of reading one.
+    """
+    if commit.change_files:
+        for action in commit.change_files:
+            yield ChangedFile(version, action["path"], action["size"], action.get("partitionValues") or {})
+        return
+    adds: dict[str, Mapping[str, Any]] = {}
+    removes: dict[str, Mapping[str, Any]] = {}
+    for is_add, action in commit.files:
+        if action.get("dataChange", True):
+            (adds if is_add else removes)[canonical_path(action["path"])] = action
+    for path, add in adds.items():
+        remove = removes.pop(path, None)
+        if remove is None:
+            yield _file(version, add, INSERT, without=_vector(add))
+        else:
+            yield from _difference(version, add, _vector(remove), _vector(add), table_path, store)
+    for remove in removes.values():
+        yield _file(version, remove, DELETE, without=_vector(remove))
+
+
+def removes_data(commit: ParsedActions) -> bool:
+    """Whether a commit's changes have rows that earlier versions wrote."""
+    return bool(commit.change_files) or commit.files.removes().num_rows > 0
+
+
+def _difference(
+    version: int,
+    file: Mapping[str, Any],
+    old: DeletionVector | None,
+    new: DeletionVector | None,
+    table_path: str,
+    store: Store,
+) -> Iterator[ChangedFile]:
+    if old is not None and new is not None:
+        if old.unique_id == new.unique_id:
+            return
+        try:
+            before, after = (deletion_vectors.read(vector, table_path, store) for vector in (old, new))
+        except FileNotFoundError as error:
+            raise file_not_found(version, str(error.filename or error), table_path) from None
+        deleted, restored = bool(after - before), bool(before - after)
+    else:
+        deleted, restored = new is not None, old is not None
+    if new is not None and deleted:
+        yield _file(version, file, DELETE, without=old, only=new)
+    if old is not None and restored:
+        yield _file(version, file, INSERT, without=new, only=old)
+
+
+def _file(
+    version: int,
+    action: Mapping[str, Any],
+    change_type: str,
+    without: DeletionVector | None = None,
+    only: DeletionVector | None = None,
+) -> ChangedFile:
+    size, values = action.get("size"), action.get("partitionValues")
+    if size is None or values is None:
+        raise HeadwaterError(
+            "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA", {"file": action["path"], "version": version}
+        )
+    return ChangedFile(
+        version, action["path"], size, values, change_type, action.get("modificationTime"), without, only
+    )
+
+
+def _vector(action: Mapping[str, Any]) -> DeletionVector | None:
+    return DeletionVector.from_json(action.get("deletionVector"))
+
+
+def file_not_found(version: int, path: str, table_path: str) -> HeadwaterError:
+    """The error for a file of the range that is gone, most likely with VACUUM."""
+    return HeadwaterError(
+        "DELTA_CHANGE_DATA_FILE_NOT_FOUND", {"filePath": path, "version": version, "tableLocation": table_path}
+    )

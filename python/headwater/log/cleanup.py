@@ -1,0 +1,134 @@
+"""Cleaning up the log: what no version inside the retention needs any more.
+
+Owns which files of a log may go, by ``delta.logRetentionDuration`` and ``delta.enableExpiredLogCleanup``, and their
+going. Follows the protocol's chapter "Metadata Cleanup". Promises: every version that was the newest at some time
+since the retention began can be read after it as before it; nothing goes before the checkpoint that stands in for it
+was read to the end; a cleanup that is cut off at any file has only taken what was to go, and the next one goes on.
+
+The retention begins at a midnight (UTC), so that a table is cleaned up once a day, and not a commit's worth with each
+checkpoint. Files go oldest first.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint, sidecar_names
+from headwater.log.features import supports
+from headwater.log.file_names import (
+    SIDECAR_DIRECTORY,
+    CheckpointName,
+    ChecksumName,
+    CommitName,
+    CompactionName,
+    log_directory,
+    parse_name,
+    version_prefix,
+)
+from headwater.log.history import last_version_at
+from headwater.log.segment import CheckpointFiles, LogListing, sort_files
+from headwater.log.snapshot import Snapshot
+from headwater.log.stores import FileInfo
+from headwater.schema import properties
+
+_LOG = logging.getLogger(__name__)
+_DAY = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class CleanedUp:
+    """The oldest version that is left whole, and how many files went."""
+
+    earliest: int
+    num_files: int
+
+
+def retention_start(snapshot: Snapshot, now: int) -> int | None:
+    """The midnight, in milliseconds since the epoch, from which on versions are kept; None where all are."""
+    configuration = snapshot.metadata.configuration
+    if not properties.boolean(configuration, "delta.enableExpiredLogCleanup"):
+        return None
+    retention = properties.milliseconds(configuration, "delta.logRetentionDuration") or 0
+    return (now - retention) // _DAY * _DAY
+
+
+def clean_up(snapshot: Snapshot, now: int | None = None) -> CleanedUp | None:
+    """Delete what the table's retention does not keep; None where nothing may go.
+
+    :param snapshot: the newest version; nothing counts as older than it is by the time of this commit.
+    :param now: milliseconds since the epoch; the clock's by default.
+    :raises OSError: the store failed; the table is as whole as before.
+    """
+    now = time.time_ns() // 1_000_000 if now is None else now
+    now = min(now, snapshot.timestamp)  # a clock that is ahead of the others must not cost anyone a version
+    start = retention_start(snapshot, now)
+    if start is None:
+        return None
+    files = snapshot.store.list_from(log_directory(snapshot.table_path), version_prefix(0))
+    listing = sort_files(snapshot.table_path, files)
+    oldest_needed = last_version_at(listing, snapshot, start)
+    if oldest_needed is None:
+        return None
+    checkpoint, expired = _what_may_go(files, listing, snapshot, oldest_needed)
+    if checkpoint is None:
+        return None
+    for file in expired:
+        snapshot.store.delete(file.path)
+    left = [c for c in listing.checkpoints if c.version >= checkpoint.version]
+    sidecars = _expired_sidecars(snapshot, left, now) if supports(snapshot.protocol, "v2Checkpoint") else []
+    for file in sidecars:
+        snapshot.store.delete(file.path)
+    count = len(expired) + len(sidecars)
+    if count:
+        _LOG.info("%s: %d files of versions before %d cleaned up", snapshot.table_path, count, checkpoint.version)
+    return CleanedUp(checkpoint.version, count)
+
+
+def _what_may_go(
+    files: list[FileInfo], listing: LogListing, snapshot: Snapshot, version: int
+) -> tuple[CheckpointFiles | None, list[FileInfo]]:
+    """The newest checkpoint of a version or before that can be read, and that the log goes on from without gap; and
+    the files it stands in for. It is not read where there are none.
+    """
+    for checkpoint in listing.checkpoints:
+        needed = range(checkpoint.version, snapshot.version + 1)
+        if checkpoint.version > version or any(v not in listing.commits for v in needed):
+            continue
+        expired = [file for file in files if _is_expired(file, checkpoint.version)]
+        if not expired:
+            return checkpoint, []
+        try:
+            read_checkpoint(checkpoint, snapshot.table_path, snapshot.store)
+        except UnreadableCheckpoint as error:
+            _LOG.warning("%s: the log is not cleaned up to version %d: %s", snapshot.table_path, version, error)
+            continue
+        return checkpoint, expired
+    return None, []
+
+
+def _is_expired(file: FileInfo, version: int) -> bool:
+    """Whether a file of the log is only of use for versions before the one that is kept."""
+    match parse_name(file.name):
+        case CommitName(of) | ChecksumName(of):
+            return of < version
+        case CheckpointName(version=of):
+            return of < version
+        case CompactionName(first, _):
+            return first <= version
+    return False
+
+
+def _expired_sidecars(snapshot: Snapshot, checkpoints: list[CheckpointFiles], now: int) -> list[FileInfo]:
+    """Sidecars that no checkpoint names and that are old enough to be of none that is being written."""
+    store = snapshot.store
+    try:
+        listed = store.list_from(f"{log_directory(snapshot.table_path)}/{SIDECAR_DIRECTORY}")
+        named = set().union(*(sidecar_names(checkpoint, store) for checkpoint in checkpoints))
+    except FileNotFoundError:
+        return []
+    except UnreadableCheckpoint:  # what it names is unknown
+        return []
+    before = now // _DAY * _DAY - _DAY
+    return [file for file in listed if file.name not in named and file.modification_time < before]

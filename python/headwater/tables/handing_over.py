@@ -1,0 +1,151 @@
+"""DataFrames and Columns in the text of a statement.
+
+Neither can be written as SQL, so they travel in temporary views, which works the same on classic PySpark and on Spark
+Connect and asks for no setting. A view is
+``nothing x target x source WHERE named_struct('0', column, ...) IS NOT NULL``; it is never run. The statement's text
+names the view where it wants the source, and ``headwater_column('<view>', <n>)`` where it wants a Column; the extension
+in the server takes them from the view's resolved plan (``ViewColumns.scala``). Where one side is not to be seen, by the
+conditions of an INSERT for instance, nothing stands in its place: a name then means what it means in the same clause of
+the SQL statement.
+
+Promise: the views have names of their own and are dropped when the statement has ended, however it did. What a user
+wrote as text stays text, and then there is a view for the source alone, or none.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from headwater.tables.errors import DeltaTableError, check_type
+from headwater.tables.names import quote, split_name
+
+#: A condition or a value: SQL text or a Column.
+Expression: TypeAlias = "str | Column"
+
+#: What Spark says of functions that are about many rows, or give many.
+_NOT_OF_ONE_ROW = (
+    "INVALID_WHERE_CONDITION",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+    "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT",
+)
+_PREFIX = "__headwater_"  # known to ViewColumns.scala
+
+
+class Sees(enum.Enum):
+    """Which rows an expression is about."""
+
+    BOTH = "both"
+    TARGET = "target"
+    SOURCE = "source"
+
+
+class HandingOver:
+    """The DataFrames and Columns of one statement."""
+
+    def __init__(self, spark: SparkSession, target: Callable[[], DataFrame], source: DataFrame | None = None) -> None:
+        self._spark = spark
+        self._target = target
+        self._source = source
+        self._id = uuid.uuid4().hex
+        self._columns: dict[Sees, list[Column]] = {}
+
+    def source(self) -> str:
+        """The source's name in the statement."""
+        self._columns.setdefault(Sees.BOTH, [])
+        return quote(self._view(Sees.BOTH))
+
+    def condition(self, condition: Expression, sees: Sees) -> str:
+        """A condition at the end of the statement.
+
+        It is not in parentheses: Spark takes ``t WHERE (a)`` for a table with another name.
+        """
+        return condition if isinstance(condition, str) else self.expression(condition, sees)
+
+    def expression(self, expression: Expression, sees: Sees) -> str:
+        """An expression in the statement."""
+        if isinstance(expression, str):
+            return f"({expression}\n)"  # a comment at its end must not reach further
+        columns = self._columns.setdefault(sees, [])
+        columns.append(expression)
+        return f"headwater_column('{self._view(sees)}', {len(columns) - 1})"
+
+    def run(self, text: str) -> DataFrame:
+        """Run the statement; its result."""
+        made: list[str] = []
+        try:
+            for sees, columns in self._columns.items():
+                made.append(self._view(sees))
+                self._make(made[-1], sees, columns)
+            return self._spark.sql(text)
+        finally:
+            for view in made:
+                self._spark.catalog.dropTempView(view)
+
+    def _view(self, sees: Sees) -> str:
+        return f"{_PREFIX}{sees.value}_{self._id}"
+
+    def _make(self, view: str, sees: Sees, columns: list[Column]) -> None:
+        try:
+            self._frame(sees, columns).createOrReplaceTempView(view)
+        except PySparkException as error:
+            if error.getCondition() not in _NOT_OF_ONE_ROW:
+                raise
+            # Spark's text is about a WHERE the user has not written.
+            found = (error.getMessageParameters() or {}).get("expressionList") or ", ".join(map(str, columns))
+            raise DeltaTableError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": found}) from None
+
+    def _frame(self, sees: Sees, columns: list[Column]) -> DataFrame:
+        nothing = self._spark.range(1).select()
+        target = self._target() if columns and sees is not Sees.SOURCE else nothing
+        source = self._source if self._source is not None and sees is not Sees.TARGET else nothing
+        # The session's own frame comes first: a source may be of another session, as the batches of a stream are.
+        frame = nothing.crossJoin(target).crossJoin(source)
+        if columns:
+            functions = _functions(self._spark)
+            fields = [part for n, column in enumerate(columns) for part in (functions.lit(str(n)), column)]
+            frame = frame.where(functions.isnotnull(functions.named_struct(*fields)))
+        return frame
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is Spark Connect's; a process may have sessions of both kinds."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _functions(spark: SparkSession) -> Any:
+    """The functions that make Columns for a session."""
+    if is_connect(spark):
+        return importlib.import_module("pyspark.sql.connect.functions.builtin")
+    return importlib.import_module("pyspark.sql.functions")
+
+
+def check_expression(name: str, value: Any) -> None:
+    """A TypeError unless a value is an expression, as text or Column."""
+    check_type(name, value, (str, Column), "a Column or a string of SQL")
+
+
+def check_assignments(name: str, values: Any) -> None:
+    """A TypeError or ValueError unless a value is a dict of column names and expressions."""
+    if values is None:
+        raise ValueError(f"'{name}' is missing: a dict of column names and the expressions assigned to them.")
+    check_type(name, values, Mapping, "a dict of column names and expressions")
+    if not values:
+        raise ValueError(f"'{name}' is empty: name at least one column.")
+    for column, value in values.items():
+        check_type(f"keys of {name}", column, str, "strings, the names of columns")
+        split_name(column)
+        check_expression(f"{name}[{column!r}]", value)
+
+
+def assignments(values: Mapping[str, Expression], over: HandingOver, sees: Sees) -> str:
+    """``column = expression, ...``"""
+    return ",\n  ".join(
+        f"{quote(*split_name(column))} = {over.expression(value, sees)}" for column, value in values.items()
+    )

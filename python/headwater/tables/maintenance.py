@@ -1,0 +1,79 @@
+"""OPTIMIZE, and the text of the other statements that keep a table in order.
+
+None of them exists yet (:data:`headwater.tables.errors.NOT_YET`); what is written here is what they will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.tables.columns import of_field
+from headwater.tables.errors import check_type, refuse_unless_there
+from headwater.tables.names import literal, path_name, quote, split_name
+
+
+class DeltaOptimizeBuilder:
+    """An OPTIMIZE being described; made by :meth:`DeltaTable.optimize`."""
+
+    def __init__(self, spark: SparkSession, table: str, condition: str | None = None) -> None:
+        self._spark = spark
+        self._table = table
+        self._condition = condition
+
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
+        """Only the partitions a condition holds for."""
+        check_type("partitionFilter", partitionFilter, str, "a string of SQL")
+        return DeltaOptimizeBuilder(self._spark, self._table, partitionFilter)
+
+    def executeCompaction(self) -> DataFrame:
+        """Join small files; the statement's metrics."""
+        return self._run("")
+
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
+        """Lay rows out along some columns; the statement's metrics."""
+        given = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        for name in given:
+            check_type("cols", name, str, "names of columns, one by one or in a list")
+        return self._run(f"\nZORDER BY ({', '.join(quote(*split_name(str(name))) for name in given)})")
+
+    def _run(self, ending: str) -> DataFrame:
+        condition = f"\nWHERE ({self._condition}\n)" if self._condition is not None else ""
+        return run(self._spark, "OPTIMIZE", self._table, f"OPTIMIZE {self._table}{condition}{ending}")
+
+
+def run(spark: SparkSession, statement: str, table: str, text: str) -> DataFrame:
+    """Run a statement that may not exist yet."""
+    refuse_unless_there(statement, table)
+    return spark.sql(text)
+
+
+def clone_text(
+    source: str, at: str, target: str, isShallow: bool, replace: bool, properties: Mapping[str, str] | None
+) -> tuple[str, str]:
+    """The statement of a clone, and the name of the table it makes; ``at`` is `` VERSION AS OF n`` and the like."""
+    check_type("target", target, str, "a string, a table's name or path")
+    check_type("isShallow", isShallow, bool, "a bool")
+    check_type("replace", replace, bool, "a bool")
+    check_type("properties", {} if properties is None else properties, Mapping, "a dict")
+    name = path_name(target) if "/" in target and "`" not in target else target
+    begins = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE"
+    pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (properties or {}).items())
+    ending = f" TBLPROPERTIES ({pairs})" if pairs else ""
+    return f"{begins} {name} {'SHALLOW ' if isShallow else ''}CLONE {source}{at}{ending}", name
+
+
+def convert_text(identifier: str, partitionSchema: str | StructType | None) -> str:
+    """CONVERT TO DELTA."""
+    check_type("identifier", identifier, str, "a string, a table's name or a path as parquet.`/path`")
+    if partitionSchema is None:
+        return f"CONVERT TO DELTA {identifier}"
+    check_type("partitionSchema", partitionSchema, (str, StructType), "a schema as SQL or a StructType")
+    columns = (
+        partitionSchema
+        if isinstance(partitionSchema, str)
+        else ", ".join(of_field(field).sql() for field in partitionSchema.fields)
+    )
+    return f"CONVERT TO DELTA {identifier} PARTITIONED BY ({columns})"

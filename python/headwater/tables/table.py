@@ -1,0 +1,327 @@
+"""A Delta table to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.tables import maintenance
+from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
+from headwater.tables.errors import DeltaTableError, check_session, check_type, not_supported
+from headwater.tables.handing_over import (
+    Expression,
+    HandingOver,
+    Sees,
+    assignments,
+    check_assignments,
+    check_expression,
+    is_connect,
+)
+from headwater.tables.maintenance import DeltaOptimizeBuilder
+from headwater.tables.merging import DeltaMergeBuilder
+from headwater.tables.names import literal, named_path, path_name, quote, split_name
+
+#: What DESCRIBE DETAIL says of a place where there is no table, of tables of other formats and views, and of a table
+#: that is there but cannot be read here.
+_NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+_OTHER_TABLE = ("DELTA_TABLE_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
+_NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")
+
+
+class DeltaTable:
+    """A Delta table, by path or by name: ``DeltaTable.forPath(spark, path)``, ``DeltaTable.forName(spark, name)``.
+
+    Conditions and values are Columns or SQL text. Works with classic sessions and with Spark Connect's.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, frame: DataFrame, alias: str | None = None) -> None:
+        self._spark = spark
+        self._name = name  # as SQL, complete: what it names does not change with the current schema
+        self._frame = frame
+        self._alias = alias
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table at a path.
+
+        :raises pyspark.errors.AnalysisException: ``DELTA_TABLE_NOT_FOUND``; with ``hadoopConf``,
+            ``HEADWATER_STATEMENT_NOT_SUPPORTED``.
+        """
+        check_session(sparkSession)
+        check_type("path", path, str, "a string, the path of the table")
+        if hadoopConf:
+            check_type("hadoopConf", hadoopConf, Mapping, "a dict of strings")
+            not_supported("forPath with hadoopConf", path, "Set spark.hadoop.<name> for the session instead.")
+        return cls._open(sparkSession, path_name(path))
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table of a name, with catalog and schema or without, or ``delta.`/path` ``.
+
+        :raises pyspark.errors.AnalysisException: ``TABLE_OR_VIEW_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``.
+        """
+        check_session(sparkSession)
+        check_type("tableOrViewName", tableOrViewName, str, "a string, the table's name")
+        parts = split_name(tableOrViewName)
+        if (path := named_path(parts)) is not None:
+            return cls._open(sparkSession, path_name(path))
+        if len(parts) == 1:
+            current = sparkSession.sql("SELECT current_catalog(), current_schema()").collect()[0]
+            parts = [current[0], *split_name(current[1]), *parts]
+        return cls._open(sparkSession, quote(*parts))
+
+    @classmethod
+    def _open(cls, spark: SparkSession, name: str) -> DeltaTable:
+        try:
+            spark.sql(f"DESCRIBE DETAIL {name}")
+        except PySparkException as error:
+            if error.getCondition() in _OTHER_TABLE:
+                raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name}) from None
+            raise
+        return cls(spark, name, spark.table(name))
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a Delta table at a path."""
+        check_session(sparkSession)
+        check_type("identifier", identifier, str, "a string, a path")
+        try:
+            sparkSession.sql(f"DESCRIBE DETAIL {path_name(identifier)}")
+        except PySparkException as error:
+            if error.getCondition() in _NO_TABLE:
+                return False
+            if error.getCondition() not in _NOT_FOR_US:
+                raise
+        return True
+
+    # --- making -------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begin a table; that it is there already is an error."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE")
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begin a table; one that is there already stays as it is."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE IF NOT EXISTS")
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begin a table in the place of another; that there is none is an error."""
+        return DeltaTableBuilder(_session(sparkSession), "REPLACE TABLE")
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begin a table, in the place of another where there is one."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE OR REPLACE TABLE")
+
+    @classmethod
+    def columnBuilder(
+        cls, sparkSession: SparkSession | str | None = None, colName: str | None = None
+    ) -> DeltaColumnBuilder:
+        """Begin a column: ``columnBuilder(name)`` or ``columnBuilder(spark, name)``."""
+        return DeltaColumnBuilder(sparkSession if colName is None else colName)  # type: ignore[arg-type]
+
+    @classmethod
+    def convertToDelta(
+        cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
+    ) -> DeltaTable:
+        """Make a Delta table of a Parquet table, in place."""
+        check_session(sparkSession)
+        text = maintenance.convert_text(identifier, partitionSchema)
+        maintenance.run(sparkSession, "CONVERT TO DELTA", identifier, text)
+        kind, *path = split_name(identifier)
+        is_path = kind.lower() == "parquet" and len(path) == 1
+        return cls.forPath(sparkSession, path[0]) if is_path else cls.forName(sparkSession, identifier)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def toDF(self) -> DataFrame:
+        """The table's rows, as they are when the frame is first run.
+
+        Its columns (``table.toDF().id``) may be used in the conditions and values of this table's methods.
+        """
+        # A classic frame keeps the plan it once ran, with the files of then: each gets a plan of its own. The columns
+        # stay the same ones; in Spark Connect they belong to one frame, and that plans anew every time.
+        return self._frame if is_connect(self._spark) else self._frame.select("*")
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The table under another name, for conditions and values."""
+        check_type("aliasName", aliasName, str, "a string")
+        return DeltaTable(self._spark, self._name, self._frame.alias(aliasName), aliasName)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """A row a version, newest first, ``limit`` of them at most."""
+        if limit is not None:
+            check_type("limit", limit, int, "an int")
+        return self._spark.sql(f"DESCRIBE HISTORY {self._name}{'' if limit is None else f' LIMIT {limit}'}")
+
+    def detail(self) -> DataFrame:
+        """One row about the table: location, size, properties, protocol."""
+        return self._spark.sql(f"DESCRIBE DETAIL {self._name}")
+
+    # --- changing rows ------------------------------------------------------------------------------------------------
+
+    def delete(self, condition: Expression | None = None) -> DataFrame:
+        """Delete the rows a condition holds for, or all.
+
+        :returns: one row: ``num_affected_rows``.
+        :raises TypeError: the condition is neither text nor Column.
+        """
+        over = self._handing_over()
+        return over.run(f"DELETE FROM {self._target}{self._where(condition, over)}")
+
+    def update(self, condition: Expression | None = None, set: Mapping[str, Expression] | None = None) -> DataFrame:
+        """Update the rows a condition holds for, or all.
+
+        :param set: names of columns, fields with a dot, and the values they get.
+        :returns: one row: ``num_affected_rows``.
+        :raises TypeError: an argument is of another type.
+        :raises ValueError: ``set`` is missing or empty.
+        """
+        check_assignments("set", set)
+        over = self._handing_over()
+        values = assignments(set or {}, over, Sees.TARGET)
+        return over.run(f"UPDATE {self._target}\nSET\n  {values}{self._where(condition, over)}")
+
+    def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
+        """Begin a MERGE of a DataFrame into the table.
+
+        :param condition: when a row of the source matches one of the table; aliases of both may be used in it.
+        :raises TypeError: an argument is of another type.
+        :raises ValueError: an argument is None.
+        """
+        if source is None or condition is None:
+            raise ValueError(f"'{'source' if source is None else 'condition'}' is missing: it cannot be None.")
+        check_type("source", source, DataFrame, "a DataFrame")
+        check_expression("condition", condition)
+        return DeltaMergeBuilder(self, source, condition)
+
+    @property
+    def _target(self) -> str:
+        return self._name if self._alias is None else f"{self._name} AS {quote(self._alias)}"
+
+    def _where(self, condition: Expression | None, over: HandingOver) -> str:
+        if condition is None:
+            return ""
+        check_expression("condition", condition)
+        return f"\nWHERE {over.condition(condition, Sees.TARGET)}"
+
+    def _handing_over(self, source: DataFrame | None = None) -> HandingOver:
+        return HandingOver(self._spark, self._current_frame, source)
+
+    def _current_frame(self) -> DataFrame:
+        """The frame Columns are resolved over.
+
+        It stays the same one as long as it can, as Columns may be taken from it (``table.toDF().id``). A table that got
+        other columns needs another.
+        """
+        now = self._spark.table(self._name)
+        if now.schema != self._frame.schema:
+            self._frame = now if self._alias is None else now.alias(self._alias)
+        return self._frame
+
+    # --- the table itself ---------------------------------------------------------------------------------------------
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Raise the versions of the protocol the table asks of its readers and writers."""
+        check_type("readerVersion", readerVersion, int, "an int")
+        check_type("writerVersion", writerVersion, int, "an int")
+        self._set_properties(
+            {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
+        )
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Let the table use a feature of the protocol, raising its versions where it must."""
+        check_type("featureName", featureName, str, "a string")
+        self._set_properties({f"delta.feature.{featureName}": "supported"})
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Take a feature of the protocol away from the table."""
+        check_type("featureName", featureName, str, "a string")
+        if truncateHistory is not None:
+            check_type("truncateHistory", truncateHistory, bool, "a bool")
+        ending = " TRUNCATE HISTORY" if truncateHistory else ""
+        self._run("DROP FEATURE", f"ALTER TABLE {self._name} DROP FEATURE {quote(featureName)}{ending}")
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Begin an OPTIMIZE."""
+        return DeltaOptimizeBuilder(self._spark, self._name)
+
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Delete files no version within the retention needs."""
+        if retentionHours is not None:
+            check_type("retentionHours", retentionHours, (int, float), "a number of hours")
+        ending = "" if retentionHours is None else f" RETAIN {retentionHours} HOURS"
+        return self._run("VACUUM", f"VACUUM {self._name}{ending}")
+
+    def generate(self, mode: str) -> None:
+        """Write manifests for other engines."""
+        check_type("mode", mode, str, "a string")
+        self._run("GENERATE", f"GENERATE {mode} FOR TABLE {self._name}")
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make an older version the latest again."""
+        check_type("version", version, int, "an int")
+        return self._run("RESTORE", f"RESTORE TABLE {self._name} TO VERSION AS OF {version}")
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Make the version of a time the latest again."""
+        check_type("timestamp", timestamp, str, "a string")
+        return self._run("RESTORE", f"RESTORE TABLE {self._name} TO TIMESTAMP AS OF {literal(timestamp)}")
+
+    def clone(
+        self, target: str, isShallow: bool, replace: bool = False, properties: Mapping[str, str] | None = None
+    ) -> DeltaTable:
+        """Make a table that begins as this one is now; ``target`` is a name or a path."""
+        return self._clone("", target, isShallow, replace, properties)
+
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """The same as of a version."""
+        check_type("version", version, int, "an int")
+        return self._clone(f" VERSION AS OF {version}", target, isShallow, replace, properties)
+
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """The same as of a time."""
+        check_type("timestamp", timestamp, str, "a string")
+        return self._clone(f" TIMESTAMP AS OF {literal(timestamp)}", target, isShallow, replace, properties)
+
+    def _clone(self, at: str, *arguments: Any) -> DeltaTable:
+        text, name = maintenance.clone_text(self._name, at, *arguments)
+        self._run("CLONE", text)
+        return DeltaTable.forName(self._spark, name)
+
+    def _set_properties(self, properties: Mapping[str, str]) -> None:
+        pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
+        self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs})")
+
+    def _run(self, statement: str, text: str) -> DataFrame:
+        return maintenance.run(self._spark, statement, self._name, text)
+
+
+def _session(given: SparkSession | None) -> SparkSession:
+    if given is not None:
+        check_session(given)
+        return given
+    return SparkSession.active()

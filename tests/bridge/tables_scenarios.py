@@ -1,0 +1,96 @@
+"""The Python API from end to end, for a session of either kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headwater.tables import DeltaTable, IdentityGenerator
+
+
+def _rows(table: DeltaTable) -> list[list[Any]]:
+    return sorted(list(row) for row in table.toDF().select("id", "v").collect())
+
+
+def _condition(work: Any) -> str | None:
+    try:
+        work()
+    except PySparkException as error:
+        return error.getCondition()
+    return None
+
+
+def tables_open(spark: SparkSession, home: str) -> dict[str, Any]:
+    """Make a table, open it, describe it."""
+    found: dict[str, Any] = {}
+    path = f"{home}/made"
+    begun = DeltaTable.create(spark).location(path).addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator())
+    table = begun.addColumn("v", "STRING", nullable=False, comment="it's").property("mine", "x").execute()
+    spark.sql(f"INSERT INTO delta.`{path}` (v) VALUES ('a')")
+    found["rows"] = _rows(table)
+    found["versions"] = [row.version for row in table.history(5).collect()]
+    found["mine"] = table.detail().collect()[0].properties["mine"]
+    found["is"] = [DeltaTable.isDeltaTable(spark, place) for place in (path, home, f"{home}/absent")]
+    spark.sql("CREATE TABLE IF NOT EXISTS other_format (a INT) USING parquet")
+    found["conditions"] = [
+        _condition(lambda: DeltaTable.forPath(spark, f"{home}/absent")),
+        _condition(lambda: DeltaTable.forName(spark, "absent")),
+        _condition(lambda: DeltaTable.forName(spark, "other_format")),
+        _condition(lambda: table.vacuum()),
+        _condition(lambda: table.delete(F.col("absent") == 1)),
+    ]
+    spark.sql("DROP TABLE other_format")
+    return found
+
+
+def tables_change(spark: SparkSession, home: str) -> dict[str, Any]:
+    """DELETE, UPDATE and MERGE, with texts, with Columns and with both."""
+    found: dict[str, Any] = {}
+    path = f"{home}/changed"
+    spark.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT id, id * 10 AS v FROM range(8)")
+    table = DeltaTable.forPath(spark, path).alias("t")
+    local = spark.createDataFrame([(4, 400), (5, 500), (8, 800), (9, 900)], "id BIGINT, v BIGINT").alias("s")
+    found["deleted"] = [
+        list(table.delete("t.id = 0").collect()[0]),
+        list(table.delete(F.col("t.id") == 1).collect()[0]),
+        list(table.delete(table.toDF().id == 2).collect()[0]),
+    ]
+    found["updated"] = [
+        list(table.update("id = 3", {"t.v": "v + 1"}).collect()[0]),
+        list(table.update(F.col("id") == 3, {"v": F.col("t.v") + 1}).collect()[0]),
+    ]
+    found["rows"] = [_rows(table)]
+    table.merge(local, "t.id = s.id").whenMatchedUpdate(set={"v": "s.v + t.v"}).whenNotMatchedInsertAll(
+        "s.id = 8"
+    ).whenNotMatchedBySourceDelete("t.id = 6").execute()
+    found["rows"].append(_rows(table))
+    merged = (
+        table.merge(local.where("s.id > 4"), F.col("t.id") == F.col("s.id"))
+        .whenMatchedUpdate(F.col("s.id") == 5, {"v": F.col("s.v") - F.col("t.v")})
+        .whenMatchedDelete("s.id = 8")
+        .whenNotMatchedInsert(F.col("id") == 9, {"id": F.col("id"), "v": "v + 1"})
+        .whenNotMatchedBySourceUpdate(F.col("id") == 7, {"v": -F.col("v")})
+        .execute()
+    )
+    found["merged"] = list(merged.collect()[0])
+    found["rows"].append(_rows(table))
+    table.merge(table.toDF().alias("s"), F.col("t.id") == F.col("s.id") + 1).whenMatchedUpdate(
+        set={"v": F.col("s.v")}
+    ).execute()
+    found["rows"].append(_rows(table))
+    few = local.where("s.id > 7")
+    table.merge(few, table.toDF().id == few.id).whenMatchedUpdate(
+        set={"v": few.v - table.toDF().v}
+    ).whenNotMatchedInsert(values={"id": few["id"], "v": few.v}).execute()
+    found["rows"].append(_rows(table))
+    found["conditions"] = [
+        _condition(lambda: table.merge(local, F.col("id") == 1).whenMatchedDelete().execute()),
+        _condition(
+            lambda: table.merge(local, "t.id = s.id").whenNotMatchedInsert(values={"id": F.col("t.id")}).execute()
+        ),
+    ]
+    found["views"] = [view.name for view in spark.catalog.listTables() if view.name.startswith("__headwater")]
+    return found

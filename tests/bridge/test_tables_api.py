@@ -1,0 +1,46 @@
+"""The Python API does the same with a classic session and with Spark Connect's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    found = request.getfixturevalue(frontend).run("tables_open", home=str(tmp_path))
+    assert found == {
+        "rows": [[1, "a"]],
+        "versions": [1, 0],
+        "mine": "x",
+        "is": [True, False, False],
+        "conditions": [
+            "DELTA_TABLE_NOT_FOUND",
+            "TABLE_OR_VIEW_NOT_FOUND",
+            "DELTA_MISSING_DELTA_TABLE",
+            "HEADWATER_STATEMENT_NOT_SUPPORTED",
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        ],
+    }
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_change(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    found = request.getfixturevalue(frontend).run("tables_change", home=str(tmp_path))
+    assert found == {
+        "deleted": [[1], [1], [1]],
+        "updated": [[1], [1]],
+        "rows": [
+            [[3, 32], [4, 40], [5, 50], [6, 60], [7, 70]],
+            [[3, 32], [4, 440], [5, 550], [7, 70], [8, 800]],
+            [[3, 32], [4, 440], [5, -50], [7, -70], [9, 901]],
+            [[3, 32], [4, 32], [5, 440], [7, -70], [9, 901]],
+            [[3, 32], [4, 32], [5, 440], [7, -70], [8, 800], [9, -1]],
+        ],
+        "merged": [4, 2, 1, 1],
+        "conditions": ["AMBIGUOUS_REFERENCE", "UNRESOLVED_COLUMN.WITH_SUGGESTION"],
+        "views": [],
+    }

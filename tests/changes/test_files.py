@@ -1,0 +1,131 @@
+"""Which files, and which of their rows, hold the changes of a commit."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from headwater.changes.files import changed_files
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.actions import DeletionVector
+from headwater.log.commits import parse_actions
+from headwater.log.stores import LocalStore
+
+
+def files(*actions, table="/nowhere"):
+    content = "".join(json.dumps(action) + "\n" for action in actions).encode()
+    return list(changed_files(7, parse_actions(content, "a commit"), table, LocalStore()))
+
+
+def kinds(found):
+    return [(file.path, file.change_type) for file in found]
+
+
+def vector(*rows):
+    return deletion_vectors.inline(BitMap64(rows)).to_json()
+
+
+def rows_of(file, length=20):
+    """The rows of a file of ``length`` rows that a changed file names."""
+
+    def positions(descriptor):
+        return set() if descriptor is None else set(deletion_vectors.read(descriptor, "/nowhere", LocalStore()))
+
+    named = set(range(length)) if file.only is None else positions(file.only)
+    return named - positions(file.without)
+
+
+def test_adds_are_inserts_and_removes_are_deletes(make):
+    found = files(make.add("one"), make.remove("two", partitionValues={"p": "x"}, size=3), make.add("three"))
+    assert kinds(found) == [("one", "insert"), ("three", "insert"), ("two", "delete")]
+    assert found[2].partition_values == {"p": "x"}
+    assert [(file.version, file.size, file.modification_time) for file in found] == [
+        (7, 10, 5),
+        (7, 10, 5),
+        (7, 3, None),
+    ]
+
+
+def test_change_files_are_all_that_is_read(make):
+    found = files(make.add("one"), make.cdc("_change_data/c", partitionValues={"p": None}), make.remove("two"))
+    assert kinds(found) == [("_change_data/c", None)]
+    assert found[0].partition_values == {"p": None}
+
+
+def test_actions_that_change_no_data_are_passed_over(make):
+    assert files(make.add("one", dataChange=False), make.remove("two", dataChange=False)) == []
+    assert kinds(files(make.add("one", dataChange=False), make.remove("two"))) == [("two", "delete")]
+
+
+def test_only_live_rows_were_inserted_or_deleted(make):
+    inserted, deleted = files(
+        make.add("one", deletionVector=vector(1, 2)), make.remove("two", deletionVector=vector(0))
+    )
+    assert rows_of(inserted, 4) == {0, 3}
+    assert rows_of(deleted, 4) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ((), (3, 4), [("delete", {3, 4})]),
+        ((3,), (3, 4), [("delete", {4})]),
+        ((3, 4), (3,), [("insert", {4})]),
+        ((3, 4), (), [("insert", {3, 4})]),
+        ((1, 2), (2, 5), [("delete", {5}), ("insert", {1})]),
+        ((1, 2), (1, 2), []),
+        ((), (), []),
+    ],
+)
+def test_the_difference_of_two_vectors(make, old, new, expected):
+    actions = [
+        make.remove("a%20b", **({"deletionVector": vector(*old)} if old else {})),
+        make.add("a b", **({"deletionVector": vector(*new)} if new else {})),
+    ]
+    for order in (actions, actions[::-1]):
+        found = files(*order)
+        assert [(file.change_type, rows_of(file)) for file in found] == expected
+
+
+@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
+def test_any_two_vectors(old, new):
+    def action(kind, rows):
+        value = {"path": "f", "partitionValues": {}, "size": 1, "dataChange": True}
+        return {kind: {**value, **({"deletionVector": vector(*rows)} if rows else {})}}
+
+    found = {file.change_type: rows_of(file, 31) for file in files(action("remove", old), action("add", new))}
+    assert found == {kind: rows for kind, rows in (("delete", new - old), ("insert", old - new)) if rows}
+
+
+def test_a_vector_that_is_gone_is_named(make, tmp_path):
+    gone, kept = (
+        deletion_vectors.write_file([BitMap64(rows)], str(tmp_path), LocalStore())[0] for rows in ([1], [1, 2])
+    )
+    location = deletion_vectors.absolute_location(gone, str(tmp_path))
+    os.unlink(location)
+    actions = [make.remove("f", deletionVector=gone.to_json()), make.add("f", deletionVector=kept.to_json())]
+    with pytest.raises(HeadwaterError, match="version 7") as caught:
+        files(*actions, table=str(tmp_path))
+    assert caught.value.condition == "DELTA_CHANGE_DATA_FILE_NOT_FOUND"
+    assert location in caught.value.text
+
+
+@pytest.mark.parametrize("missing", ["size", "partitionValues"])
+def test_a_removed_file_of_which_too_little_is_known(make, missing):
+    action = make.remove("f")
+    del action["remove"][missing]
+    with pytest.raises(HeadwaterError) as caught:
+        files(action)
+    assert caught.value.condition == "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA"
+
+
+def test_the_same_vector_is_not_read():
+    same = DeletionVector("p", "/gone", 10, 1, 1).to_json()
+    action = {"path": "f", "partitionValues": {}, "size": 1, "dataChange": True, "deletionVector": same}
+    assert files({"remove": action}, {"add": action}) == []

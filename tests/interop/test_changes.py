@@ -1,0 +1,152 @@
+"""The change data feeds the peer writes, read by both of us: every row, its kind, its version and its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+FEED = "'delta.enableChangeDataFeed' = 'true'"
+MERGE = (
+    "MERGE INTO {t} t USING (SELECT 2 AS a, 'merged' AS b, 1 AS p UNION ALL SELECT 90, 'new', 3) s ON t.a = s.a "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.a = 5 THEN DELETE"
+)
+ROWS = "SELECT /*+ COALESCE(1) */ CAST(id AS INT), concat('v', id), CAST(id % 2 AS INT) FROM range(8)"
+
+#: name: the peer's statements about table {t}.
+CASES: dict[str, list[str]] = {
+    "copied_on_write": [
+        f"CREATE TABLE {{t}} (a INT NOT NULL, b STRING, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ({FEED})",
+        f"INSERT INTO {{t}} {ROWS}",
+        "UPDATE {t} SET b = 'u', p = 2 WHERE a < 2",
+        "DELETE FROM {t} WHERE a = 3",
+        MERGE,
+        "ALTER TABLE {t} ADD COLUMNS (c DATE)",
+        "INSERT INTO {t} VALUES (100, NULL, NULL, DATE'2024-02-29')",
+        "INSERT INTO {t} REPLACE WHERE p = 1 VALUES (101, 'r', 1, NULL)",
+        "INSERT OVERWRITE {t} VALUES (1, 'o', 1, NULL)",
+    ],
+    "deletion_vectors": [
+        f"CREATE TABLE {{t}} (a INT, b STRING, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ({FEED}, "
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableInCommitTimestamps' = 'true')",
+        f"INSERT INTO {{t}} {ROWS}",
+        "DELETE FROM {t} WHERE a = 1",
+        "DELETE FROM {t} WHERE a = 3",
+        "UPDATE {t} SET b = 'u' WHERE a = 4",
+        MERGE,
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
+        "OPTIMIZE {t}",
+        "RESTORE TABLE {t} TO VERSION AS OF 1",
+    ],
+    "column_mapping": [
+        f"CREATE TABLE {{t}} (a INT, b STRING, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ({FEED}, "
+        "'delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')",
+        f"INSERT INTO {{t}} {ROWS}",
+        "DELETE FROM {t} WHERE a = 6",
+        "ALTER TABLE {t} ADD COLUMNS (st STRUCT<`x y`: INT, z: STRING>)",
+        "INSERT INTO {t} VALUES (10, 'n', 0, named_struct('x y', 1, 'z', 'q'))",
+        "UPDATE {t} SET b = 'u' WHERE a IN (2, 10)",
+    ],
+    "column_mapping_by_id": [
+        f"CREATE TABLE {{t}} (a INT, b STRING) USING delta TBLPROPERTIES ({FEED}, 'delta.columnMapping.mode' = 'id')",
+        "INSERT INTO {t} VALUES (1, 'x'), (2, 'y')",
+        "UPDATE {t} SET b = 'z' WHERE a > 0",
+    ],
+}
+
+
+@pytest.fixture
+def written(peer: Any, tmp_path: Any) -> Any:
+    """``written(name)``: the path of a case's table, made by the peer."""
+
+    def write(name: str) -> str:
+        path = str(tmp_path / "t")
+        for statement in CASES[name]:
+            peer.sql(statement.replace("{t}", f"delta.`{path}`"))
+        return path
+
+    return write
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_changes(name: str, spark: Any, peer: Any, settings: Any, written: Any, to_plain: Any) -> None:
+    path = written(name)
+
+    def ours(query: str) -> list[Any]:
+        return sorted((to_plain(row) for row in spark.sql(query).collect()), key=repr)
+
+    def theirs(query: str) -> list[Any]:
+        return sorted(peer.sql(query), key=repr)
+
+    everything = f"SELECT * FROM table_changes_by_path('{path}', 0)"
+    expected = theirs(everything)
+    assert len(expected) > 5
+    assert ours(everything) == expected
+    with settings({"spark.sql.parquet.enableVectorizedReader": "false"}):
+        assert ours(everything) == expected
+    part = f"SELECT a, _change_type FROM table_changes_by_path('{path}', 1, 2) WHERE _commit_version = 2 AND a > 0"
+    assert ours(part) == theirs(part)
+    assert ours(everything.replace("*", "count(*)")) == [[len(expected)]]
+    one_kind = f"{everything} WHERE _change_type = 'delete'"
+    assert ours(one_kind) == theirs(one_kind)
+
+
+def test_changes_on_both_sides_of_a_rename(spark: Any, peer: Any, fails: Any, tmp_path: Any) -> None:
+    path = str(tmp_path / "t")
+    for statement in [
+        f"CREATE TABLE delta.`{path}` (a INT, b STRING) USING delta TBLPROPERTIES "
+        f"({FEED}, 'delta.columnMapping.mode' = 'name')",
+        f"INSERT INTO delta.`{path}` VALUES (1, 'x')",
+        f"ALTER TABLE delta.`{path}` RENAME COLUMN b TO bb",
+        f"INSERT INTO delta.`{path}` VALUES (2, 'y')",
+        f"ALTER TABLE delta.`{path}` DROP COLUMN bb",
+    ]:
+        peer.sql(statement)
+    for versions in ((0, 1), (1, 1), (2, 3), (3, 3), (4, 4)):
+        query = "SELECT * FROM table_changes_by_path('{}', {}, {})".format(path, *versions)
+        found = spark.sql(query)
+        assert [list(row)[:-1] for row in found.collect()] == [row[:-1] for row in peer.sql(query)]
+    with fails("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "was renamed to", "1 to 1, and 2 to 3"):
+        spark.sql(f"SELECT * FROM table_changes_by_path('{path}', 1, 3)")
+    with fails("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "bb was dropped", "0 to 3, and 4 to 4"):
+        spark.sql(f"SELECT * FROM table_changes_by_path('{path}', 0)")
+
+
+#: Statements of ours about table {t}, and the rows each must have recorded: a, kind.
+WRITTEN = [
+    (f"INSERT INTO {{t}} {ROWS}", [(a, "insert") for a in range(8)]),
+    ("UPDATE {t} SET b = 'u', p = 2 WHERE a < 1", [(0, "update_preimage"), (0, "update_postimage")]),
+    ("DELETE FROM {t} WHERE a = 3", [(3, "delete")]),
+    ("DELETE FROM {t} WHERE p = 2", [(0, "delete")]),
+    (MERGE, [(2, "update_preimage"), (2, "update_postimage"), (5, "delete"), (90, "insert")]),
+    ("INSERT OVERWRITE {t} VALUES (1, 'o', 1)", [*((a, "delete") for a in (1, 2, 4, 6, 7, 90)), (1, "insert")]),
+    ("TRUNCATE TABLE {t}", [(1, "delete")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_the_changes_we_write(spark: Any, peer: Any, to_plain: Any, tmp_path: Any, vectors: str) -> None:
+    path = str(tmp_path / "t")
+    table = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {table} (a INT, b STRING, p INT) USING delta PARTITIONED BY (p) "
+        f"TBLPROPERTIES ({FEED}, 'delta.enableDeletionVectors' = '{vectors}')"
+    )
+    for version, (statement, changes) in enumerate(WRITTEN, 1):
+        spark.sql(statement.replace("{t}", table))
+        query = f"SELECT a, _change_type FROM table_changes_by_path('{path}', {version}, {version})"
+        assert sorted(map(tuple, spark.sql(query).collect())) == sorted(changes), statement
+    everything = f"SELECT * FROM table_changes_by_path('{path}', 0)"
+    ours = sorted((to_plain(row) for row in spark.sql(everything).collect()), key=repr)
+    assert ours == sorted(peer.sql(everything), key=repr)
+
+
+@pytest.mark.parametrize(
+    "name", ["cdf-table", "cdf-table-non-partitioned", "cdf-table-with-cdc-and-dvs", "simple_table_with_cdc"]
+)
+def test_changes_others_wrote(spark: Any, peer: Any, to_plain: Any, shared_tables: Any, name: str) -> None:
+    everything = f"SELECT * FROM table_changes_by_path('{shared_tables / name}', 0)"
+    ours = sorted((to_plain(row) for row in spark.sql(everything).collect()), key=repr)
+    assert ours
+    assert ours == sorted(peer.sql(everything), key=repr)

@@ -1,0 +1,87 @@
+"""A store in memory, for tests that want to see or to stop every call.
+
+It keeps the contract of :class:`headwater.log.stores.Store` to the letter, and nothing beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+import pyarrow as pa
+
+from headwater.log.stores import FileInfo, Store
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryStore(Store):
+    """Files by path; ``clock`` gives their modification times, in milliseconds."""
+
+    def __init__(self, clock: Callable[[], int] = _now) -> None:
+        self.files: dict[str, tuple[bytes, int]] = {}
+        self.directories: set[str] = set()
+        self.clock = clock
+        self._lock = Lock()
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        with self._lock:
+            if directory not in self.directories:
+                raise FileNotFoundError(directory)
+            found = [
+                FileInfo(path, len(data), modified)
+                for path, (data, modified) in self.files.items()
+                if path.rpartition("/")[0] == directory and path.rpartition("/")[2] >= start_name
+            ]
+        return sorted(found, key=lambda info: info.name)
+
+    def read(self, path: str) -> bytes:
+        with self._lock:
+            if path not in self.files:
+                raise FileNotFoundError(path)
+            return self.files[path][0]
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        return [self.read(path) for path in paths]  # one after the other: each run of a test makes the same calls
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.BufferReader(self.read(path))
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        with self._lock:
+            if path in self.files:
+                raise FileExistsError(path)
+            self._write(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._write(path, data)
+
+    def exists(self, path: str) -> bool:
+        with self._lock:
+            return path in self.files or path in self.directories
+
+    def make_directory(self, path: str) -> None:
+        with self._lock:
+            while path and path not in self.directories:
+                self.directories.add(path)
+                path = path.rpartition("/")[0]
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self.files.pop(path, None)
+
+    def copy(self) -> MemoryStore:
+        """The same files in a store of its own."""
+        other = MemoryStore(self.clock)
+        other.files, other.directories = dict(self.files), set(self.directories)
+        return other
+
+    def _write(self, path: str, data: bytes) -> None:
+        directory = path.rpartition("/")[0]
+        if directory not in self.directories:
+            raise FileNotFoundError(directory)
+        self.files[path] = (bytes(data), self.clock())
