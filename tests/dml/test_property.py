@@ -6,7 +6,6 @@ prints how to draw them again. A failing script is shown as SQL.
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 from pathlib import Path
@@ -20,8 +19,7 @@ from scripts import Script
 from strategies import scripts
 
 #: Of each of the two tests; three to four minutes for both on two cores.
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "30"))
-CHANGES_ARE_READ = importlib.util.find_spec("headwater.commands.changes") is not None
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "45"))
 drawn = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -40,8 +38,7 @@ def check(spark: Any, folder: Path, script: Script) -> None:
     expected = run.rows()
     run.same_rows(rows_by_delta_rs(run.path, run.expected), expected, "the rows that delta-rs reads")
     if script.has_change_data:
-        if CHANGES_ARE_READ:
-            run.compare_changes()
+        run.compare_changes()
         if not script.is_mapped and "string" not in (script.table.columns[n] for n in script.table.partitioned_by):
             compare_changes_read_by_delta_rs(run)
 
