@@ -6,6 +6,7 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.{AssignmentUtils, EliminateSubqueryAliases}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -63,6 +64,10 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def updating(
       target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
       coerce: Boolean): DmlClause = {
+    // Spark takes a key that is no column of these for one of another table, and leaves its value out.
+    assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
+      throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
+    }
     val values = aligned(table)(AssignmentUtils.alignUpdateAssignments(declared(target, table), assignments.map(uncast), fromStar, coerce))
     DmlClause("update", condition, values, assigned(assignments))
   }
@@ -79,9 +84,10 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def declared(target: LogicalRelation, table: HeadwaterTable): Seq[Attribute] =
     target.output.zip(table.tableSchema).map { case (column, field) => column.withMetadata(field.metadata) }
 
-  /** Spark has cast the values already, by other rules than those of assignments. */
+  /** Spark has cast the values already, by other rules than those of assignments, and guarded against nulls, whose error names no column. */
   private def uncast(assignment: Assignment): Assignment = assignment.value match {
-    case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => assignment.copy(value = cast.child)
+    case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => uncast(assignment.copy(value = cast.child))
+    case AssertNotNull(value, _) => assignment.copy(value = value)
     case _ => assignment
   }
 
