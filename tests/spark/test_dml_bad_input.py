@@ -216,8 +216,8 @@ def test_append_only(spark, tmp_path, refused, statement):
     table = Table(spark, tmp_path / "t", "id BIGINT, v INT", properties=["'delta.appendOnly' = 'true'"])
     table.run("INSERT INTO {t} VALUES (0, 0), (1, 1)")
     refused(table, statement, "DELTA_CANNOT_MODIFY_APPEND_ONLY")
-    insert = "MERGE INTO {t} t USING (SELECT * FROM range(1, 3)) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
-    assert table.run(insert) == [(1, 0, 0, 1)]
+    merging = "MERGE INTO {t} t USING (SELECT * FROM range(1, 3)) s ON t.id = s.id"
+    assert table.run(f"{merging} WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)") == [(1, 0, 0, 1)]
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

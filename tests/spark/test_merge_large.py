@@ -10,7 +10,8 @@ from .dml_table import Table
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 COLUMNS = "id BIGINT, v INT, k STRING, ts TIMESTAMP, pad STRING"
 #: Ten files of two rows, 1.2 MB each.
-ROWS = "SELECT id, 0, CAST(id AS STRING), timestamp_seconds(id * 86400), repeat(CAST(id AS STRING), 600000) FROM range(0, 20, 1, 10)"
+PAD = "repeat(CAST(id AS STRING), 600000)"
+ROWS = f"SELECT id, 0, CAST(id AS STRING), timestamp_seconds(id * 86400), {PAD} FROM range(0, 20, 1, 10)"
 UPSERT = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v, k) VALUES (s.id, s.v, 'new')"
 
 
@@ -143,7 +144,7 @@ def test_several_matches(large, fails, vectors, clauses, fine):
 def test_identity_columns(large, vectors):
     table = large(
         columns="key BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5), id BIGINT, v INT, k STRING, pad STRING",
-        rows="(id, v, k, pad) SELECT id, 0, 'k', repeat(CAST(id AS STRING), 600000) FROM range(0, 20, 1, 10)",
+        rows=f"(id, v, k, pad) SELECT id, 0, 'k', {PAD} FROM range(0, 20, 1, 10)",
         vectors=vectors,
         changes=True,
     )

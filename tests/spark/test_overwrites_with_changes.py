@@ -48,6 +48,10 @@ def test_replace_where_over_data(spark, tmp_path, told, partitioned, properties)
     table.run("INSERT INTO {t} REPLACE WHERE v IS NULL OR id = 2 SELECT id, v, p FROM {t} WHERE false")
     assert spark.table(table.name).count() == rows - 1
     assert told(table) == {"delete": {(2, 0)}}
+    before = table.files_on_disk()
+    table.run("INSERT INTO {t} REPLACE WHERE id % 10 = 9 SELECT id, v, p FROM {t} WHERE false")
+    assert told(table) == {}
+    assert table.files_on_disk() == before
 
 
 def test_nothing_but_whole_files_needs_no_change_files(spark, tmp_path, told):

@@ -81,6 +81,10 @@ def replace_files(
             kept = _keep_others(
                 statement, snapshot, overwrite.predicate, removed if changes else mixed, data_change, changes
             )
+            if changes and not kept.changes and not written.files:
+                # No row goes and none comes. Files that were written anew for it would read as changes.
+                statement.discard()
+                return Written(), removed.slice(0, 0)
     txn.remove(removals(removed, data_change))
     return kept, removed
 
