@@ -20,9 +20,8 @@ def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: s
         f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
     )
     for first in (0, _WRITERS):
-        rows(
-            f"INSERT INTO t SELECT /*+ COALESCE(1) */ CAST(id AS INT), id % {_WRITERS}, 0 FROM range({first}, {first + _WRITERS})"
-        )
+        numbers = f"range({first}, {first + _WRITERS}, 1, 1)"
+        rows(f"INSERT INTO t SELECT CAST(id AS INT), id % {_WRITERS}, 0 FROM {numbers}")
     # Without vectors, whoever comes second to a file starts again: as often as there are others before him.
     spark.conf.set("spark.headwater.dml.retries", "3" if vectors else "50")
 
