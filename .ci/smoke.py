@@ -12,11 +12,14 @@ import importlib.util
 import pkgutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import headwater
+
+Rows = Callable[[str], list[tuple[object, ...]]]
 
 
 def import_everything() -> None:
@@ -54,6 +57,28 @@ def work(spark: SparkSession, directory: Path) -> None:
     assert rows(f"SELECT max(id) FROM {table}") == [(2,)]
     assert rows(f"SELECT max(id) FROM {table} VERSION AS OF 0") == [(5,)]
     assert rows(f"DESCRIBE DETAIL {table}")[0][0] == "delta"
+    change_rows(rows)
+
+
+def change_rows(rows: Rows) -> None:
+    """DELETE, UPDATE and MERGE, with deletion vectors and without, and what a change data feed says of them."""
+    for vectors in ("false", "true"):
+        table = f"changed_{vectors}"
+        rows(
+            f"CREATE TABLE {table} (id INT, name STRING) USING delta TBLPROPERTIES "
+            f"('delta.enableDeletionVectors' = '{vectors}', 'delta.enableChangeDataFeed' = 'true')"
+        )
+        rows(f"INSERT INTO {table} SELECT CAST(id AS INT), 'old' FROM range(10)")
+        assert rows(f"DELETE FROM {table} WHERE id IN (SELECT 3)") == [(1,)]
+        assert rows(f"UPDATE {table} SET name = 'new' WHERE id < 2") == [(2,)]
+        assert rows(
+            f"MERGE INTO {table} t USING (SELECT CAST(id AS INT) AS id, 'merged' AS name FROM range(8, 12)) s "
+            "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+            "WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
+        ) == [(5, 2, 1, 2)]
+        assert rows(f"SELECT count(*), count_if(name = 'old') FROM {table}") == [(10, 4)]
+        assert rows(f"SELECT count(*) FROM table_changes('{table}', 4)") == [(7,)]
+        assert "Rewrite" in str(rows(f"EXPLAIN DELETE FROM {table} WHERE id = 1")[0][0])
 
 
 def main() -> None:

@@ -110,6 +110,11 @@ class HadoopFileSystem:
     def __init__(self, files: Any) -> None:
         self._files = files
 
+    def check_writable(self, path: str) -> None:
+        scheme = path.split(":", 1)[0].lower()
+        if scheme not in self._SAFE_RENAME:
+            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path})
+
     def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
         found = self._files.listFrom(directory, start_name)
         if found is None:
@@ -133,9 +138,7 @@ class HadoopFileSystem:
             raise FileNotFoundError(path)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
-        scheme = path.split(":", 1)[0].lower()
-        if scheme not in self._SAFE_RENAME:
-            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path})
+        self.check_writable(path)
         if not self._files.putIfAbsentByRename(path, bytearray(data)):
             raise FileExistsError(path)
 

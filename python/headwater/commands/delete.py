@@ -58,7 +58,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
             attempt.txn.add_action(change)
         changes = len(job.changes)
         rewrite_time = attempt.milliseconds() - scan_time
-        gone = [number for number in effect.removed if number not in effect.staying_marked]
+        gone = [number for number in effect.removed if number not in effect.marked]
         removed_bytes += total_bytes(plan.mixed.take(pa.array(gone, pa.int64())))
     metrics = {
         "numRemovedFiles": plan.whole.num_rows + effect.files_gone,

@@ -127,7 +127,8 @@ class DeltaTable:
         cls, sparkSession: SparkSession | str | None = None, colName: str | None = None
     ) -> DeltaColumnBuilder:
         """Begin a column: ``columnBuilder(name)`` or ``columnBuilder(spark, name)``."""
-        return DeltaColumnBuilder(sparkSession if colName is None else colName)  # type: ignore[arg-type]
+        name: Any = sparkSession if colName is None else colName
+        return DeltaColumnBuilder(name)
 
     @classmethod
     def convertToDelta(

@@ -32,6 +32,7 @@ from headwater.log.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.log.stores import absolute_path
 from headwater.schema.constraints import quote
 from headwater.schema.types import StructType, schema_string
+from headwater.transaction.row_level import Mark
 
 #: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
 _SMALL_FILE_BYTES = 16 << 20
@@ -91,11 +92,11 @@ def _bitmap(text: str) -> BitMap64:
 
 @dataclass
 class Effect:
-    """What a statement does to files: rows of ``snapshot.files`` removed, files added, and the counts of both kinds."""
+    """What a statement does to files: those removed, by number, those of them that stay with rows marked deleted, the
+    rows copied, and the counts of deletion vectors."""
 
     removed: list[int] = field(default_factory=list)
-    staying_marked: set[int] = field(default_factory=set)
-    marked: list[AddFile] = field(default_factory=list)
+    marked: dict[int, AddFile] = field(default_factory=dict)
     copied: Written = field(default_factory=Written)
     vectors_added: int = 0
     vectors_updated: int = 0
@@ -112,7 +113,8 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
     effect = Effect()
     rows = scanned.files.take(pa.array(sorted(positions), pa.int64())).to_pylist()
     staying: dict[int, BitMap64] = {}
-    for number, row in zip(sorted(positions), rows, strict=True):
+    by_number = dict(zip(sorted(positions), rows, strict=True))
+    for number, row in by_number.items():
         effect.removed.append(number)
         gone = positions[number]
         before = vector_of(row["deletion_vector"])
@@ -123,14 +125,27 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
         elif before is not None:
             effect.vectors_removed += 1
     if staying and attempt.writes_vectors:
-        by_number = dict(zip(sorted(positions), rows, strict=True))
-        effect.staying_marked = set(staying)
         _mark(attempt, effect, {number: by_number[number] for number in staying}, staying)
     elif staying:
         effect.copied = _copy(attempt, scanned, staying)
-    attempt.txn.remove(removals(scanned.files.take(pa.array(effect.removed, pa.int64()))))
-    attempt.txn.add([*effect.marked, *effect.copied.files])
+    removed = scanned.files.take(pa.array(effect.removed, pa.int64()))
+    tombstones = dict(zip(effect.removed, removals(removed), strict=True))
+    if _may_share_files(attempt):
+        for number, add in effect.marked.items():
+            rows_in_file = physical_rows(attempt, by_number[number])
+            attempt.txn.mark(Mark(tombstones.pop(number), add, positions[number], rows_in_file))
+    else:
+        attempt.txn.add(effect.marked.values())
+    attempt.txn.remove(tombstones.values())
+    attempt.txn.add(effect.copied.files)
     return effect
+
+
+def _may_share_files(attempt: Attempt) -> bool:
+    """Whether the rows marked are all the statement depends on in their files: not where the source or a subquery reads
+    the table too, nor where rows are inserted because none matched.
+    """
+    return not attempt.txn.reads_whole_table and not attempt.request.not_matched
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
@@ -160,12 +175,12 @@ def replace_file(attempt: Attempt, scanned: Scan, job: Job) -> Effect:
 def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mapping[int, BitMap64]) -> None:
     table, store = attempt.snapshot.table_path, attempt.snapshot.store
     written = deletion_vectors.write_file([gone[number] for number in rows], table, store)
-    for row, vector in zip(rows.values(), written, strict=True):
+    for (number, row), vector in zip(rows.items(), written, strict=True):
         if row["deletion_vector"] is None:
             effect.vectors_added += 1
         else:
             effect.vectors_updated += 1
-        effect.marked.append(_marked(attempt, row, vector))
+        effect.marked[number] = _marked(attempt, row, vector)
 
 
 def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:

@@ -200,8 +200,9 @@ class _Composer:
                 value = _identity(column.name.lower())
             by_value.setdefault(value, []).append(str(action.number))
         new = self._choice(by_value, expression(own))
-        replaces = any(action.clause.kind != "insert" for action in self.actions)
-        if self.changes and replaces and new != expression(own):
+        # Where there are inserts alone, no row has a state before.
+        changing = any(action.clause.kind != "insert" for action in self.actions)
+        if self.changes and changing and new != expression(own):
             return f"CASE WHEN {EMIT} IN ({_BEFORE}, {_DELETE}) THEN {expression(own)} ELSE {new} END"
         return new
 

@@ -28,13 +28,11 @@ class Scan:
 
     files: pa.Table
     plan: int
-    metadata_column: str
 
     @property
     def positioned(self) -> str:
-        """The relation with the number of each row's file and its position in it, as a subquery."""
-        column = self.metadata_column
-        return f"(SELECT *, {column}.file_number AS {FILE}, {column}.row_index AS {ROW} FROM {relation(self.plan)})"
+        """The relation, in a rewrite: its rows have the number of their file and their position in it."""
+        return relation(self.plan)
 
 
 def scan(attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> Scan:
@@ -59,16 +57,7 @@ def scan(attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None 
             "files": [list(row.values()) for row in listed.to_pylist()],
         },
     )
-    return Scan(files, plan, _metadata_column(attempt))
-
-
-def _metadata_column(attempt: Attempt) -> str:
-    """Spark's name of the hidden column, which makes way for a table's own column of that name."""
-    taken = {column.name.lower() for column in attempt.target.schema}
-    name = "_metadata"
-    while name in taken:
-        name = "_" + name
-    return f"`{name}`"
+    return Scan(files, plan)
 
 
 def total_bytes(files: pa.Table) -> int:

@@ -50,11 +50,11 @@ class HeadwaterFileIndex(
     val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan(partitionFilters ++ dataFilters))
     val predicate = partitionFilters.reduceOption(And).map(filter => Predicate.createInterpreted(bound(filter)))
     val casts = parsers
-    val groups = mutable.LinkedHashMap.empty[Seq[String], mutable.ArrayBuffer[FileStatusWithMetadata]]
+    val groups = mutable.LinkedHashMap.empty[(Seq[String], Option[Int]), mutable.ArrayBuffer[FileStatusWithMetadata]]
     files.zipWithIndex.foreach { case (file, number) =>
-      groups.getOrElseUpdate(file.partitionValues, mutable.ArrayBuffer.empty) += file.toStatus(Option.when(numbersFiles)(number))
+      groups.getOrElseUpdate((file.partitionValues, Option.when(numbersFiles)(number)), mutable.ArrayBuffer.empty) += file.toStatus
     }
-    groups.iterator.map { case (values, statuses) => PartitionDirectory(row(values, casts), statuses.toSeq) }
+    groups.iterator.map { case ((values, number), statuses) => PartitionDirectory(row(values, casts, number), statuses.toSeq) }
       .filter(directory => predicate.forall(_.eval(directory.values))).toSeq
   }
 
@@ -79,8 +79,8 @@ class HeadwaterFileIndex(
   private def parsers: Seq[PartitionValueParser] =
     partitionSchema.map(field => new PartitionValueParser(field.dataType, SparkInternals.conf(session).sessionLocalTimeZone))
 
-  private def row(values: Seq[String], casts: Seq[PartitionValueParser]): InternalRow =
-    InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) })
+  private def row(values: Seq[String], casts: Seq[PartitionValueParser], number: Option[Int] = None): InternalRow =
+    InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   private def scan(filters: Seq[Expression]): Iterator[ListedFile] = {
     val answer = Bridge.call(
@@ -118,16 +118,17 @@ private final class PartitionValueParser(dataType: DataType, timeZone: String) {
 /** A data file of a scan. `deletionVector` describes where the executor finds its deleted positions, or is null. */
 final case class ListedFile(
     path: String, size: Long, modificationTime: Long, partitionValues: Seq[String], deletionVector: String) {
-  def toStatus(number: Option[Int]): FileStatusWithMetadata = {
+  def toStatus: FileStatusWithMetadata = {
     val status = new FileStatus(size, false, 1, 0, modificationTime, new Path(path))
-    val vector = Option(deletionVector).map(DeletionVectors.MetadataKey -> _)
-    FileStatusWithMetadata(status, (vector ++ number.map(ListedFile.Number -> _)).toMap)
+    FileStatusWithMetadata(status, Option(deletionVector).map(DeletionVectors.MetadataKey -> _).toMap)
   }
 }
 
 object ListedFile {
-  /** The column of `_metadata` that tells a file's number, where an index numbers its files: their order, from zero. */
-  val Number = "file_number"
+  /** The column that tells the number of a row's file, where an index numbers its files: their order, from zero. */
+  val Number = "__hw_file"
+  /** The column that tells a row's position in its file, from zero. */
+  val Position = "__hw_row"
 }
 
 object FileList {

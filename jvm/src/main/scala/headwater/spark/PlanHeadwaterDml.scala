@@ -71,6 +71,10 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def updating(
       target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
       coerce: Boolean): DmlClause = {
+    // Spark takes a key that is no column of these for one of another table, and leaves its value out.
+    assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
+      throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
+    }
     val values = aligned(table)(AssignmentUtils.alignUpdateAssignments(declared(target, table), assignments.map(uncast), fromStar, coerce))
     DmlClause("update", condition, values, assigned(assignments))
   }

@@ -2,7 +2,7 @@ package headwater.spark
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.headwater.SparkInternals
@@ -13,14 +13,22 @@ import org.apache.spark.sql.headwater.SparkInternals
  */
 case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case delete @ DeleteFromTable(PendingTarget(table), _) => delete.copy(table = target(delete.table, table))
+    case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
     case update @ UpdateTable(PendingTarget(table), assignments, _) =>
-      update.copy(table = target(update.table, table), assignments = AssignedValue.holding(assignments))
+      retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.holding(assignments)))
     case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
       case PendingTarget(table) => prepare(merge, table)
       case _ => merge
     }
     case other => other
+  }
+
+  /** What Spark has resolved against the table before it was a target has the table's NOT NULLs in its types, which the target has not. */
+  private def retyped(statement: UnaryCommand): LogicalPlan = {
+    val columns = statement.child.output.map(column => column.exprId -> column).toMap
+    statement.transformAllExpressionsWithSubqueries { case seen: AttributeReference =>
+      columns.get(seen.exprId).filter(_.dataType != seen.dataType).map(_.withQualifier(seen.qualifier)).getOrElse(seen)
+    }
   }
 
   private def target(plan: LogicalPlan, table: HeadwaterTable): LogicalPlan = {

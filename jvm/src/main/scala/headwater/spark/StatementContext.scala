@@ -119,8 +119,9 @@ final class StatementContext(val session: SparkSession) {
     PinSnapshots.pin(QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched), index => pinned.get(index.path))
 
   /**
-   * Makes a table's relation among the statement's plans available at a version and restricted to files, which it numbers in `_metadata`;
-   * returns the new plan's number. From here on, the statement reads the table at that version wherever else it does.
+   * Makes a table's relation among the statement's plans available at a version and restricted to files, with two more columns: the number of
+   * a row's file, in the order they are listed, and its position there. Returns the new plan's number. From here on, the statement reads the
+   * table at that version wherever else it does.
    */
   def restrict(plan: Int, description: String): Int = {
     val described = Json.parse(description)
@@ -134,8 +135,8 @@ final class StatementContext(val session: SparkSession) {
     val listed = state("listedBytes", "listsDeletionVectors")
     val only = new HeadwaterFileIndex(
       session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(described.get("files")), numbersFiles = true)
-    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, numbersFiles = true)
-    addPlan(relation.copy(relation = files.copy(location = only, fileFormat = format)(files.sparkSession)))
+    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed)
+    addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession)))
   }
 
   /** In which partitions of a table's relation, given by their texts, a condition is true; null where it is about more than those. */

@@ -2,18 +2,17 @@ package org.apache.spark.sql.headwater
 
 import java.util.Locale
 
-import headwater.spark.{DeletionVectors, ListedFile, TableState}
+import headwater.spark.{DeletionVectors, TableState}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.{Job, TaskAttemptContext}
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.FileSourceConstantMetadataStructField
 import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetWriteSupport}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.{DataType, IntegerType, LongType, StructField, StructType}
+import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -25,17 +24,16 @@ class HeadwaterParquetFileFormat(
     val schemaJson: String,
     val mappingMode: String,
     val hasDeletionVectors: Boolean,
-    val version: Long,
-    val numbersFiles: Boolean = false)
+    val version: Long)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
-  def at(state: TableState, numbersFiles: Boolean = numbersFiles): HeadwaterParquetFileFormat =
-    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, numbersFiles)
+  def at(state: TableState): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version)
 
   override def equals(other: Any): Boolean = other match {
-    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson && numbersFiles == that.numbersFiles
+    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
     case _ => false
   }
 
@@ -44,11 +42,6 @@ class HeadwaterParquetFileFormat(
   override def toString: String = "Delta"
 
   override def shortName(): String = "delta"
-
-  /** Where files are numbered, `_metadata` tells the number of the file a row is from. */
-  override def metadataSchemaFields: Seq[StructField] =
-    if (numbersFiles) super.metadataSchemaFields :+ FileSourceConstantMetadataStructField(ListedFile.Number, IntegerType, nullable = false)
-    else super.metadataSchemaFields
 
   // Filtered batches are of another vector class than the one generated code would be told.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =

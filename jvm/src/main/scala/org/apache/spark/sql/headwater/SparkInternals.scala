@@ -1,14 +1,15 @@
 package org.apache.spark.sql.headwater
 
+import headwater.spark.ListedFile
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, JsonToStructs, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, JsonToStructs, Literal}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -17,8 +18,9 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Co
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{ArrayType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{ArrayType, IntegerType, LongType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Calls of Spark that are private to its own packages, one small method each. */
@@ -48,6 +50,21 @@ object SparkInternals {
 
   def explain(session: SparkSession, plan: LogicalPlan, mode: String): String =
     classic(session).sessionState.executePlan(plan).explainString(ExplainMode.fromString(mode))
+
+  /**
+   * A relation's columns, the number of each row's file (a constant of the file, as partition values are) and its position in the file. Spark
+   * tells positions in `_metadata` too, but makes a struct of each row's before any filter.
+   */
+  def positioned(relation: LogicalRelation, files: HadoopFsRelation): LogicalPlan = {
+    val number = AttributeReference(ListedFile.Number, IntegerType, nullable = false)()
+    val position = AttributeReference(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType)()
+    val extended = files.copy(
+      partitionSchema = files.partitionSchema.add(number.name, number.dataType, nullable = false),
+      dataSchema = files.dataSchema.add(position.name, position.dataType))(files.sparkSession)
+    Project(
+      relation.output ++ Seq(number, Alias(position, ListedFile.Position)()),
+      relation.copy(relation = extended, output = relation.output ++ Seq(position, number)))
+  }
 
   def estimatedBytes(session: SparkSession, plan: LogicalPlan): Long =
     ofRows(session, plan).asInstanceOf[Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes.min(Long.MaxValue).toLong
