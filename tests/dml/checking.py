@@ -63,7 +63,8 @@ class Run:
 
     def set_up(self, statements: Iterable[str]) -> None:
         for text in statements:
-            self._sql(text)
+            self.done.append(text)
+            self._query(text)
         self.changes[version_of(self.path)] = self._changes(("insert", row) for row in self.expected.rows)
         self.compare_rows()
 
@@ -72,8 +73,9 @@ class Run:
         before = version_of(self.path)
         outcome = statement.apply(self.expected, self.others)
         self.outcomes.append(outcome)
+        self.done.append(statement.sql(self.name, self.script.table))
         try:
-            returned = self._sql(statement.sql(self.name, self.script.table))
+            returned = self.engine.sql(self.done[-1])
         except Refused as refused:
             self.same(refused.condition, outcome.error, f"the error\n{refused}")
             self.same(version_of(self.path), before, "the version after a failure")
@@ -99,7 +101,7 @@ class Run:
 
     def compare_rows(self) -> None:
         names = ", ".join(f"`{name}`" for name in self.expected.columns)
-        found = multiset(self.engine.sql(f"SELECT {names} FROM {self.name}"))
+        found = multiset(self._query(f"SELECT {names} FROM {self.name}"))
         self.same_rows(found, self.rows(), "the rows")
 
     def rows(self) -> Multiset:
@@ -109,7 +111,7 @@ class Run:
     def compare_changes(self) -> None:
         """The change data of every commit, as ``table_changes_by_path`` gives it."""
         names = ", ".join(f"`{name}`" for name in self.expected.columns)
-        rows = self.engine.sql(
+        rows = self._query(
             f"SELECT _commit_version, _change_type, {names} FROM table_changes_by_path('{self.path}', 0)"
         )
         for version, wanted in self.changes.items():
@@ -119,9 +121,12 @@ class Run:
     def _changes(self, changes: Iterable[tuple[str, Row]]) -> Multiset:
         return multiset([kind, *as_list(row, self.expected)] for kind, row in changes)
 
-    def _sql(self, text: str) -> list[Any]:
-        self.done.append(text)
-        return self.engine.sql(text)
+    def _query(self, text: str) -> list[Any]:
+        """What must not fail."""
+        try:
+            return self.engine.sql(text)
+        except Refused as refused:
+            raise AssertionError(self.said(f"{text}\n{refused}")) from refused
 
     def same(self, found: Any, wanted: Any, what: str) -> None:
         assert found == wanted, self.said(f"{what}: {found}, expected {wanted}")

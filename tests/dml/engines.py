@@ -10,6 +10,7 @@ from checking import Multiset, Refused, multiset
 from deltalake import DeltaTable, QueryBuilder
 from model import Table
 from peer_process import plain
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 
@@ -22,8 +23,9 @@ class Headwater:
     def sql(self, text: str) -> list[Any]:
         try:
             return [plain(row) for row in self._spark.sql(text).collect()]
-        except PySparkException as error:
-            raise Refused(error.getCondition() or type(error).__name__, str(error)) from error
+        except (PySparkException, Py4JJavaError) as error:
+            condition = error.getCondition() if isinstance(error, PySparkException) else None
+            raise Refused(condition or type(error).__name__, str(error)) from error
 
 
 def rows_by_delta_rs(path: Path, table: Table) -> Multiset:
@@ -33,7 +35,10 @@ def rows_by_delta_rs(path: Path, table: Table) -> Multiset:
 
 
 def changes_by_delta_rs(path: Path, table: Table) -> dict[int, Multiset]:
-    """The change data of each version as delta-rs reads it; it reads none of a table with mapped columns."""
+    """The change data of each version as delta-rs reads it.
+
+    It reads none of a table with mapped columns, nor files in folders whose names are encoded.
+    """
     read = pa.table(DeltaTable(str(path)).load_cdf(starting_version=0).read_all())
     rows = _lists(read, ["_commit_version", "_change_type", *table.columns])
     versions = {row[0] for row in rows}

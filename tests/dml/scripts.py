@@ -15,7 +15,10 @@ from model import Statement, Table, select_sql
 
 @dataclass(frozen=True)
 class Script:
-    """``table`` with its first rows, ``files`` files at the least effort; ``properties`` are the table's."""
+    """``table`` with its first rows in about so many ``files``; ``properties`` are the table's.
+
+    ``as_if_large``: Headwater is to treat the table as it does a large one.
+    """
 
     table: Table
     others: Table
@@ -23,6 +26,7 @@ class Script:
     properties: tuple[tuple[str, str], ...] = ()
     files: int = 1
     others_stored: bool = False
+    as_if_large: bool = False
 
     @property
     def has_change_data(self) -> bool:
@@ -62,7 +66,8 @@ class Script:
         ]
 
     def setup(self, path: Path | str) -> list[str]:
-        return self.create(path) + self.second(path)
+        small = 0 if self.as_if_large else 1 << 30
+        return [f"SET spark.headwater.merge.smallTargetBytes = {small}", *self.create(path), *self.second(path)]
 
     def sql(self, path: Path | str = "/tmp/t") -> str:
         """All of it, to run by hand."""

@@ -330,4 +330,5 @@ def scripts(draw: Draw, *, deletion_vectors: bool | None = None, subqueries: boo
         # The peer makes no table with change data and column mapping from a query.
         2 if mapped and cdf else draw(st.integers(1, 3)),
         draw(st.integers(0, 4)) == 0,
+        draw(st.booleans()),
     )

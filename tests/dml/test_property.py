@@ -19,7 +19,7 @@ from scripts import Script
 from strategies import scripts
 
 #: Of each of the two tests; three to four minutes for both on two cores.
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "45"))
 drawn = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -39,7 +39,7 @@ def check(spark: Any, folder: Path, script: Script) -> None:
     run.same_rows(rows_by_delta_rs(run.path, run.expected), expected, "the rows that delta-rs reads")
     if script.has_change_data:
         run.compare_changes()
-        if not script.is_mapped:
+        if not script.is_mapped and "string" not in (script.table.columns[n] for n in script.table.partitioned_by):
             compare_changes_read_by_delta_rs(run)
 
 

@@ -82,6 +82,11 @@ class Statement:
         """Run a query over the statement's pieces; its rows."""
         return [orjson.loads(row) for row in self._context.query(sql)]
 
+    def matching_partitions(self, plan: int, condition: int, partitions: list[list[str | None]]) -> list[bool] | None:
+        """In which partitions of a relation a condition is true; None where it is about more than their values."""
+        answer = self._context.matchingPartitions(plan, condition, orjson.dumps(partitions).decode())
+        return None if answer is None else orjson.loads(answer)
+
     def add_relation(self, table: str, version: int, files: list[list[Any]]) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
         return self._context.addRelation(table, version, orjson.dumps(files).decode())

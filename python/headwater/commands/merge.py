@@ -34,6 +34,7 @@ from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.schema.types import schema_string
 
 #: A target of less is joined at once: a look at the source's keys would cost more than it saves.
+_SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 _SMALL_TARGET_BYTES = 8 << 20
 #: A source of less is kept for the statement and sent to every task whole.
 _SMALL_SOURCE_BYTES = 64 << 20
@@ -114,7 +115,7 @@ def _plan(attempt: Attempt) -> _Plan:
         files = files.filter(prune_all(snapshot, request.predicates, "UTC"))
     identities = _generated_identities(attempt)
     others = bool(request.matched or request.not_matched_by_source)
-    large = total_bytes(files) > _SMALL_TARGET_BYTES
+    large = _is_large(files, statement)
     if not large and not identities:
         # All of the source is read by one job, and the inserts are part of it.
         return _Plan(files, request.source)
@@ -132,6 +133,10 @@ def _plan(attempt: Attempt) -> _Plan:
         plan.keys = ask(statement, relation(plan.source), keys)
         plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
     return plan
+
+
+def _is_large(files: pa.Table, statement: Statement) -> bool:
+    return total_bytes(files) > int(statement.conf(_SMALL_TARGET) or _SMALL_TARGET_BYTES)
 
 
 def _pruned(snapshot: Snapshot, files: pa.Table, predicates: Sequence[str], keys: Sequence[str]) -> pa.Table:
@@ -189,7 +194,7 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
     inserted = rows("insert", request.not_matched, matched)
     updated, deleted = matched_updated + source_updated, matched_deleted + source_deleted
     written = [*(file for job in jobs for file in job.written.files), *effect.copied.files]
-    gone = [number for number in effect.removed if number not in effect.staying_marked]
+    gone = [number for number in effect.removed if number not in effect.marked]
     metrics = {
         **({"numSourceRows": plan.keys.rows} if plan.keys else {}),
         "numTargetRowsInserted": inserted,
@@ -251,7 +256,7 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     else:
         shown.rewriting(f"{joined.name} of target and source")
     keys = usable(wanted.keys)
-    if keys and not wanted.not_matched_by_source and total_bytes(files) > _SMALL_TARGET_BYTES:
+    if keys and not wanted.not_matched_by_source and _is_large(files, statement):
         names = ", ".join(key.column for key in keys)
         shown.note(f"When it runs, the source's values of {names} narrow the files further.")
     shown.query(_rewrite(attempt, _Plan(files, wanted.source), joined))

@@ -22,7 +22,8 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
 5. *The name was taken.* The winners since are read and checked one by one (:mod:`headwater.transaction.conflicts`).
    With no conflict the commit moves to the version after the newest, after a short wait of random length. In-commit
    timestamp and read version's successor are worked out anew; file actions stay as they are. A conflict ends the
-   transaction: its data files are as in 2.
+   transaction: its data files are as in 2. Rows marked deleted in a file where the winner marked others are carried
+   over to the winner's marks (:mod:`headwater.transaction.row_level`).
 6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
    identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
    The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
@@ -48,12 +49,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from pyroaring import BitMap64
+
 from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
 from headwater.log.actions import (
     Action,
     AddCDCFile,
     AddFile,
     CommitInfo,
+    DeletionVector,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -74,6 +79,7 @@ from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
+from headwater.transaction.row_level import Mark, Marks
 
 _LOG = logging.getLogger(__name__)
 
@@ -135,6 +141,7 @@ class Transaction:
         self._read_app_ids: set[str] = set()
         self._transactions: dict[str, SetTransaction] = {}
         self._domains: dict[str, DomainMetadata] = {}
+        self._marks = Marks()
         self._removes: list[RemoveFile] = []
         self._adds: list[AddFile] = []
         self._changes: list[AddCDCFile] = []
@@ -153,6 +160,11 @@ class Transaction:
             self._reads.append((tuple(predicates), time_zone))
         else:
             self.read_whole_table()
+
+    @property
+    def reads_whole_table(self) -> bool:
+        """Whether the result depends on every row of the table."""
+        return self._whole_table
 
     def transaction_version(self, app_id: str) -> int | None:
         """The newest version the application has committed, None where it has not; the commit then depends on it."""
@@ -204,6 +216,12 @@ class Transaction:
         """Make the files no longer part of the table."""
         self._removes.extend(files)
 
+    def mark(self, mark: Mark) -> None:
+        """Mark rows of a file deleted. Where the result depends on no other rows of it (each row it was read for is
+        marked), another writer may mark others at the same time.
+        """
+        self._marks.put(mark)
+
     def add_action(self, action: Action) -> None:
         """Commit an action of any kind but ``commitInfo``, which is made here."""
         match action:
@@ -228,7 +246,7 @@ class Transaction:
     def has_changes(self) -> bool:
         """Whether a commit would hold anything beside its provenance."""
         state = self._metadata or self._protocol or self._transactions or self._domains
-        return bool(state or self._adds or self._removes or self._changes)
+        return bool(state or self._file_actions())
 
     # The commit
 
@@ -266,7 +284,7 @@ class Transaction:
                 metrics=metrics or {},
                 read_version=self.snapshot.version if self.snapshot else None,
                 isolation=intent.isolation,
-                blind_append=intent.reads.nothing and not self._removes,
+                blind_append=intent.reads.nothing and not self._all_removes,
                 engine_info=engine_info or default_engine_info(),
                 transaction_id=self.id,
                 in_commit_timestamp=in_commit_timestamp,
@@ -285,7 +303,7 @@ class Transaction:
     ) -> tuple[int, int]:
         """Steps 4 to 6: put the commit, at the next version nobody else took; returns that version and its time."""
         directory = log_directory(self.table_path)
-        body = serialize(self._file_actions())  # the bulk of a commit, the same for every attempt
+        body = serialize(self._file_actions())  # the bulk of a commit, which an attempt seldom changes
         started = time.monotonic()
         previous = self.snapshot.timestamp if self.snapshot else None
         first = version = self.snapshot.version + 1 if self.snapshot else 0
@@ -312,7 +330,10 @@ class Transaction:
                 raise
             winners = self._winners(version)
             for winner in winners:
-                check(intent, winner)
+                left = self._marks.after(winner, self._read_vector, self._write_vectors)
+                check(intent, left)
+                if left is not winner:
+                    intent, body = self._intent(), serialize(self._file_actions())
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
             version = winners[-1].version + 1
@@ -324,7 +345,7 @@ class Transaction:
                 "startVersion": first,
                 "attemptVersion": version,
                 "totalTime": int((time.monotonic() - started) * 1000),
-                "numActions": len(self._adds) + len(self._removes) + len(self._changes),
+                "numActions": len(self._file_actions()),
             },
         )
 
@@ -382,7 +403,21 @@ class Transaction:
         return [a for a in state if a is not None] + [*self._transactions.values(), *self._domains.values()]
 
     def _file_actions(self) -> list[Action]:
-        return [*self._removes, *self._adds, *self._changes]
+        return [*self._all_removes, *self._all_adds, *self._changes]
+
+    @property
+    def _all_removes(self) -> list[RemoveFile]:
+        return [*self._removes, *self._marks.removes]
+
+    @property
+    def _all_adds(self) -> list[AddFile]:
+        return [*self._adds, *self._marks.adds]
+
+    def _read_vector(self, vector: DeletionVector) -> BitMap64:
+        return deletion_vectors.read(vector, self.table_path, self.store)
+
+    def _write_vectors(self, vectors: Sequence[BitMap64]) -> Sequence[DeletionVector]:
+        return deletion_vectors.write_file(vectors, self.table_path, self.store)
 
     def _stamped_metadata(self, version: int, now: int, previous: int | None) -> tuple[Metadata | None, int | None]:
         """The metadata to commit, if any, and the in-commit timestamp, if the table has them.
@@ -404,7 +439,7 @@ class Transaction:
 
     def _intent(self) -> Intent:
         """What conflicts are checked against."""
-        removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._removes)
+        removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._all_removes)
         return Intent(
             self.snapshot.metadata if self.snapshot else None,
             self._reads_so_far(),
@@ -427,7 +462,7 @@ class Transaction:
         """A commit of files that changes no data needs only what it rewrites to be there still; others what the table
         says.
         """
-        files: list[AddFile | RemoveFile] = [*self._adds, *self._removes]
+        files: list[AddFile | RemoveFile] = [*self._all_adds, *self._all_removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT
         level = self.metadata.configuration.get("delta.isolationLevel", "")
@@ -444,13 +479,13 @@ class Transaction:
         check_writable(protocol, metadata)
         before = self.snapshot.metadata if self.snapshot else metadata
         append_only = before.configuration.get("delta.appendOnly", "false").lower() == "true"
-        if append_only and any(file.data_change for file in self._removes):
+        if append_only and any(file.data_change for file in self._all_removes):
             raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": metadata.name or self.table_path})
         if self._domains and not supports(protocol, "domainMetadata"):
             names = ", ".join(sorted(self._domains))
             raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": names})
-        _check_unique(self._removes, self._adds)
-        _check_partitions(self._adds, metadata)
+        _check_unique(self._all_removes, self._all_adds)
+        _check_partitions(self._all_adds, metadata)
 
     def _committed(self, version: int, now: int) -> Committed:
         """Step 7. The commit stands: nothing from here on may raise."""

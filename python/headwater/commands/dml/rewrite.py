@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.commands.change_rows import CHANGE, CHANGE_TYPE
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.scan import FILE, ROW
 from headwater.commands.rows import Target, check_sql, is_void, table_checks
@@ -19,7 +20,6 @@ from headwater.schema.identity import IdentityColumn
 from headwater.schema.types import StructType
 
 ACTION, EMIT, WRITE, SOURCE = "__hw_action", "__hw_emit", "__hw_write", "__hw_source"
-CHANGE, CHANGE_TYPE = "__hw_change", "_change_type"
 
 #: What a row of the query is, where there is change data: the table's own row, or one of a change data file.
 _DATA, _BEFORE, _AFTER, _DELETE, _INSERT = range(5)
@@ -198,7 +198,9 @@ class _Composer:
                 value = _identity(column.name.lower())
             by_value.setdefault(value, []).append(str(action.number))
         new = self._choice(by_value, expression(own))
-        if self.changes and new != expression(own):
+        # Where there are inserts alone, no row has a state before.
+        changing = any(action.clause.kind != "insert" for action in self.actions)
+        if self.changes and changing and new != expression(own):
             return f"CASE WHEN {EMIT} IN ({_BEFORE}, {_DELETE}) THEN {expression(own)} ELSE {new} END"
         return new
 

@@ -1,0 +1,30 @@
+"""MERGE into a table as large ones are merged into: narrowed by the source's keys, its inserts a job of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_inserts_of_their_own_have_change_data(rows: Any, database: str, settings: Any, vectors: str) -> None:
+    rows(
+        "CREATE TABLE t (k INT, v INT) USING delta TBLPROPERTIES "
+        f"('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = '{vectors}')"
+    )
+    rows("INSERT INTO t VALUES (1, 1), (2, 2)")
+    rows("INSERT INTO t VALUES (30, 30)")
+    with settings({SMALL_TARGET: "0"}):
+        merged = rows(
+            "MERGE INTO t USING (SELECT * FROM VALUES (1, 10), (9, 90) AS v(k, v)) AS s ON t.k = s.k "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+    assert merged == [(2, 1, 0, 1)]
+    assert rows("SELECT * FROM t", ordered=False) == [(1, 10), (2, 2), (30, 30), (9, 90)]
+    assert rows("SELECT _change_type, k, v FROM table_changes('t', 3)", ordered=False) == [
+        ("insert", 9, 90), ("update_postimage", 1, 10), ("update_preimage", 1, 1)
+    ]  # fmt: skip
