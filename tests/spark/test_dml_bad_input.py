@@ -93,7 +93,7 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ("DELETE FROM {t} WHERE row_number() OVER (ORDER BY id) > 1", WHERE, ("row_number",)),
         ("UPDATE {t} SET v = max(id)", ONE_ROW, ("max",)),
         ("UPDATE {t} SET v = 1 WHERE sum(id) > 1", WHERE, ("sum",)),
-        ("UPDATE {t} SET v = rank() OVER (ORDER BY id)", ONE_ROW, ("rank",)),
+        ("UPDATE {t} SET v = rank() OVER (ORDER BY id)", ONE_ROW, ("RANK",)),
         ("UPDATE {t} SET v = explode(array(1, 2))", ONE_ROW, ("explode",)),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND max(u.w) > 1 THEN DELETE", WHERE, ("max",)),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = max(u.w)", ONE_ROW, ("max",)),
@@ -169,6 +169,7 @@ def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
             (f"{merging} {insert} VALUES (u.id, NULL, named_struct('a', 1))", ("Column v ",)),
             (f"{merging} {insert} VALUES (u.id, 1, named_struct('a', CAST(NULL AS INT)))", ("Column s.a ",)),
         ):
+            print(statement)
             refused(table, statement, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", *words)
         for statement, words in (
             ("UPDATE {t} SET v = 105 WHERE id = 3", ("v_and_id", "v < 100 OR id IS NULL", " - v : 105", " - id : 3")),
