@@ -70,16 +70,15 @@ from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
 from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
-from headwater.log.files import FileKey
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import Store
-from headwater.schema.types import parse_schema
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 from headwater.transaction.row_level import Mark, Marks
+from headwater.transaction.validation import check_partitions, check_unique
 
 _LOG = logging.getLogger(__name__)
 
@@ -484,8 +483,8 @@ class Transaction:
         if self._domains and not supports(protocol, "domainMetadata"):
             names = ", ".join(sorted(self._domains))
             raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": names})
-        _check_unique(self._all_removes, self._all_adds)
-        _check_partitions(self._all_adds, metadata)
+        check_unique(self._all_removes, self._all_adds)
+        check_partitions(self._all_adds, metadata)
 
     def _committed(self, version: int, now: int) -> Committed:
         """Step 7. The commit stands: nothing from here on may raise."""
@@ -498,31 +497,6 @@ class Transaction:
         except Exception:
             _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)
             return Committed(version, now, lambda: self._load(version))
-
-
-def _check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
-    """Refuse a commit with two actions about one logical file: which of them counts would depend on the reader."""
-    seen: set[FileKey] = set()
-    for kind, files in (("remove", removes), ("add", adds)):
-        for file in files:
-            key = file_key(file.path, file.deletion_vector)
-            if key in seen:
-                raise HeadwaterError("DELTA_DUPLICATE_ACTIONS_FOUND", {"actionType": kind, "path": file.path})
-            seen.add(key)
-
-
-def _check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
-    """Refuse files that lack a partition value or have one too many: no reader could make sense of them."""
-    if not adds:
-        return
-    schema = parse_schema(metadata.schema_string)
-    columns = [schema.find(name) for name in metadata.partition_columns]
-    wanted = {column.physical_name for column in columns if column is not None}
-    for file in adds:
-        if file.partition_values.keys() != wanted:
-            found, expected = (", ".join(sorted(names)) or "nothing" for names in (file.partition_values, wanted))
-            reason = f"the file {file.path} has partition values of {found} where the table wants {expected}"
-            raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
 
 
 def _now() -> int:
