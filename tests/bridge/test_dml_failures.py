@@ -126,7 +126,8 @@ def test_no_space_for_the_handler(classic: Any, table: Table, point: str) -> Non
     assert "Traceback" not in found["text"]
     assert found["state"] is not None
     assert (table.rows, table.versions) == (BEFORE, 2)
-    assert table.files() == files
+    # Of a commit that failed it is not sure that it is not there: its files stay, and nothing refers to them.
+    assert table.files() >= files if point == "before_put" else table.files() == files
     assert table.run(sql)["rows"] == [answer]
     assert table.rows == after
 
@@ -141,8 +142,7 @@ def test_no_place_for_change_data(classic: Any, table: Table) -> None:
             table.run("INSERT INTO {t} VALUES (1, 0), (5, 0)")
             files = table.files() - {table.path / "_change_data"}
             continue
-        assert found["condition"] is not None, found
-        assert "Traceback" not in found["text"]
+        assert "[TASK_WRITE_FAILED]" in found["text"], found
         assert table.files() - {table.path / "_change_data"} == files
     assert table.rows == BEFORE
     (table.path / "_change_data").unlink()

@@ -74,7 +74,14 @@ def install() -> None:
 
         setattr(owner, name, wrapped)
 
+    put = LocalStore.put_if_absent
     around(LocalStore, "put_if_absent", "before_put", "after_put")
+    put_commit = LocalStore.put_if_absent
+
+    def put_if_absent(store: LocalStore, path: str, data: bytes) -> None:
+        (put_commit if "/_delta_log/" in path else put)(store, path, data)
+
+    LocalStore.put_if_absent = put_if_absent  # type: ignore[method-assign]
     around(Statement, "write", "before_write", "after_write")
     around(Statement, "write_tracked", "before_job", "after_job")
     around(Statement, "begin_commit", "before_begin", None)
