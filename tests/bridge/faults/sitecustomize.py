@@ -79,7 +79,7 @@ def install() -> None:
     put_commit = LocalStore.put_if_absent
 
     def put_if_absent(store: LocalStore, path: str, data: bytes) -> None:
-        (put_commit if "/_delta_log/" in path else put)(store, path, data)
+        (put_commit if "/_delta_log/" in path and path.endswith(".json") else put)(store, path, data)
 
     LocalStore.put_if_absent = put_if_absent  # type: ignore[method-assign]
     around(Statement, "write", "before_write", "after_write")
