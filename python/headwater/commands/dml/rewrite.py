@@ -129,7 +129,7 @@ class _Composer:
             return f"SELECT *, {only.number} AS {ACTION} FROM {rows}"
         branches = " ".join(f"WHEN {action.when} THEN {action.number}" for action in self.actions)
         query = f"SELECT *, CASE {branches} END AS {ACTION} FROM {rows}"
-        return query if self.source_rows or self.keeps else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
+        return query if self._has_idle_rows else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
 
     def _numbered(self, query: str) -> str:
         """Identity values, numbered without gaps: in one partition, and below what numbers its rows."""
@@ -145,7 +145,7 @@ class _Composer:
             for action in self.actions
         )
         # A row without an action is still noted, once.
-        other = f" ELSE array({_DATA})" if self.source_rows or self.keeps else ""
+        other = f" ELSE array({_DATA})" if self._has_idle_rows else ""
         return f"SELECT *, explode(CASE {ACTION} {branches}{other} END) AS {EMIT}\nFROM ({query})"
 
     def _valued(self, query: str) -> str:
@@ -158,7 +158,7 @@ class _Composer:
         columns = self._values() if self.has_rows else []
         control = [*self._position(), ACTION, f"{write} AS {WRITE}", self._source()]
         if self.changes:
-            first = f"{EMIT} IN ({_DATA}, {_DELETE})" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
+            first = f"{EMIT} IN ({_DATA}, {_DELETE})" + (f" AND {ACTION} IS NOT NULL" if self._has_idle_rows else "")
             control = [
                 f"CASE WHEN {first} THEN {FILE} END AS {FILE}",
                 f"CASE WHEN {first} THEN {ROW} END AS {ROW}",
@@ -170,8 +170,13 @@ class _Composer:
             ]
         return f"SELECT {', '.join([*columns, *control])}\nFROM ({query})"
 
+    @property
+    def _has_idle_rows(self) -> bool:
+        """Whether there are rows without an action, which replace nothing."""
+        return self.source_rows or self.keeps
+
     def _position(self) -> list[str]:
-        if not self.keeps:
+        if not self._has_idle_rows:
             return [FILE, ROW]
         return [f"CASE WHEN {ACTION} IS NOT NULL THEN {column} END AS {column}" for column in (FILE, ROW)]
 
@@ -206,7 +211,7 @@ class _Composer:
 
     def _choice(self, by_value: dict[str, list[str]], own: str) -> str:
         """SQL for the value of the action; the column itself, which is harmless, needs no condition."""
-        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not (self.source_rows or self.keeps)
+        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not self._has_idle_rows
         if list(by_value) == [own] or not by_value:
             return own
         if len(by_value) == 1 and everywhere:
