@@ -51,6 +51,10 @@ class Faults:
         """The handler dies every time it gets there, until the point is spared."""
         (self.folder / f"{point}.always").touch()
 
+    def fill_at(self, point: str) -> None:
+        """The handler finds no space left the next time it gets there."""
+        (self.folder / f"{point}.full").touch()
+
     def spare(self, point: str) -> None:
         """Let the handler live."""
         (self.folder / f"{point}.always").unlink()

@@ -1,4 +1,4 @@
-"""A process that writes to a table until its time is over: ``writing.py <table> <kind> <name> <seed> <until>``.
+"""A process that writes to a table until a file is there: ``writing.py <table> <kind> <name> <seed> <stop file>``.
 
 Each commit carries a marker in ``userMetadata``. A line of standard output tells of each outcome: ``ack <marker>
 <version>``, ``conflict <condition>``, ``rebased <versions that were passed>``. Accounts are partitions, each one file
@@ -8,6 +8,7 @@ delta-rs, which writes its own.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -35,10 +36,10 @@ def account_file(account: str, balance: int) -> AddFile:
     return AddFile(f"{account}/{uuid.uuid4()}", {"account": account}, 10, 1, True, None, {"balance": str(balance)})
 
 
-def main(path: str, kind: str, name: str, seed: str, until: str) -> None:
+def main(path: str, kind: str, name: str, seed: str, stop: str) -> None:
     chance, number = random.Random(int(seed)), 0
     write: Callable[[str, random.Random, str], None] = delta_rs if kind == "delta-rs" else ours(kind)
-    while time.time() < float(until):
+    while not os.path.exists(stop):
         number += 1
         write(path, chance, f"{name}-{number}")
 

@@ -152,11 +152,11 @@ KILLED = """
 
     store = Telling()
     life = Life(sys.argv[1], KINDS["classic"], store, store)
-    next(life.create("create"), None)
+    life.create("create")
     number = 0
     while True:
         name = f"write {number}"
-        next(life.write(name, [str(number)]), None)
+        life.write(name, [str(number)])
         print("done", life.outcomes[name], name, flush=True)
         number += 1
 """

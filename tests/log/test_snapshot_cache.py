@@ -174,6 +174,13 @@ def test_a_snapshot_that_is_not_what_its_checksum_says_is_refused(store):
         '"minWriterVersion":3}, where the log gives': {"protocol": {"minReaderVersion": 1, "minWriterVersion": 3}},
         'properties {"a":"b"}, where': {"metadata": {**right["metadata"], "configuration": {"a": "b"}}},
     }
+    spelled_otherwise = {
+        "numFiles": None,
+        "metadata": {**right["metadata"], "schemaString": '{"fields": [], "type": "struct"}'},
+        "protocol": {**right["protocol"], "readerFeatures": []},
+    }
+    store.put(path, json.dumps({**right, **spelled_otherwise}).encode())
+    assert load_snapshot(PATH, store).version == 2
     base = load_snapshot(PATH, store, 1)
     for text, change in changes.items():
         store.put(path, json.dumps({**right, **change}).encode())

@@ -144,6 +144,10 @@ class FakeHadoop:
     def __init__(self, directory):
         self.directory = directory
 
+    def check_writable(self, path):
+        if path.startswith("other:"):
+            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": "other", "path": path})
+
     def _local(self, path):
         return str(self.directory / path.removeprefix("mem://"))
 

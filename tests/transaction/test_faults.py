@@ -144,3 +144,51 @@ def test_an_unknown_outcome_is_said_to_be_unknown(table):
     assert raised.value.parameters["txnId"] == there["txnId"]
     for text in ("connection reset", "still down"):
         assert text in str(raised.value)
+
+
+EXITING = """
+import concurrent.futures.thread
+import sys
+import time
+
+from headwater.log.actions import AddFile, Metadata, Protocol
+from headwater.log.snapshot import load_snapshot
+from headwater.log.stores import LocalStore
+from headwater.transaction import Transaction, upkeep, wait_for_upkeep
+
+path, store = sys.argv[1], LocalStore()
+schema = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+txn = Transaction(path, store, None)
+txn.update_protocol(Protocol(1, 2))
+txn.update_metadata(Metadata("the-id", schema, (), {"delta.checkpointInterval": "1"}, created_time=1))
+snapshot = txn.commit("CREATE TABLE", {}).snapshot
+for name in ("a", "b"):
+    txn = Transaction(path, store, snapshot)
+    stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
+    txn.add([AddFile(name, {}, 1, 1), AddFile(name * 2, {}, 1, 1, stats=stats)])
+    if name == "b":
+        write = upkeep.write_checkpoint
+
+        def write_late(*arguments, **named):
+            while not concurrent.futures.thread._shutdown:
+                time.sleep(0.01)
+            write(*arguments, **named)
+
+        upkeep.write_checkpoint = write_late
+    txn.commit("WRITE", {})
+    if name == "a":
+        wait_for_upkeep()
+        snapshot = load_snapshot(path, store)  # from the checkpoint
+"""
+
+
+def test_upkeep_is_done_while_the_process_ends(tmp_path):
+    """The checkpoint is begun when the interpreter is shutting down, and starts no thread any more."""
+    path = str(tmp_path / "t")
+    environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", EXITING, path], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.path.exists(f"{path}/_delta_log/{2:020d}.checkpoint.parquet")
+    assert load_snapshot(path, LocalStore()).segment.checkpoint.version == 2

@@ -9,7 +9,7 @@ from headwater.log.actions import AddCDCFile, CommitInfo, DomainMetadata, Protoc
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, upkeep, wait_for_upkeep
 
 from .helpers import add_file, append, create, metadata, remove_file
 
@@ -287,6 +287,25 @@ def test_each_attempt_is_announced(path):
     with pytest.raises(KeyError):
         append(snapshot, "c", on_begin=refuse)
     assert load_snapshot(path, LocalStore()).version == 2
+
+
+def test_a_checkpoint_is_followed_by_a_cleanup(path):
+    """Versions that were the newest a month ago go; what is younger stays."""
+    snapshot = create(path, delta_checkpointInterval="2", delta_logRetentionDuration="interval 10 days").snapshot
+    for version in range(1, 6):
+        snapshot = append(snapshot, f"f{version}").snapshot
+        wait_for_upkeep()
+    old = snapshot.timestamp / 1000 - 30 * 24 * 3600
+    for version in range(6):
+        os.utime(f"{path}/_delta_log/{version:020d}.json", (old + version, old + version))
+    snapshot = append(load_snapshot(path, LocalStore()), "f6").snapshot
+    upkeep._cleaned.clear()  # as on another day
+    append(append(snapshot, "f7").snapshot, "f8")
+    wait_for_upkeep()
+    names = os.listdir(f"{path}/_delta_log")
+    assert sorted({int(name[:20]) for name in names if name[0] != "_"}) == [4, 5, 6, 7, 8]
+    assert load_snapshot(path, LocalStore(), 5).num_files == 5
+    assert load_snapshot(path, LocalStore()).num_files == 8
 
 
 def test_retries_are_bounded(path):

@@ -82,6 +82,11 @@ class Statement:
         """Run a query over the statement's pieces; its rows."""
         return [orjson.loads(row) for row in self._context.query(sql)]
 
+    def matching_partitions(self, plan: int, condition: int, partitions: list[list[str | None]]) -> list[bool] | None:
+        """In which partitions of a relation a condition is true; None where it is about more than their values."""
+        answer = self._context.matchingPartitions(plan, condition, orjson.dumps(partitions).decode())
+        return None if answer is None else orjson.loads(answer)
+
     def add_relation(self, table: str, version: int, files: list[list[Any]]) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
         return self._context.addRelation(table, version, orjson.dumps(files).decode())
@@ -104,6 +109,11 @@ class HadoopFileSystem:
 
     def __init__(self, files: Any) -> None:
         self._files = files
+
+    def check_writable(self, path: str) -> None:
+        scheme = path.split(":", 1)[0].lower()
+        if scheme not in self._SAFE_RENAME:
+            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path})
 
     def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
         found = self._files.listFrom(directory, start_name)
@@ -128,9 +138,7 @@ class HadoopFileSystem:
             raise FileNotFoundError(path)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
-        scheme = path.split(":", 1)[0].lower()
-        if scheme not in self._SAFE_RENAME:
-            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path})
+        self.check_writable(path)
         if not self._files.putIfAbsentByRename(path, bytearray(data)):
             raise FileExistsError(path)
 

@@ -34,6 +34,7 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
         check_writable(snapshot.protocol, snapshot.metadata)
     location = locate(table, statement)
     txn = Transaction(location.path, location.store, snapshot, CACHE)
+    location.store.check_writable(location.path)
     txn.checkpoint_layout = _checkpoint_layout(statement)
     return txn
 

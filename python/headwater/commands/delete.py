@@ -22,6 +22,7 @@ from headwater.commands.dml.outcome import Effect, live_rows, replace_file, repl
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
+from headwater.commands.read import physical_name
 from headwater.pruning import leaves_rows, prune_all
 
 
@@ -57,7 +58,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
             attempt.txn.add_action(change)
         changes = len(job.changes)
         rewrite_time = attempt.milliseconds() - scan_time
-        gone = [number for number in effect.removed if number not in effect.staying_marked]
+        gone = [number for number in effect.removed if number not in effect.marked]
         removed_bytes += total_bytes(plan.mixed.take(pa.array(gone, pa.int64())))
     metrics = {
         "numRemovedFiles": plan.whole.num_rows + effect.files_gone,
@@ -83,6 +84,9 @@ def _plan(attempt: Attempt) -> _Plan:
     files = snapshot.files
     if request.condition is None:
         return _Plan(files, files.slice(0, 0))
+    whole = _whole_partitions(attempt)
+    if whole is not None:
+        return _Plan(whole, files.slice(0, 0))
     if not request.predicates:
         return _Plan(files.slice(0, 0), files)
     concerned = prune_all(snapshot, request.predicates, "UTC")
@@ -96,6 +100,27 @@ def _plan(attempt: Attempt) -> _Plan:
         # Readers of changes look at the change files alone where a commit has any.
         return _Plan(files.slice(0, 0), files.filter(concerned))
     return _Plan(whole, mixed)
+
+
+def _whole_partitions(attempt: Attempt) -> pa.Table | None:
+    """The files that go by a condition over partition values alone; None for other conditions."""
+    request, snapshot = attempt.request, attempt.snapshot
+    if request.condition is None or not snapshot.partition_columns:
+        return None
+
+    def matching(partitions: list[list[str | None]]) -> list[bool] | None:
+        assert request.condition is not None
+        return attempt.statement.matching_partitions(request.target, request.condition, partitions)
+
+    if matching([]) is None:
+        return None
+    names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
+    columns = [pc.map_lookup(snapshot.files["partition_values"], pa.scalar(name), "first") for name in names]
+    values = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    distinct = list(dict.fromkeys(values))
+    found = matching([list(partition) for partition in distinct]) or []
+    going = {partition for partition, goes in zip(distinct, found, strict=True) if goes}
+    return snapshot.files.filter(pa.array([partition in going for partition in values], pa.bool_()))
 
 
 def _writes_changes(attempt: Attempt) -> bool:

@@ -194,7 +194,7 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
     inserted = rows("insert", request.not_matched, matched)
     updated, deleted = matched_updated + source_updated, matched_deleted + source_deleted
     written = [*(file for job in jobs for file in job.written.files), *effect.copied.files]
-    gone = [number for number in effect.removed if number not in effect.staying_marked]
+    gone = [number for number in effect.removed if number not in effect.marked]
     metrics = {
         **({"numSourceRows": plan.keys.rows} if plan.keys else {}),
         "numTargetRowsInserted": inserted,

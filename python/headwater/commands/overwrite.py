@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
+from headwater.commands.change_rows import deleting, with_changes
 from headwater.commands.committing import removals
 from headwater.commands.read import file_list
-from headwater.commands.rows import Target, Written, describe_files, specification
+from headwater.commands.rows import Target, Written, describe_files, is_void, specification
 from headwater.commands.tables import Options
 from headwater.errors import HeadwaterError
 from headwater.log.actions import AddFile
@@ -38,16 +39,29 @@ class Overwrite:
     predicate: str | None = None
 
 
+def tells_changes(statement: Statement, snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
+    """Whether the write needs change data: where files go whole, and whole files come, the log tells the changes."""
+    if overwrite.predicate is None or not data_change:
+        return False
+    if snapshot.metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+        return False
+    _check_predicate(statement, snapshot, overwrite.predicate)
+    return _concerned(statement, snapshot, overwrite.predicate)[1].num_rows > 0
+
+
 def replace_files(
     statement: Statement,
     txn: Transaction,
     snapshot: Snapshot,
-    target: Target,
     overwrite: Overwrite,
     written: Written,
     data_change: bool,
+    changes: bool,
 ) -> tuple[Written, pa.Table]:
-    """Remove what the write replaces. Returns the rows written anew and the rows of ``snapshot.files`` removed."""
+    """Remove what the write replaces. Returns the rows written anew and the rows of ``snapshot.files`` removed.
+
+    :param changes: whether change data tells of each row that goes.
+    """
     removed = snapshot.files.slice(0, 0)
     kept = Written()
     if overwrite.kind == "all":
@@ -61,28 +75,42 @@ def replace_files(
     elif overwrite.predicate is not None:
         _check_predicate(statement, snapshot, overwrite.predicate)
         txn.read_where([overwrite.predicate], statement.time_zone)
-        removed = snapshot.files.filter(prune(snapshot, overwrite.predicate, statement.time_zone))
-        kept = _keep_others(statement, snapshot, target, overwrite.predicate, data_change)
+        removed, mixed = _concerned(statement, snapshot, overwrite.predicate)
+        if mixed.num_rows:
+            # Readers of changes look at the change files alone where a commit has any: then all rows are told.
+            kept = _keep_others(
+                statement, snapshot, overwrite.predicate, removed if changes else mixed, data_change, changes
+            )
+            if changes and not kept.changes and not written.files:
+                # No row goes and none comes. Files that were written anew for it would read as changes.
+                statement.discard()
+                return Written(), removed.slice(0, 0)
     txn.remove(removals(removed, data_change))
     return kept, removed
 
 
-def _keep_others(
-    statement: Statement, snapshot: Snapshot, target: Target, predicate: str, data_change: bool
-) -> Written:
-    """Write anew the rows a predicate does not accept, of the files that may have both kinds."""
+def _concerned(statement: Statement, snapshot: Snapshot, predicate: str) -> tuple[pa.Table, pa.Table]:
+    """Rows of ``snapshot.files`` that may have matching rows, and those of them that may have others too."""
     zone = statement.time_zone
-    both = pc.and_(prune(snapshot, predicate, zone), leaves_rows(snapshot, predicate, zone))
-    mixed = snapshot.files.filter(both)
-    if not mixed.num_rows:
-        return Written()
-    if snapshot.metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() == "true":
-        raise HeadwaterError("DELTA_REPLACE_WHERE_WITH_CHANGE_DATA_FEED", {"predicate": predicate})
-    files = [list(row.values()) for row in file_list(snapshot, mixed).to_pylist()]
-    relation = statement.add_relation(snapshot.table_path, snapshot.version, files)
-    columns = ", ".join(quote((f.name,)) for f in snapshot.schema if f.type.sql() != "void")
-    query = f"SELECT {columns} FROM hw_plan.`{relation}` WHERE NOT coalesce(({predicate}), false)"
-    return describe_files(target, statement.write(specification(target, query, Options(None))), data_change)
+    matching = prune(snapshot, predicate, zone)
+    both = pc.and_(matching, leaves_rows(snapshot, predicate, zone))
+    return snapshot.files.filter(matching), snapshot.files.filter(both)
+
+
+def _keep_others(
+    statement: Statement, snapshot: Snapshot, predicate: str, files: pa.Table, data_change: bool, changes: bool
+) -> Written:
+    """Write anew the rows a predicate does not accept, with the columns the table had before the write."""
+    listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
+    rows = f"hw_plan.`{statement.add_relation(snapshot.table_path, snapshot.version, listed)}`"
+    target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
+    columns = [quote((column.name,)) for column in snapshot.schema if not is_void(column)]
+    if changes:
+        spec = with_changes(specification(target, deleting(columns, rows, predicate), Options(None)))
+    else:
+        query = f"SELECT {', '.join(columns)} FROM {rows} WHERE NOT coalesce(({predicate}), false)"
+        spec = specification(target, query, Options(None))
+    return describe_files(target, statement.write(spec), data_change)
 
 
 def _check_predicate(statement: Statement, snapshot: Snapshot, predicate: str) -> None:

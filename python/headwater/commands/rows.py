@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.bridge.statement import Statement
+from headwater.commands.change_rows import inserting, is_change_file, with_changes
 from headwater.commands.tables import Options
 from headwater.errors import HeadwaterError, conditions
-from headwater.log.actions import AddFile, Metadata, Protocol
+from headwater.log.actions import AddCDCFile, AddFile, Metadata, Protocol
 from headwater.log.file_statistics import statistics_json
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable
@@ -37,6 +38,7 @@ class Written:
     """What a write job left: files for the commit, and its metrics."""
 
     files: list[AddFile] = field(default_factory=list)
+    changes: list[AddCDCFile] = field(default_factory=list)
     rows: int = 0
     #: The table's schema with identity columns moved on; None where none was generated.
     schema: StructType | None = None
@@ -72,6 +74,7 @@ def write_rows(
     extra_checks: Sequence[tuple[Check, str]] = (),
     data_change: bool = True,
     enforce: bool = True,
+    changes: bool = False,
 ) -> Written:
     """Write a plan's rows.
 
@@ -79,6 +82,7 @@ def write_rows(
     :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
     :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
     :param enforce: False for rows that are the table's own already.
+    :param changes: whether change data tells of each row that it was inserted.
     """
     schema = target.schema
     check_writable(schema)
@@ -89,9 +93,12 @@ def write_rows(
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     query = compose(target, plan, provided, identities, extra_checks if enforce else (), enforce)
-    files = statement.write(specification(target, query, options))
+    if changes:
+        query = inserting([quote((column.name,)) for column in schema if not is_void(column)], query)
+    spec = specification(target, query, options)
+    files = statement.write(with_changes(spec) if changes else spec)
     written = describe_files(target, files, data_change)
-    written.schema = advanced_identities(target, identities, files)
+    written.schema = advanced_identities(target, identities, [f for f in files if not is_change_file(f)])
     return written
 
 
@@ -103,10 +110,14 @@ def advanced_identities(
 
 
 def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_change: bool) -> Written:
-    """The ``add`` actions of a write job's files."""
+    """The ``add`` and ``cdc`` actions of a write job's files."""
     leaves = _leaves(target)
     written = Written()
     for described in files:
+        if is_change_file(described):
+            values = partition_values(target.schema, described["partition"])
+            written.changes.append(AddCDCFile(encode_path(described["path"]), values, described["size"]))
+            continue
         written.rows += described["rows"]
         written.files.append(
             AddFile(

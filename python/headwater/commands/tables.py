@@ -31,7 +31,7 @@ class Location(NamedTuple):
 
 def locate(table: str, statement: Statement) -> Location:
     """The store of a table's path."""
-    return Location(*store_for(table, statement.hadoop))
+    return Location(*store_for(table, statement.hadoop, statement.confs))
 
 
 def open_snapshot(table: str, statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:

@@ -56,7 +56,7 @@ def _update(attempt: Attempt) -> dict[str, Any]:
         attempt.txn.add(job.written.files)
     for change in job.changes:
         attempt.txn.add_action(change)
-    gone = [number for number in effect.removed if number not in effect.staying_marked]
+    gone = [number for number in effect.removed if number not in effect.marked]
     metrics = {
         "numRemovedFiles": effect.files_gone,
         "numRemovedBytes": total_bytes(files.take(pa.array(gone, pa.int64()))),

@@ -12,7 +12,7 @@ from typing import Any
 
 from headwater.bridge.statement import Statement
 from headwater.commands.committing import commit, skip_if_done, transaction
-from headwater.commands.overwrite import Overwrite, removed_bytes, replace_files
+from headwater.commands.overwrite import Overwrite, removed_bytes, replace_files, tells_changes
 from headwater.commands.read import names_version_of_table
 from headwater.commands.rows import Target, json_list, unknown_columns_error, write_rows
 from headwater.commands.tables import Options, locate, open_same, open_snapshot
@@ -128,13 +128,17 @@ def write(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     target = Target(snapshot.table_path, txn.protocol, txn.metadata)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
+    changes = tells_changes(statement, snapshot, overwrite, data_change)
+    names = [f.name for f in data]
     written = write_rows(
-        statement, target, request["plan"], [f.name for f in data], options, checks, data_change=data_change
+        statement, target, request["plan"], names, options, checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
-    kept, removed = replace_files(statement, txn, snapshot, target, overwrite, written, data_change)
+    kept, removed = replace_files(statement, txn, snapshot, overwrite, written, data_change, changes)
     txn.add([*written.files, *kept.files])
+    for change in [*written.changes, *kept.changes]:
+        txn.add_action(change)
     return commit(
         txn,
         statement,

@@ -131,7 +131,11 @@ def read_ahead(pieces: Iterator[Any]) -> Iterator[Any]:
     """The same pieces, with the next one being read in another thread while one is worked on."""
     end = object()
     with ThreadPoolExecutor(1, "headwater-ahead") as pool:
-        coming = pool.submit(next, pieces, end)
+        try:
+            coming = pool.submit(next, pieces, end)
+        except RuntimeError:  # the interpreter is shutting down, and starts no thread any more
+            yield from pieces
+            return
         while (piece := coming.result()) is not end:
             coming = pool.submit(next, pieces, end)
             yield piece

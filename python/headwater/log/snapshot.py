@@ -52,6 +52,8 @@ __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
 
 #: How many of a long run of commits are read and parsed at a time.
 _COMMITS_AT_ONCE = 256
+#: Files of up to so many bytes in all are parsed as one.
+_PARSED_TOGETHER_BYTES = 4 << 20
 #: So often the log is listed for one snapshot, where files that were listed are cleaned up before they are read.
 _LISTINGS = 3
 
@@ -286,11 +288,30 @@ def _replay(state: TableState, ranges: Sequence[CommitRange], listing: LogListin
     for start in range(0, len(ranges), _COMMITS_AT_ONCE):
         some = ranges[start : start + _COMMITS_AT_ONCE]
         contents = store.read_many([r.file.path for r in some])
-        commits: list[ParsedActions] = []
-        for r, content in zip(some, contents, strict=True):
-            commits += _parse(r, content, listing, store)
+        together = _parse_together(some, contents)
+        if together is None:
+            commits: list[ParsedActions] = []
+            for r, content in zip(some, contents, strict=True):
+                commits += _parse(r, content, listing, store)
+        else:
+            commits = [together]
         state = apply_commits(state, commits)
     return state
+
+
+def _parse_together(ranges: Sequence[CommitRange], contents: Sequence[bytes]) -> ParsedActions | None:
+    """Many small files as one, which come to the same: to build columns for each takes longer than to parse it.
+
+    None where they are large, or damaged, so that one after the other must be parsed to tell which.
+    """
+    if len(ranges) < 2 or sum(map(len, contents)) > _PARSED_TOGETHER_BYTES or not all(contents):
+        return None
+    try:
+        actions = parse_actions(b"\n".join(contents), ranges[-1].file.path)
+    except HeadwaterError:
+        return None
+    actions.commit_info = commit_info_of(contents[-1])
+    return actions
 
 
 def _parse(r: CommitRange, content: bytes, listing: LogListing, store: Store) -> list[ParsedActions]:

@@ -11,23 +11,31 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import re
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
 #: A URI scheme of two letters or more, so that a Windows drive is not one.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
+#: The beginning of the settings that name stores, before a scheme.
+_SETTING = "spark.headwater.store."
+#: So many local files one thread reads.
+_READ_IN_A_ROW = 64
 #: What a file system without hard links, as FAT and some network mounts, answers to one.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are no matter of what the file system can do.
@@ -50,10 +58,38 @@ class FileInfo(NamedTuple):
 
 
 class Store(ABC):
-    """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text."""
+    """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text.
+
+    What the log relies on, and ``tests/log/store_contract.py`` tries of any store:
+
+    1. Of all that call :meth:`put_if_absent` for one path, in whatever process and machine, exactly one succeeds; the
+       others are told that the file exists. Where the store cannot know, it raises any other exception than
+       ``FileExistsError``; the commit is then looked for.
+    2. A file is seen whole or not at all, also by a reader in the midst of a :meth:`put` that replaces it, and also
+       after the writer died.
+    3. What was acknowledged stays: it is read, and listed, by everybody from then on, and outlives the machine.
+    4. A listing is sorted by name, in the order of the characters' code points, and holds no directories.
+    5. A file that is missing raises ``FileNotFoundError``, and nothing else does; trouble raises ``OSError`` or a
+       :class:`~headwater.errors.HeadwaterError`, never a value that could be taken for an answer.
+
+    A store of one's own is named by ``spark.headwater.store.<scheme>`` (see :func:`store_for`).
+    """
 
     #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
     any_thread = True
+    #: Whether the first promise holds; a store of which it does not is read, and never written.
+    puts_if_absent = True
+
+    def check_writable(self, path: str) -> None:
+        """Refuse a path where the store cannot keep its promises, before any work is done.
+
+        :raises HeadwaterError: ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
+        """
+        if not self.puts_if_absent:
+            scheme = _SCHEME.match(path)
+            raise HeadwaterError(
+                "DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme.group(1) if scheme else "file", "path": path}
+            )
 
     @abstractmethod
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
@@ -84,7 +120,7 @@ class Store(ABC):
         """The content of each file, in the order of ``paths``, read in parallel."""
         if len(paths) < 2:
             return [self.read(path) for path in paths]
-        return list(_readers().map(self.read, paths))
+        return _in_parallel(self.read, paths)
 
     @abstractmethod
     def open_input(self, path: str) -> pa.NativeFile:
@@ -146,6 +182,13 @@ class LocalStore(Store):
         with open(path, "rb") as file:
             return file.read()
 
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        # A thread for each file would take longer than the file, where the system has it in memory.
+        pieces = [paths[start : start + _READ_IN_A_ROW] for start in range(0, len(paths), _READ_IN_A_ROW)]
+        if len(pieces) == 1:
+            return [self.read(path) for path in paths]
+        return [data for some in _in_parallel(lambda some: [self.read(path) for path in some], pieces) for data in some]
+
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with open(path, "rb") as file:
             file.seek(offset)
@@ -203,6 +246,9 @@ class HadoopFiles(Protocol):
     :class:`~headwater.errors.HeadwaterError`.
     """
 
+    def check_writable(self, path: str) -> None:
+        """Raise a :class:`~headwater.errors.HeadwaterError` where :meth:`create_if_absent` would for its scheme."""
+
     def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
         """(URI, size in bytes, modification time in milliseconds) of each file not before ``start_name``, by name."""
 
@@ -240,6 +286,9 @@ class HadoopStore(Store):
 
     def __init__(self, files: HadoopFiles) -> None:
         self._files = files
+
+    def check_writable(self, path: str) -> None:
+        self._files.check_writable(path)
 
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         return [FileInfo(*entry) for entry in self._files.list_from(directory, start_name)]
@@ -280,13 +329,17 @@ class HadoopStore(Store):
         self._files.delete(path)
 
 
-def store_for(path: str, hadoop: HadoopFiles | None = None) -> tuple[Store, str]:
+def store_for(
+    path: str, hadoop: HadoopFiles | None = None, settings: Mapping[str, str] | None = None
+) -> tuple[Store, str]:
     """The store that holds ``path``, and the path as that store spells it, without a trailing slash.
 
     ``file:/x`` and ``file:///x`` become ``/x`` with escapes decoded; a path without scheme is local and taken as it is.
+    Of other schemes, the setting ``spark.headwater.store.<scheme>`` may name a store as ``module:Class``: a subclass
+    of :class:`Store` that is made once, of a dictionary with what settings ``spark.headwater.store.<scheme>.*`` say.
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme where there is no Spark to reach it
-        through.
+        through; ``HEADWATER_STORE_NOT_USABLE`` where a setting names no store.
     """
     match = _SCHEME.match(path)
     if match is None:
@@ -296,9 +349,33 @@ def store_for(path: str, hadoop: HadoopFiles | None = None) -> tuple[Store, str]
         if rest.startswith("//"):  # an authority, empty or a host name, ends at the next slash
             rest = "/" + rest[2:].partition("/")[2]
         return LocalStore(), _without_trailing_slash(os.path.normpath(unquote(rest)))
+    scheme = match.group(1).lower()
+    name = f"{_SETTING}{scheme}"
+    named = (settings or {}).get(name)
+    if named is not None:
+        options = {key[len(name) + 1 :]: v for key, v in (settings or {}).items() if key.startswith(f"{name}.")}
+        return _named_store(name, named, tuple(sorted(options.items()))), _without_trailing_slash(path)
     if hadoop is None:
         raise HeadwaterError("DELTA_UNSUPPORTED_FILE_SYSTEM", {"path": path, "scheme": match.group(1)})
     return HadoopStore(hadoop), _without_trailing_slash(path)
+
+
+@cache
+def _named_store(setting: str, named: str, options: tuple[tuple[str, str], ...]) -> Store:
+    """The store a setting names; one for all statements that say the same."""
+    module, _, name = named.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+        if not (isinstance(kind, type) and issubclass(kind, Store)):
+            raise TypeError(f"{named} is no subclass of headwater.log.stores.Store")
+        make: Callable[[Mapping[str, str]], Store] = kind
+        store = make(dict(options))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise HeadwaterError(
+            "HEADWATER_STORE_NOT_USABLE", {"setting": setting, "value": named, "reason": reason}
+        ) from error
+    return store
 
 
 def absolute_path(table_path: str, path: str) -> str:
@@ -359,6 +436,15 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
+
+
+def _in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """What ``do`` gives for each item, in order."""
+    try:
+        coming = _readers().map(do, items)
+    except RuntimeError:  # the interpreter is shutting down: threads that are there may go on, but start none
+        coming = map(do, items)
+    return list(coming)
 
 
 @cache

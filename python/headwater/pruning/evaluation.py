@@ -111,10 +111,13 @@ class Evaluator:
             case Not(child):
                 return self.possible(child, _NEGATED[outcome])
             case And(children) | Or(children):
-                # Any operand that may be null may make the whole null; one decides an AND's false and an OR's true.
-                every = outcome is (Outcome.TRUE if isinstance(predicate, And) else Outcome.FALSE)
-                combine = conjunction if every else disjunction
-                return reduce(combine, (self.possible(child, outcome) for child in children))
+                decisive = Outcome.FALSE if isinstance(predicate, And) else Outcome.TRUE
+                combine = conjunction if outcome is _NEGATED[decisive] else disjunction
+                combined = reduce(combine, (self.possible(child, outcome) for child in children))
+                if outcome is Outcome.NULL:
+                    # An operand that decides, as an AND's false does, makes the whole so whatever is null beside it.
+                    combined = reduce(conjunction, (self._undecided(child, decisive) for child in children), combined)
+                return combined
             case Constant(value):
                 return outcome is {True: Outcome.TRUE, False: Outcome.FALSE, None: Outcome.NULL}[value]
             case Unknown():
@@ -123,6 +126,10 @@ class Evaluator:
             return self._leaf(predicate, outcome)
         except _FAILURES:
             return MAYBE
+
+    def _undecided(self, child: Predicate, decisive: Outcome) -> Mask:
+        """Whether the operand may come out in another way than the decisive one."""
+        return disjunction(self.possible(child, _NEGATED[decisive]), self.possible(child, Outcome.NULL))
 
     def _leaf(self, predicate: Comparison | IsNull | In | StartsWith, outcome: Outcome) -> Mask:
         match predicate:

@@ -178,7 +178,10 @@ def _appends(mine: Intent, winner: WinningCommit) -> None:
         return
     if winner.blind_append and mine.isolation is Isolation.WRITE_SERIALIZABLE and not mine.metadata_changed:
         return
-    matching = mine.reads.matching([file for file in winner.adds if file.data_change])
+    # A file that is removed and added again, with another deletion vector, brings no rows: its removal is what matters.
+    known = {canonical_path(file.path) for file in winner.removes}
+    new = [file for file in winner.adds if file.data_change and canonical_path(file.path) not in known]
+    matching = mine.reads.matching(new)
     if matching:
         raise _conflict("DELTA_CONCURRENT_APPEND", winner, partition=_partitions(matching))
 

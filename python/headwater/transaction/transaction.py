@@ -22,7 +22,8 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
 5. *The name was taken.* The winners since are read and checked one by one (:mod:`headwater.transaction.conflicts`).
    With no conflict the commit moves to the version after the newest, after a short wait of random length. In-commit
    timestamp and read version's successor are worked out anew; file actions stay as they are. A conflict ends the
-   transaction: its data files are as in 2.
+   transaction: its data files are as in 2. Rows marked deleted in a file where the winner marked others are carried
+   over to the winner's marks (:mod:`headwater.transaction.row_level`).
 6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
    identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
    The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
@@ -48,12 +49,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from pyroaring import BitMap64
+
 from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
 from headwater.log.actions import (
     Action,
     AddCDCFile,
     AddFile,
     CommitInfo,
+    DeletionVector,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -65,15 +70,15 @@ from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
 from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
-from headwater.log.files import FileKey
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import Store
-from headwater.schema.types import parse_schema
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
+from headwater.transaction.row_level import Mark, Marks
+from headwater.transaction.validation import check_partitions, check_unique
 
 _LOG = logging.getLogger(__name__)
 
@@ -135,6 +140,7 @@ class Transaction:
         self._read_app_ids: set[str] = set()
         self._transactions: dict[str, SetTransaction] = {}
         self._domains: dict[str, DomainMetadata] = {}
+        self._marks = Marks()
         self._removes: list[RemoveFile] = []
         self._adds: list[AddFile] = []
         self._changes: list[AddCDCFile] = []
@@ -153,6 +159,11 @@ class Transaction:
             self._reads.append((tuple(predicates), time_zone))
         else:
             self.read_whole_table()
+
+    @property
+    def reads_whole_table(self) -> bool:
+        """Whether the result depends on every row of the table."""
+        return self._whole_table
 
     def transaction_version(self, app_id: str) -> int | None:
         """The newest version the application has committed, None where it has not; the commit then depends on it."""
@@ -204,6 +215,12 @@ class Transaction:
         """Make the files no longer part of the table."""
         self._removes.extend(files)
 
+    def mark(self, mark: Mark) -> None:
+        """Mark rows of a file deleted. Where the result depends on no other rows of it (each row it was read for is
+        marked), another writer may mark others at the same time.
+        """
+        self._marks.put(mark)
+
     def add_action(self, action: Action) -> None:
         """Commit an action of any kind but ``commitInfo``, which is made here."""
         match action:
@@ -228,7 +245,7 @@ class Transaction:
     def has_changes(self) -> bool:
         """Whether a commit would hold anything beside its provenance."""
         state = self._metadata or self._protocol or self._transactions or self._domains
-        return bool(state or self._adds or self._removes or self._changes)
+        return bool(state or self._file_actions())
 
     # The commit
 
@@ -266,7 +283,7 @@ class Transaction:
                 metrics=metrics or {},
                 read_version=self.snapshot.version if self.snapshot else None,
                 isolation=intent.isolation,
-                blind_append=intent.reads.nothing and not self._removes,
+                blind_append=intent.reads.nothing and not self._all_removes,
                 engine_info=engine_info or default_engine_info(),
                 transaction_id=self.id,
                 in_commit_timestamp=in_commit_timestamp,
@@ -285,7 +302,7 @@ class Transaction:
     ) -> tuple[int, int]:
         """Steps 4 to 6: put the commit, at the next version nobody else took; returns that version and its time."""
         directory = log_directory(self.table_path)
-        body = serialize(self._file_actions())  # the bulk of a commit, the same for every attempt
+        body = serialize(self._file_actions())  # the bulk of a commit, which an attempt seldom changes
         started = time.monotonic()
         previous = self.snapshot.timestamp if self.snapshot else None
         first = version = self.snapshot.version + 1 if self.snapshot else 0
@@ -312,7 +329,10 @@ class Transaction:
                 raise
             winners = self._winners(version)
             for winner in winners:
-                check(intent, winner)
+                left = self._marks.after(winner, self._read_vector, self._write_vectors)
+                check(intent, left)
+                if left is not winner:
+                    intent, body = self._intent(), serialize(self._file_actions())
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
             version = winners[-1].version + 1
@@ -324,7 +344,7 @@ class Transaction:
                 "startVersion": first,
                 "attemptVersion": version,
                 "totalTime": int((time.monotonic() - started) * 1000),
-                "numActions": len(self._adds) + len(self._removes) + len(self._changes),
+                "numActions": len(self._file_actions()),
             },
         )
 
@@ -382,7 +402,21 @@ class Transaction:
         return [a for a in state if a is not None] + [*self._transactions.values(), *self._domains.values()]
 
     def _file_actions(self) -> list[Action]:
-        return [*self._removes, *self._adds, *self._changes]
+        return [*self._all_removes, *self._all_adds, *self._changes]
+
+    @property
+    def _all_removes(self) -> list[RemoveFile]:
+        return [*self._removes, *self._marks.removes]
+
+    @property
+    def _all_adds(self) -> list[AddFile]:
+        return [*self._adds, *self._marks.adds]
+
+    def _read_vector(self, vector: DeletionVector) -> BitMap64:
+        return deletion_vectors.read(vector, self.table_path, self.store)
+
+    def _write_vectors(self, vectors: Sequence[BitMap64]) -> Sequence[DeletionVector]:
+        return deletion_vectors.write_file(vectors, self.table_path, self.store)
 
     def _stamped_metadata(self, version: int, now: int, previous: int | None) -> tuple[Metadata | None, int | None]:
         """The metadata to commit, if any, and the in-commit timestamp, if the table has them.
@@ -404,7 +438,7 @@ class Transaction:
 
     def _intent(self) -> Intent:
         """What conflicts are checked against."""
-        removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._removes)
+        removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._all_removes)
         return Intent(
             self.snapshot.metadata if self.snapshot else None,
             self._reads_so_far(),
@@ -427,7 +461,7 @@ class Transaction:
         """A commit of files that changes no data needs only what it rewrites to be there still; others what the table
         says.
         """
-        files: list[AddFile | RemoveFile] = [*self._adds, *self._removes]
+        files: list[AddFile | RemoveFile] = [*self._all_adds, *self._all_removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT
         level = self.metadata.configuration.get("delta.isolationLevel", "")
@@ -444,13 +478,13 @@ class Transaction:
         check_writable(protocol, metadata)
         before = self.snapshot.metadata if self.snapshot else metadata
         append_only = before.configuration.get("delta.appendOnly", "false").lower() == "true"
-        if append_only and any(file.data_change for file in self._removes):
+        if append_only and any(file.data_change for file in self._all_removes):
             raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": metadata.name or self.table_path})
         if self._domains and not supports(protocol, "domainMetadata"):
             names = ", ".join(sorted(self._domains))
             raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": names})
-        _check_unique(self._removes, self._adds)
-        _check_partitions(self._adds, metadata)
+        check_unique(self._all_removes, self._all_adds)
+        check_partitions(self._all_adds, metadata)
 
     def _committed(self, version: int, now: int) -> Committed:
         """Step 7. The commit stands: nothing from here on may raise."""
@@ -463,31 +497,6 @@ class Transaction:
         except Exception:
             _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)
             return Committed(version, now, lambda: self._load(version))
-
-
-def _check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
-    """Refuse a commit with two actions about one logical file: which of them counts would depend on the reader."""
-    seen: set[FileKey] = set()
-    for kind, files in (("remove", removes), ("add", adds)):
-        for file in files:
-            key = file_key(file.path, file.deletion_vector)
-            if key in seen:
-                raise HeadwaterError("DELTA_DUPLICATE_ACTIONS_FOUND", {"actionType": kind, "path": file.path})
-            seen.add(key)
-
-
-def _check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
-    """Refuse files that lack a partition value or have one too many: no reader could make sense of them."""
-    if not adds:
-        return
-    schema = parse_schema(metadata.schema_string)
-    columns = [schema.find(name) for name in metadata.partition_columns]
-    wanted = {column.physical_name for column in columns if column is not None}
-    for file in adds:
-        if file.partition_values.keys() != wanted:
-            found, expected = (", ".join(sorted(names)) or "nothing" for names in (file.partition_values, wanted))
-            reason = f"the file {file.path} has partition values of {found} where the table wants {expected}"
-            raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
 
 
 def _now() -> int:

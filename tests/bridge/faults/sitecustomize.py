@@ -2,12 +2,13 @@
 
 The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for: ``<point>`` ends
 the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait`` holds it there for
-as long as the file exists. Reading a table named ``raise_<CONDITION>`` raises that condition; one named
-``raise_python_<name>`` a Python exception.
+as long as the file exists, with ``<point>.full`` it finds, once, no space left on the disk. Reading a table named
+``raise_<CONDITION>`` raises that condition; one named ``raise_python_<name>`` a Python exception.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -26,6 +27,9 @@ def reached(point: str) -> None:
     folder = Path(os.environ["HEADWATER_TEST_FAULTS"])
     while (folder / f"{point}.wait").exists():
         time.sleep(0.05)
+    if (folder / f"{point}.full").exists():
+        (folder / f"{point}.full").unlink()
+        raise OSError(errno.ENOSPC, "No space left on device")
     try:
         if not (folder / f"{point}.always").exists():
             (folder / point).unlink()
@@ -54,6 +58,7 @@ def install() -> None:
     from headwater.bridge.calls import EntryPoint
     from headwater.bridge.statement import Statement
     from headwater.commands.registry import HANDLERS
+    from headwater.log import deletion_vectors
     from headwater.log.stores import LocalStore
 
     def around(owner: Any, name: str, before: str | None, after: str | None) -> None:
@@ -71,7 +76,9 @@ def install() -> None:
 
     around(LocalStore, "put_if_absent", "before_put", "after_put")
     around(Statement, "write", "before_write", "after_write")
+    around(Statement, "write_tracked", "before_job", "after_job")
     around(Statement, "begin_commit", "before_begin", None)
+    around(deletion_vectors, "write_file", "before_vectors", "after_vectors")
 
     def guarded(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
         def run(request: dict[str, Any], statement: Any) -> Any:

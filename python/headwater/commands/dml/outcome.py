@@ -18,20 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from headwater.commands.change_rows import is_change_file, with_changes
 from headwater.commands.committing import removals, vector_of
 from headwater.commands.dml.attempt import Attempt
 from headwater.commands.dml.request import expression, relation
-from headwater.commands.dml.rewrite import CHANGE, CHANGE_TYPE, Rewrite
+from headwater.commands.dml.rewrite import Rewrite
 from headwater.commands.dml.scan import Scan, scan
-from headwater.commands.rows import Written, describe_files, is_void, partition_values, specification
+from headwater.commands.rows import Written, describe_files, is_void, specification
 from headwater.commands.tables import Options
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.log.stores import absolute_path
 from headwater.schema.constraints import quote
-from headwater.schema.partition_paths import encode_path
-from headwater.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+from headwater.schema.types import StructType, schema_string
+from headwater.transaction.row_level import Mark
 
 #: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
 _SMALL_FILE_BYTES = 16 << 20
@@ -45,7 +46,7 @@ class Job:
     :param actions: how many rows each action had.
     :param repeated: rows of the target that were replaced more than once.
     :param source: the numbers of the source's rows that found a match, where that was asked for.
-    :param raw: the files as the writer described them.
+    :param raw: the files, but those of change data, as the writer described them.
     """
 
     written: Written
@@ -65,16 +66,15 @@ class Job:
 def run_job(attempt: Attempt, rewrite: Rewrite) -> Job:
     """Run a rewrite."""
     answer = attempt.statement.write_tracked(job_specification(attempt, rewrite))
-    changes = [file for file in answer["files"] if file["path"].startswith("_change_data/")]
-    files = [file for file in answer["files"] if not file["path"].startswith("_change_data/")]
+    written = describe_files(attempt.target, answer["files"], True)
     return Job(
-        describe_files(attempt.target, files, True),
-        [_change_file(attempt, file) for file in changes],
+        written,
+        written.changes,
         {int(number): _bitmap(text) for number, text in answer["positions"].items()},
         {int(number): count for number, count in answer["actions"].items()},
         answer["repeated"],
         _bitmap(answer["source"]),
-        files,
+        [file for file in answer["files"] if not is_change_file(file)],
     )
 
 
@@ -83,31 +83,20 @@ def job_specification(attempt: Attempt, rewrite: Rewrite) -> dict[str, Any]:
     spec = {**specification(attempt.target, rewrite.sql, Options(None)), "tracked": True}
     if not rewrite.has_rows:
         return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
-    if rewrite.has_changes:
-        columns = parse_schema(spec["schema"])
-        text, flag = PrimitiveType("string"), PrimitiveType("boolean")
-        told = (StructField(CHANGE_TYPE, text), StructField(CHANGE, flag))
-        spec["schema"] = schema_string(StructType((*columns, *told)))
-        spec["partitionBy"] = [CHANGE, *spec["partitionBy"]]
-    return spec
+    return with_changes(spec) if rewrite.has_changes else spec
 
 
 def _bitmap(text: str) -> BitMap64:
     return BitMap64.deserialize(base64.b64decode(text))
 
 
-def _change_file(attempt: Attempt, file: Mapping[str, Any]) -> AddCDCFile:
-    values = partition_values(attempt.target.schema, file["partition"])
-    return AddCDCFile(encode_path(file["path"]), values, file["size"])
-
-
 @dataclass
 class Effect:
-    """What a statement does to files: rows of ``snapshot.files`` removed, files added, and the counts of both kinds."""
+    """What a statement does to files: those removed, by number, those of them that stay with rows marked deleted, the
+    rows copied, and the counts of deletion vectors."""
 
     removed: list[int] = field(default_factory=list)
-    staying_marked: set[int] = field(default_factory=set)
-    marked: list[AddFile] = field(default_factory=list)
+    marked: dict[int, AddFile] = field(default_factory=dict)
     copied: Written = field(default_factory=Written)
     vectors_added: int = 0
     vectors_updated: int = 0
@@ -124,7 +113,8 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
     effect = Effect()
     rows = scanned.files.take(pa.array(sorted(positions), pa.int64())).to_pylist()
     staying: dict[int, BitMap64] = {}
-    for number, row in zip(sorted(positions), rows, strict=True):
+    by_number = dict(zip(sorted(positions), rows, strict=True))
+    for number, row in by_number.items():
         effect.removed.append(number)
         gone = positions[number]
         before = vector_of(row["deletion_vector"])
@@ -135,14 +125,27 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
         elif before is not None:
             effect.vectors_removed += 1
     if staying and attempt.writes_vectors:
-        by_number = dict(zip(sorted(positions), rows, strict=True))
-        effect.staying_marked = set(staying)
         _mark(attempt, effect, {number: by_number[number] for number in staying}, staying)
     elif staying:
         effect.copied = _copy(attempt, scanned, staying)
-    attempt.txn.remove(removals(scanned.files.take(pa.array(effect.removed, pa.int64()))))
-    attempt.txn.add([*effect.marked, *effect.copied.files])
+    removed = scanned.files.take(pa.array(effect.removed, pa.int64()))
+    tombstones = dict(zip(effect.removed, removals(removed), strict=True))
+    if _may_share_files(attempt):
+        for number, add in effect.marked.items():
+            rows_in_file = physical_rows(attempt, by_number[number])
+            attempt.txn.mark(Mark(tombstones.pop(number), add, positions[number], rows_in_file))
+    else:
+        attempt.txn.add(effect.marked.values())
+    attempt.txn.remove(tombstones.values())
+    attempt.txn.add(effect.copied.files)
     return effect
+
+
+def _may_share_files(attempt: Attempt) -> bool:
+    """Whether the rows marked are all the statement depends on in their files: not where the source or a subquery reads
+    the table too, nor where rows are inserted because none matched.
+    """
+    return not attempt.txn.reads_whole_table and not attempt.request.not_matched
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
@@ -172,12 +175,12 @@ def replace_file(attempt: Attempt, scanned: Scan, job: Job) -> Effect:
 def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mapping[int, BitMap64]) -> None:
     table, store = attempt.snapshot.table_path, attempt.snapshot.store
     written = deletion_vectors.write_file([gone[number] for number in rows], table, store)
-    for row, vector in zip(rows.values(), written, strict=True):
+    for (number, row), vector in zip(rows.items(), written, strict=True):
         if row["deletion_vector"] is None:
             effect.vectors_added += 1
         else:
             effect.vectors_updated += 1
-        effect.marked.append(_marked(attempt, row, vector))
+        effect.marked[number] = _marked(attempt, row, vector)
 
 
 def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:

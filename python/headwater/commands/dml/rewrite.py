@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.commands.change_rows import CHANGE, CHANGE_TYPE
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.scan import FILE, ROW
 from headwater.commands.rows import Target, check_sql, is_void, table_checks
@@ -19,7 +20,6 @@ from headwater.schema.identity import IdentityColumn
 from headwater.schema.types import StructType
 
 ACTION, EMIT, WRITE, SOURCE = "__hw_action", "__hw_emit", "__hw_write", "__hw_source"
-CHANGE, CHANGE_TYPE = "__hw_change", "_change_type"
 
 #: What a row of the query is, where there is change data: the table's own row, or one of a change data file.
 _DATA, _BEFORE, _AFTER, _DELETE, _INSERT = range(5)
@@ -104,6 +104,8 @@ class _Composer:
         self.identities = {column.name.lower(): column for column in identities}
         self.source_rows = source_rows
         self.keeps = keeps
+        #: Rows without an action come too: they replace nothing.
+        self.idle_rows = keeps or source_rows
         self.has_rows = changes or keeps or any(action.writes for action in actions)
 
     def compose(self, rows: str) -> Rewrite:
@@ -129,7 +131,7 @@ class _Composer:
             return f"SELECT *, {only.number} AS {ACTION} FROM {rows}"
         branches = " ".join(f"WHEN {action.when} THEN {action.number}" for action in self.actions)
         query = f"SELECT *, CASE {branches} END AS {ACTION} FROM {rows}"
-        return query if self._has_idle_rows else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
+        return query if self.idle_rows else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
 
     def _numbered(self, query: str) -> str:
         """Identity values, numbered without gaps: in one partition, and below what numbers its rows."""
@@ -145,7 +147,7 @@ class _Composer:
             for action in self.actions
         )
         # A row without an action is still noted, once.
-        other = f" ELSE array({_DATA})" if self._has_idle_rows else ""
+        other = f" ELSE array({_DATA})" if self.idle_rows else ""
         return f"SELECT *, explode(CASE {ACTION} {branches}{other} END) AS {EMIT}\nFROM ({query})"
 
     def _valued(self, query: str) -> str:
@@ -158,7 +160,7 @@ class _Composer:
         columns = self._values() if self.has_rows else []
         control = [*self._position(), ACTION, f"{write} AS {WRITE}", self._source()]
         if self.changes:
-            first = f"{EMIT} IN ({_DATA}, {_DELETE})" + (f" AND {ACTION} IS NOT NULL" if self._has_idle_rows else "")
+            first = f"{EMIT} IN ({_DATA}, {_DELETE})" + (f" AND {ACTION} IS NOT NULL" if self.idle_rows else "")
             control = [
                 f"CASE WHEN {first} THEN {FILE} END AS {FILE}",
                 f"CASE WHEN {first} THEN {ROW} END AS {ROW}",
@@ -170,13 +172,8 @@ class _Composer:
             ]
         return f"SELECT {', '.join([*columns, *control])}\nFROM ({query})"
 
-    @property
-    def _has_idle_rows(self) -> bool:
-        """Whether there are rows without an action, which replace nothing."""
-        return self.source_rows or self.keeps
-
     def _position(self) -> list[str]:
-        if not self._has_idle_rows:
+        if not self.idle_rows:
             return [FILE, ROW]
         return [f"CASE WHEN {ACTION} IS NOT NULL THEN {column} END AS {column}" for column in (FILE, ROW)]
 
@@ -211,7 +208,7 @@ class _Composer:
 
     def _choice(self, by_value: dict[str, list[str]], own: str) -> str:
         """SQL for the value of the action; the column itself, which is harmless, needs no condition."""
-        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not self._has_idle_rows
+        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not self.idle_rows
         if list(by_value) == [own] or not by_value:
             return own
         if len(by_value) == 1 and everywhere:

@@ -48,23 +48,39 @@ class HeadwaterFileIndex(
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan(partitionFilters ++ dataFilters))
-    val predicate = partitionFilters.reduceOption(And).map { filter =>
-      val attributes = SparkInternals.attributes(partitionSchema)
-      val bound = filter.transform { case a: AttributeReference =>
-        val i = partitionSchema.fieldNames.indexWhere(_.equalsIgnoreCase(a.name))
-        BoundReference(i, attributes(i).dataType, nullable = true)
-      }
-      Predicate.createInterpreted(bound)
-    }
-    val casts = partitionSchema.map(field => new PartitionValueParser(field.dataType, SparkInternals.conf(session).sessionLocalTimeZone))
+    val predicate = partitionFilters.reduceOption(And).map(filter => Predicate.createInterpreted(bound(filter)))
+    val casts = parsers
     val groups = mutable.LinkedHashMap.empty[(Seq[String], Option[Int]), mutable.ArrayBuffer[FileStatusWithMetadata]]
     files.zipWithIndex.foreach { case (file, number) =>
       groups.getOrElseUpdate((file.partitionValues, Option.when(numbersFiles)(number)), mutable.ArrayBuffer.empty) += file.toStatus
     }
-    groups.iterator.map { case ((values, number), statuses) =>
-      PartitionDirectory(InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number), statuses.toSeq)
-    }.filter(directory => predicate.forall(_.eval(directory.values))).toSeq
+    groups.iterator.map { case ((values, number), statuses) => PartitionDirectory(row(values, casts, number), statuses.toSeq) }
+      .filter(directory => predicate.forall(_.eval(directory.values))).toSeq
   }
+
+  /** In which partitions, given by their texts, a condition is true; None where it is about more than partition values. */
+  def matching(condition: Expression, partitions: Seq[Seq[String]]): Option[Seq[Boolean]] = {
+    val plain = FilterText.unfolded(condition)
+    val columns = partitionSchema.fieldNames.map(_.toLowerCase).toSet
+    val evaluable = plain.deterministic && plain.references.forall(a => columns(a.name.toLowerCase)) &&
+      !plain.exists { case _: AttributeReference => false; case e => e.isInstanceOf[Unevaluable] || e.isInstanceOf[PlanExpression[_]] }
+    Option.when(evaluable) {
+      val predicate = Predicate.createInterpreted(bound(plain))
+      val casts = parsers
+      partitions.map(values => predicate.eval(row(values, casts)))
+    }
+  }
+
+  private def bound(filter: Expression): Expression = filter.transform { case a: AttributeReference =>
+    val i = partitionSchema.fieldNames.indexWhere(_.equalsIgnoreCase(a.name))
+    BoundReference(i, SparkInternals.attributes(partitionSchema)(i).dataType, nullable = true)
+  }
+
+  private def parsers: Seq[PartitionValueParser] =
+    partitionSchema.map(field => new PartitionValueParser(field.dataType, SparkInternals.conf(session).sessionLocalTimeZone))
+
+  private def row(values: Seq[String], casts: Seq[PartitionValueParser], number: Option[Int] = None): InternalRow =
+    InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   private def scan(filters: Seq[Expression]): Iterator[ListedFile] = {
     val answer = Bridge.call(
@@ -150,5 +166,13 @@ object FilterText {
   /** With timestamp literals in the session's time zone, as its user would write them. */
   def of(filter: Expression): Option[String] =
     if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || !e.deterministic)) None
-    else try Some(filter.transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql) catch { case NonFatal(_) => None }
+    else try Some(unfolded(filter).transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql) catch { case NonFatal(_) => None }
+
+  /** What functions such as BETWEEN stand for. They keep what they were called with beside it, whose columns nobody else sees. */
+  def unfolded(e: Expression): Expression = e match {
+    case function: RuntimeReplaceable => unfolded(function.replacement)
+    case With(child, definitions) =>
+      unfolded(child.transform { case ref: CommonExpressionRef => definitions.find(_.id == ref.id).map(_.child).getOrElse(ref) })
+    case other => other.mapChildren(unfolded)
+  }
 }

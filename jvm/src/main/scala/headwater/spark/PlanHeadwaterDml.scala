@@ -19,14 +19,21 @@ import org.apache.spark.sql.headwater.SparkInternals
  */
 case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case d @ DeleteFromTable(DmlTarget(target, table), condition) if d.resolved =>
+    case command @ (_: DeleteFromTable | _: UpdateTable | _: MergeIntoTable) =>
+      val released = AssignedValue.released(command)
+      if (released.resolved) planned(released) else command
+    case other => other
+  }
+
+  private def planned(plan: LogicalPlan): LogicalPlan = plan match {
+    case DeleteFromTable(DmlTarget(target, table), condition) =>
       checked(target, Some(condition))
       HeadwaterDml("delete", table, DmlPieces(target, None, Some(condition).filterNot(_ == Literal.TrueLiteral)))
-    case u @ UpdateTable(DmlTarget(target, table), assignments, condition) if u.resolved =>
+    case UpdateTable(DmlTarget(target, table), assignments, condition) =>
       checked(target, condition, assignments)
       val clause = updating(target, table, None, assignments, fromStar = false, coerce = false)
       HeadwaterDml("update", table, DmlPieces(target, None, condition.filterNot(_ == Literal.TrueLiteral), matched = Seq(clause)))
-    case m @ MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) if m.resolved =>
+    case MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) =>
       val both = Join(target, source, Inner, None, JoinHint.NONE)
       checked(both, Some(condition))
       def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
@@ -84,10 +91,10 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def declared(target: LogicalRelation, table: HeadwaterTable): Seq[Attribute] =
     target.output.zip(table.tableSchema).map { case (column, field) => column.withMetadata(field.metadata) }
 
-  /** Spark has cast the values already, by other rules than those of assignments, and guarded against nulls, whose error names no column. */
+  /** Where all values are defaults, Spark has cast them already, by other rules than those of assignments. */
   private def uncast(assignment: Assignment): Assignment = assignment.value match {
     case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => uncast(assignment.copy(value = cast.child))
-    case AssertNotNull(value, _) => assignment.copy(value = value)
+    case AssertNotNull(value, Nil) => assignment.copy(value = value)
     case _ => assignment
   }
 

@@ -14,7 +14,8 @@ import org.apache.spark.sql.headwater.SparkInternals
 case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
-    case update @ UpdateTable(PendingTarget(table), _, _) => retyped(update.copy(table = target(update.table, table)))
+    case update @ UpdateTable(PendingTarget(table), assignments, _) =>
+      retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.holding(assignments)))
     case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
       case PendingTarget(table) => prepare(merge, table)
       case _ => merge
@@ -50,7 +51,11 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     val evolved = answer.get("target")
     val seen = if (evolved.isNull) table else new HeadwaterTable(session, table.path, table.asked, table.catalogTable, evolved)
     val prepared = merge.copy(targetTable = PendingTarget.replace(merge.targetTable, seen))
-    expandStars(prepared, Json.strings(answer.get("computed")).toSet, answer.get("bySource").asBoolean())
+    val expanded = expandStars(prepared, Json.strings(answer.get("computed")).toSet, answer.get("bySource").asBoolean())
+    expanded.copy(
+      matchedActions = expanded.matchedActions.map(AssignedValue.holding),
+      notMatchedActions = expanded.notMatchedActions.map(AssignedValue.holding),
+      notMatchedBySourceActions = expanded.notMatchedBySourceActions.map(AssignedValue.holding))
   }
 
   private def assignments(action: MergeAction): Seq[Assignment] = action match {
@@ -66,7 +71,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     case _ => None
   }
 
-  private def expandStars(merge: MergeIntoTable, computed: Set[String], bySource: Boolean): LogicalPlan = {
+  private def expandStars(merge: MergeIntoTable, computed: Set[String], bySource: Boolean): MergeIntoTable = {
     val resolver = SparkInternals.conf(session).resolver
     val (target, source) = (merge.targetTable.output, merge.sourceTable.output)
     def find(columns: Seq[Attribute], name: String): Option[Attribute] = columns.find(column => resolver(column.name, name))

@@ -139,6 +139,13 @@ final class StatementContext(val session: SparkSession) {
     addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession)))
   }
 
+  /** In which partitions of a table's relation, given by their texts, a condition is true; null where it is about more than those. */
+  def matchingPartitions(plan: Int, condition: Int, partitions: String): String = {
+    val index = plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation].location.asInstanceOf[HeadwaterFileIndex]
+    val values = Json.parse(partitions).elements().asScala.map(_.elements().asScala.map(Json.text).toSeq).toSeq
+    index.matching(expressions(condition), values).map(Json.write(_)).orNull
+  }
+
   /** Adds a relation over some files of a table's version to the statement's plans; returns its number. */
   def addRelation(table: String, version: Long, files: String): Int = {
     val loaded = HeadwaterTable.load(session, table, TableVersion(version))

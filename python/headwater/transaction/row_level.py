@@ -1,0 +1,92 @@
+"""Two writers in one file: rows marked deleted by both, where they are not the same rows.
+
+Owns what a transaction knows of the rows it marks deleted, and how these marks are carried over to a file that another
+writer has marked meanwhile. Follows the protocol's chapter "Deletion Vectors": a file with another vector is another
+logical file, removed and added again. Promise: marks are only ever carried to a vector that holds none of them; of two
+writers that want the same row, one is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pyroaring import BitMap64
+
+from headwater.log.actions import AddFile, DeletionVector, RemoveFile
+from headwater.log.files import canonical_path
+from headwater.transaction.conflicts import WinningCommit
+
+#: Reads the positions a vector holds, and writes new vectors.
+ReadVector = Callable[[DeletionVector], BitMap64]
+WriteVectors = Callable[[Sequence[BitMap64]], Sequence[DeletionVector]]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Rows marked deleted in one file: the file as it was, as it will be, the positions that are new, all its rows."""
+
+    remove: RemoveFile
+    add: AddFile | None
+    positions: BitMap64
+    rows: int
+
+
+class Marks:
+    """A transaction's marks, by file."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, Mark] = {}
+
+    def put(self, mark: Mark) -> None:
+        """Note the marks of a file; the last call counts."""
+        self._by_path[canonical_path(mark.remove.path)] = mark
+
+    @property
+    def removes(self) -> list[RemoveFile]:
+        return [mark.remove for mark in self._by_path.values()]
+
+    @property
+    def adds(self) -> list[AddFile]:
+        return [mark.add for mark in self._by_path.values() if mark.add is not None]
+
+    def after(self, winner: WinningCommit, read: ReadVector, write: WriteVectors) -> WinningCommit:
+        """Carry the marks over to the files as a winner left them, where it marked other rows of them.
+
+        Returns what of the winner is still to be checked: without what it did to these files.
+        """
+        added = {canonical_path(file.path): file for file in winner.adds if file.deletion_vector is not None}
+        carried: dict[str, tuple[AddFile, BitMap64]] = {}
+        for removed in winner.removes:
+            path = canonical_path(removed.path)
+            mine, theirs = self._by_path.get(path), added.get(path)
+            if mine is None or theirs is None or not _same_vector(mine.remove, removed):
+                continue
+            assert theirs.deletion_vector is not None
+            gone = read(theirs.deletion_vector)
+            # What both had from the start is no row of either.
+            if not gone & mine.positions:
+                carried[path] = (theirs, gone | mine.positions)
+        if not carried:
+            return winner
+        self._carry(carried, write)
+        return replace(
+            winner,
+            adds=[file for file in winner.adds if canonical_path(file.path) not in carried],
+            removes=[file for file in winner.removes if canonical_path(file.path) not in carried],
+        )
+
+    def _carry(self, carried: dict[str, tuple[AddFile, BitMap64]], write: WriteVectors) -> None:
+        staying = {path: gone for path, (_, gone) in carried.items() if len(gone) < self._by_path[path].rows}
+        vectors = dict(zip(staying, write(list(staying.values())), strict=True)) if staying else {}
+        for path, (theirs, _) in carried.items():
+            mine = self._by_path[path]
+            add = replace(mine.add or theirs, deletion_vector=vectors[path]) if path in vectors else None
+            remove = replace(mine.remove, deletion_vector=theirs.deletion_vector)
+            self._by_path[path] = replace(mine, remove=remove, add=add)
+
+
+def _same_vector(mine: RemoveFile, theirs: RemoveFile) -> bool:
+    """Whether both started from the same state of the file."""
+    ids = [file.deletion_vector.unique_id if file.deletion_vector else None for file in (mine, theirs)]
+    return ids[0] == ids[1]

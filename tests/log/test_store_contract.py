@@ -1,0 +1,175 @@
+"""The stores there are keep the contract; stores that break it are found out; settings name stores."""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+
+import pytest
+from memory_store import MemoryStore
+from store_contract import StoreContract
+from test_stores import FakeHadoop
+
+from headwater.errors import HeadwaterError
+from headwater.log.actions import AddFile, Metadata, Protocol
+from headwater.log.snapshot import load_snapshot
+from headwater.log.stores import FileInfo, HadoopStore, LocalStore, store_for
+from headwater.transaction import Transaction, wait_for_upkeep
+
+
+class TestLocal(StoreContract):
+    @pytest.fixture
+    def store(self):
+        return LocalStore()
+
+    @pytest.fixture
+    def other(self):
+        return LocalStore()
+
+    @pytest.fixture
+    def root(self, tmp_path):
+        return str(tmp_path)
+
+
+class TestMemory(StoreContract):
+    @pytest.fixture
+    def store(self):
+        return MemoryStore()
+
+    @pytest.fixture
+    def root(self, store):
+        store.make_directory("/root")
+        return "/root"
+
+
+class Forgetful(MemoryStore):
+    def list_from(self, directory, start_name=""):
+        return super().list_from(directory, start_name)[:-1]
+
+
+class Unsorted(MemoryStore):
+    def list_from(self, directory, start_name=""):
+        return super().list_from(directory, start_name)[::-1]
+
+
+class Overwriting(MemoryStore):
+    put_if_absent = MemoryStore.put
+
+
+class Careless(MemoryStore):
+    """Looks, and then writes; another may have done so in between."""
+
+    def put_if_absent(self, path, data):
+        if self.exists(path):
+            raise FileExistsError(path)
+        time.sleep(0.002)
+        self.put(path, data)
+
+
+class Torn(MemoryStore):
+    def put(self, path, data):
+        super().put(path, data[: len(data) // 2])
+        time.sleep(0.002)
+        super().put(path, data)
+
+
+class Silent(MemoryStore):
+    def read(self, path):
+        return self.files.get(path, (b"", 0))[0]
+
+
+BROKEN = {
+    Forgetful: "test_3_what_is_acknowledged_is_read_and_listed",
+    Unsorted: "test_4_a_listing_is_sorted_and_begins_where_asked",
+    Overwriting: "test_1_a_file_that_exists_is_left_alone",
+    Careless: "test_1_one_of_many_creates_a_file",
+    Torn: "test_2_a_file_is_seen_whole",
+    Silent: "test_5_what_is_missing_is_said_to_be",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_store_that_breaks_a_promise_is_found_out(kind):
+    store = kind()
+    store.make_directory("/root")
+    test = getattr(StoreContract(), BROKEN[kind])
+    wanted = {"store": store, "other": store, "root": "/root"}
+    names = test.__code__.co_varnames[1 : test.__code__.co_argcount]
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        test(**{name: wanted[name] for name in names})
+
+
+class Named(MemoryStore):
+    """A store as a user would write one."""
+
+    def __init__(self, options):
+        super().__init__()
+        self.options = options
+
+    def list_from(self, directory, start_name=""):
+        return [FileInfo(*file) for file in super().list_from(directory, start_name)]
+
+
+@pytest.fixture
+def settings():
+    module = types.ModuleType("stores_of_mine")
+    module.Named, module.NoStore = Named, int
+    sys.modules["stores_of_mine"] = module
+    yield {"spark.headwater.store.mine": "stores_of_mine:Named", "spark.headwater.store.mine.region": "here"}
+    del sys.modules["stores_of_mine"]
+
+
+def test_a_setting_names_the_store_of_a_scheme(settings):
+    store, path = store_for("mine://bucket/t/", None, settings)
+    assert isinstance(store, Named)
+    assert store.options == {"region": "here"}
+    assert path == "mine://bucket/t"
+    assert store_for("MINE://bucket/other", None, settings)[0] is store
+    txn = Transaction(path, store, None)
+    txn.update_protocol(Protocol(1, 2))
+    txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
+    txn.add([AddFile("a", {}, 1, 1)])
+    txn.commit("WRITE", {})
+    assert load_snapshot(path, store).num_files == 1
+    assert wait_for_upkeep(60)
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("stores_of_nobody:Named", "stores_of_nobody"),
+        ("stores_of_mine:Missing", "Missing"),
+        ("stores_of_mine:NoStore", "no subclass"),
+        ("stores_of_mine", "AttributeError"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_setting_that_names_no_store_is_an_error_that_says_why(settings, named, reason):
+    with pytest.raises(HeadwaterError) as raised:
+        store_for("mine://bucket/t", None, {**settings, "spark.headwater.store.mine": named})
+    assert raised.value.condition == "HEADWATER_STORE_NOT_USABLE"
+    assert reason in str(raised.value)
+    assert "spark.headwater.store.mine" in str(raised.value)
+
+
+def test_a_setting_goes_before_hadoop_and_local_paths_stay_local(settings, tmp_path):
+    hadoop = FakeHadoop(tmp_path)
+    assert isinstance(store_for("mine://b/t", hadoop, settings)[0], Named)
+    assert isinstance(store_for("other://b/t", hadoop, settings)[0], HadoopStore)
+    assert isinstance(store_for("/t", hadoop, {**settings, "spark.headwater.store.file": "x:Y"})[0], LocalStore)
+
+
+def test_stores_without_the_promise_are_refused_before_any_work(tmp_path):
+    store, path = store_for("other://b/t", FakeHadoop(tmp_path))
+    with pytest.raises(HeadwaterError) as raised:
+        store.check_writable(path)
+    assert raised.value.condition == "DELTA_UNSUPPORTED_STORE_FOR_WRITE"
+    assert "spark.headwater.store.other" in str(raised.value)
+    LocalStore().check_writable(str(tmp_path))
+
+    class ReadOnly(MemoryStore):
+        puts_if_absent = False
+
+    with pytest.raises(HeadwaterError, match="the store 'web'"):
+        ReadOnly().check_writable("web://b/t")

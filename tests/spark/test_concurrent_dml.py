@@ -1,0 +1,43 @@
+"""Writers at once in one table: none fails where their rows are not the same."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+_WRITERS, _ROUNDS = 4, 10
+
+
+@pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copy-on-write"])
+def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: str, vectors: bool) -> None:
+    """Each writer updates two rows of its own, which lie in the files of all, and adds one, again and again."""
+    rounds = _ROUNDS if vectors else 3
+    rows(
+        "CREATE TABLE t (id INT, writer INT, n INT) USING delta "
+        f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
+    )
+    for first in (0, _WRITERS):
+        numbers = f"range({first}, {first + _WRITERS}, 1, 1)"
+        rows(f"INSERT INTO t SELECT CAST(id AS INT), id % {_WRITERS}, 0 FROM {numbers}")
+    # Without vectors, whoever comes second to a file starts again: as often as there are others before him.
+    spark.conf.set("spark.headwater.dml.retries", "3" if vectors else "50")
+
+    def write(writer: int) -> int:
+        updated = 0
+        for number in range(rounds):
+            updated += spark.sql(f"UPDATE t SET n = n + 1 WHERE id IN ({writer}, {writer + _WRITERS})").collect()[0][0]
+            spark.sql(f"INSERT INTO t VALUES ({1000 + writer * 100 + number}, {writer}, 0)")
+        return updated
+
+    try:
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            updated = list(pool.map(write, range(_WRITERS)))
+    finally:
+        spark.conf.unset("spark.headwater.dml.retries")
+    assert updated == [2 * rounds] * _WRITERS
+    assert rows("SELECT DISTINCT n FROM t WHERE id < 1000") == [(rounds,)]
+    assert rows("SELECT count(*) FROM t WHERE id >= 1000") == [(_WRITERS * rounds,)]
+    assert rows("SELECT count(*) FROM t WHERE id < 1000") == [(2 * _WRITERS,)]

@@ -1,0 +1,184 @@
+"""MERGE into a table so large that its source is looked at first: which files are read, and inserts in a job of their
+own."""
+
+from __future__ import annotations
+
+import pytest
+
+from .dml_table import Table
+
+both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
+COLUMNS = "id BIGINT, v INT, k STRING, ts TIMESTAMP, pad STRING"
+#: Ten files of two rows, 1.2 MB each.
+PAD = "repeat(CAST(id AS STRING), 600000)"
+ROWS = f"SELECT id, 0, CAST(id AS STRING), timestamp_seconds(id * 86400), {PAD} FROM range(0, 20, 1, 10)"
+UPSERT = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v, k) VALUES (s.id, s.v, 'new')"
+
+
+@pytest.fixture
+def large(spark, tmp_path, settings):
+    """A table of 12 MB, as nothing is compressed."""
+
+    def make(**given) -> Table:
+        with settings({"spark.sql.parquet.compression.codec": "uncompressed"}):
+            columns = given.pop("columns", COLUMNS)
+            rows = given.pop("rows", ROWS)
+            table = Table(spark, tmp_path / "t", columns, rows, **given)
+        assert sum((table.path / file).stat().st_size for file in table.files()) > 8 << 20
+        return table
+
+    return make
+
+
+def merged(table, rows, clauses=UPSERT, on="t.id = s.id", columns="id, v"):
+    return table.run(
+        f"MERGE INTO {{t}} t USING (SELECT * FROM VALUES {', '.join(rows)} AS s({columns})) s ON {on} {clauses}"
+    )
+
+
+@both
+@pytest.mark.parametrize("changes", [False, True])
+def test_files_without_the_sources_keys_are_not_read(large, vectors, changes):
+    table = large(vectors=vectors, changes=changes)
+    outside = table.files_of("id NOT IN (2, 3, 14, 15)")
+    kept = {file: (table.path / file).read_bytes() for file in outside}
+    table.break_files(outside)
+    assert merged(table, ["(2L, -2)", "(15L, -15)", "(NULL, 1)", "(100L, -100)", "(101L, -101)"]) == [(5, 2, 0, 3)]
+    assert outside < table.files()
+    for file, content in kept.items():
+        (table.path / file).write_bytes(content)
+    expected = dict.fromkeys(range(20), 0) | {2: -2, 15: -15, 100: -100, 101: -101, None: 1}
+    assert dict(table.rows("id, v")) == expected
+    assert table.metrics("numSourceRows", "numTargetRowsInserted") == {"numSourceRows": 5, "numTargetRowsInserted": 3}
+    if changes:
+        kinds = sorted((row[0], row[1], row[5]) for row in table.change_rows() if row[0] is not None)
+        assert kinds == [
+            (2, -2, "update_postimage"),
+            (2, 0, "update_preimage"),
+            (15, -15, "update_postimage"),
+            (15, 0, "update_preimage"),
+            (100, -100, "insert"),
+            (101, -101, "insert"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("on", "columns", "rows"),
+    [
+        ("t.k = s.k AND t.v < 1", "k, v", ["('3', 7)", "(NULL, 7)"]),
+        ("t.ts = s.ts", "ts, v", ["(TIMESTAMP'1970-01-04 00:00:00', 7)"]),
+        ("s.id + 1 = t.id AND t.k = CAST(s.id + 1 AS STRING)", "id, v", ["(2L, 7)"]),
+        ("t.id = s.id", "id, v", ["(3S, 7)"]),
+    ],
+)
+def test_keys_of_other_types(large, on, columns, rows):
+    table = large(vectors=True)
+    table.break_files(table.files_of("id NOT IN (2, 3)"))
+    assert merged(table, rows, "WHEN MATCHED THEN UPDATE SET v = s.v", on, columns) == [(1, 1, 0, 0)]
+    assert table.run("SELECT id, v FROM {t} WHERE id IN (2, 3) ORDER BY id") == [(2, 0), (3, 7)]
+
+
+def test_keys_that_match_nothing(large):
+    table = large()
+    table.break_files(table.files())
+    assert merged(table, ["(50L, 1)", "(NULL, 2)"]) == [(2, 0, 0, 2)]
+    assert merged(table, ["(60L, 1)"], "WHEN MATCHED THEN DELETE") == [(0, 0, 0, 0)]
+    assert merged(table, ["(NULL, 1)"], "WHEN MATCHED THEN DELETE") == [(0, 0, 0, 0)]
+    assert table.version == 2
+
+
+def test_many_keys_are_a_range(large, spark):
+    table = large(vectors=True)
+    table.break_files(table.files_of("id < 10"))
+    wide = "(SELECT id + 10 AS id, 1 AS v FROM range(0, 3000, 1, 2)) s"
+    assert table.run(f"MERGE INTO {{t}} t USING {wide} ON t.id = s.id {UPSERT}") == [(3000, 10, 0, 2990)]
+    assert table.run("SELECT sum(v), count(*) FROM {t} WHERE id >= 10") == [(3000, 3000)]
+
+
+@both
+@pytest.mark.parametrize("changes", [False, True])
+def test_not_matched_by_source_reads_all(large, vectors, changes):
+    table = large(vectors=vectors, changes=changes)
+    clauses = (
+        f"{UPSERT} WHEN NOT MATCHED BY SOURCE AND t.id < 2 THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE AND t.id > 17 THEN UPDATE SET v = 9"
+    )
+    assert merged(table, ["(5L, 5)", "(18L, 18)", "(30L, 30)"], clauses) == [(6, 3, 2, 1)]
+    assert dict(table.rows("id, v")) == dict.fromkeys(range(2, 18), 0) | {5: 5, 18: 18, 19: 9, 30: 30}
+    if changes:
+        kinds = [row[5] for row in table.change_rows()]
+        assert {kind: kinds.count(kind) for kind in set(kinds)} == {
+            "update_preimage": 3,
+            "update_postimage": 3,
+            "delete": 2,
+            "insert": 1,
+        }
+
+
+@both
+@pytest.mark.parametrize("changes", [False, True])
+def test_rows_that_no_clause_holds_for_stay(large, vectors, changes):
+    """They matched, so that their source rows are not inserted."""
+    table = large(vectors=vectors, changes=changes)
+    clauses = UPSERT.replace("WHEN MATCHED", "WHEN MATCHED AND s.v > 6")
+    assert merged(table, ["(5L, 5)", "(6L, 6)", "(7L, 7)", "(30L, 3)"], clauses) == [(2, 1, 0, 1)]
+    assert dict(table.rows("id, v")) == dict.fromkeys(range(20), 0) | {7: 7, 30: 3}
+
+
+@both
+@pytest.mark.parametrize(
+    ("clauses", "fine"),
+    [
+        (UPSERT, False),
+        ("WHEN MATCHED AND s.v = 2 THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)", True),
+        ("WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)", True),
+    ],
+)
+def test_several_matches(large, fails, vectors, clauses, fine):
+    table = large(vectors=vectors, changes=True)
+    before = (table.version, table.files_on_disk())
+    rows = ["(5L, 1)", "(5L, 2)", "(40L, 3)", "(40L, 4)"]
+    if fine:
+        assert merged(table, rows, clauses)[0][0] == 3
+        assert table.values().count(40) == 2
+        changed = [row for row in table.change_rows() if row[0] == 5]
+        assert len(changed) == (1 if "DELETE" in clauses else 2)
+    else:
+        with fails("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"):
+            merged(table, rows, clauses)
+        assert (table.version, table.files_on_disk()) == before
+
+
+@both
+def test_identity_columns(large, vectors):
+    table = large(
+        columns="key BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5), id BIGINT, v INT, k STRING, pad STRING",
+        rows=f"(id, v, k, pad) SELECT id, 0, 'k', {PAD} FROM range(0, 20, 1, 10)",
+        vectors=vectors,
+        changes=True,
+    )
+    assert table.values("key") == list(range(5, 25))
+    assert merged(table, ["(3L, 1)", "(50L, 2)", "(51L, 3)"]) == [(3, 1, 0, 2)]
+    assert table.run("SELECT key FROM {t} WHERE id >= 50 ORDER BY key") == [(25,), (26,)]
+    assert merged(table, ["(3L, 1)", "(50L, 2)"], "WHEN MATCHED THEN DELETE") == [(2, 0, 2, 0)]
+    assert merged(table, ["(3L, 1)", "(50L, 2)"]) == [(2, 0, 0, 2)]
+    assert table.run("SELECT key FROM {t} WHERE id IN (3, 50) ORDER BY key") == [(27,), (28,)]
+    inserted = sorted(row[0] for row in table.change_rows() if row[-1] == "insert")
+    assert inserted == [27, 28]
+
+
+def test_source_that_is_not_deterministic_is_read_once(large):
+    table = large(vectors=True)
+    drawn = "(SELECT id + IF(rand() < 0.5, 0, 1000) AS id, 1 AS v FROM range(0, 20, 1, 2)) s"
+    ((affected, updated, _, inserted),) = table.run(f"MERGE INTO {{t}} t USING {drawn} ON t.id = s.id {UPSERT}")
+    assert (affected, updated + inserted) == (20, 20)
+    assert table.run("SELECT count(*) FROM {t} WHERE id < 20 AND v = 1") == [(updated,)]
+    assert table.run("SELECT count(*) FROM {t}") == [(20 + inserted,)]
+
+
+@both
+def test_source_is_the_target(large, vectors):
+    table = large(vectors=vectors)
+    merging = "MERGE INTO {t} t USING (SELECT id + 19 AS id, v + 1 AS v FROM {t}) s ON t.id = s.id"
+    assert table.run(f"{merging} {UPSERT}") == [(20, 1, 0, 19)]
+    assert dict(table.rows("id, v")) == {i: int(i >= 19) for i in range(39)}
