@@ -169,7 +169,6 @@ def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
             (f"{merging} {insert} VALUES (u.id, NULL, named_struct('a', 1))", ("Column v ",)),
             (f"{merging} {insert} VALUES (u.id, 1, named_struct('a', CAST(NULL AS INT)))", ("Column s.a ",)),
         ):
-            print(statement)
             refused(table, statement, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", *words)
         for statement, words in (
             ("UPDATE {t} SET v = 105 WHERE id = 3", ("v_and_id", "v < 100 OR id IS NULL", " - v : 105", " - id : 3")),

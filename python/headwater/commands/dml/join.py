@@ -13,7 +13,7 @@ from headwater.commands.dml.request import Clause, DmlRequest, expression, relat
 from headwater.commands.dml.rewrite import SOURCE, Action
 from headwater.commands.dml.scan import FILE, ROW, Scan
 
-_PRESENT = "__hw_present"
+_PRESENT, _MATCH = "__hw_present", "__hw_match"
 _NOWHERE = f"CAST(NULL AS INT) AS {FILE}, CAST(NULL AS BIGINT) AS {ROW}"
 
 
@@ -77,13 +77,16 @@ def join_matched(request: DmlRequest, scanned: Scan, source: int, *, changes: bo
     hint = "/*+ BROADCAST(__hw_s) */ " if broadcast else ""
     target = f"{scanned.positioned} AS __hw_t"
     rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {relation(source)} AS __hw_s ON {_on(request)})"
+    unique = not deletes_all_matched(request)
+    once = not unique and changes
+    if once:
+        # A row is told once to be deleted; the other rows of the source that matched it are noted all the same.
+        rows = _counted(rows)
+    guards = [*([f"{SOURCE} IS NOT NULL"] if unmatched else []), *([f"{_MATCH} = 1"] if once else [])]
     actions = [
-        *_numbered(matched, f"{SOURCE} IS NOT NULL" if unmatched else None, 0),
+        *_numbered(matched, " AND ".join(guards) or None, 0),
         *_numbered(unmatched, f"{SOURCE} IS NULL", len(matched) + len(inserts)),
     ]
-    unique = not deletes_all_matched(request)
-    if not unique and changes:
-        rows = _once(rows)
     return Joined(f"{kind.lower()} join", rows, actions, unique, source_rows=True)
 
 
@@ -95,8 +98,13 @@ def unmatched_source(request: DmlRequest, source: int) -> Joined:
 
 def _once(rows: str) -> str:
     """Each row of the target once, however many rows of the source match it."""
+    return f"(SELECT * FROM {_counted(rows)}\nWHERE {FILE} IS NULL OR {_MATCH} = 1)"
+
+
+def _counted(rows: str) -> str:
+    """The matches of each row of the target are numbered, from one."""
     number = f"row_number() OVER (PARTITION BY {FILE}, {ROW} ORDER BY {ROW})"
-    return f"(SELECT * FROM (SELECT *, {number} AS __hw_match FROM {rows})\nWHERE {FILE} IS NULL OR __hw_match = 1)"
+    return f"(SELECT *, {number} AS {_MATCH} FROM {rows})"
 
 
 def _on(request: DmlRequest) -> str:
