@@ -118,9 +118,15 @@ def cancel_job_group(spark: SparkSession, text: str, after: float) -> dict[str, 
         text,
         lambda: spark.sparkContext.setJobGroup("cancel-me", "to be cancelled"),
         lambda: spark.sparkContext.cancelJobGroup("cancel-me"),
-        lambda: bool(spark.sparkContext.statusTracker().getJobIdsForGroup("cancel-me")),
+        lambda: _is_active(spark, "cancel-me"),
         after,
     )
+
+
+def _is_active(spark: SparkSession, group: str) -> bool:
+    """Whether a job of the group runs; those of statements before it may be remembered."""
+    tracker = spark.sparkContext.statusTracker()
+    return not set(tracker.getActiveJobsIds()).isdisjoint(tracker.getJobIdsForGroup(group))
 
 
 def interrupt(spark: SparkSession, text: str, tag: str | None, after: float) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,18 @@ class Table:
             for p in self.path.rglob("*")
             if p.is_file() and "_delta_log" not in p.parts and not p.name.startswith(".")
         }
+
+    @property
+    def state(self) -> tuple[int, set[str]]:
+        """The newest version, and everything there is beside the log."""
+        return self.version, self.files_on_disk()
+
+    def comes_to(self, state: tuple[int, set[str]]) -> bool:
+        """Whether the table is so: tasks that are ended with their job take their files along a little later."""
+        until = time.monotonic() + 20
+        while self.state != state and time.monotonic() < until:
+            time.sleep(0.02)
+        return self.state == state
 
     def files_of(self, condition: str) -> set[str]:
         """The files that hold the rows of a condition."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .dml_table import Table
@@ -98,8 +100,6 @@ def test_deletion_vectors_add_up(spark, tmp_path):
 
 
 def json_stats(add):
-    import json
-
     stats = json.loads(add["stats"])
     return {name: stats[name] for name in ("numRecords", "tightBounds")}
 

@@ -23,10 +23,10 @@ def refused(fails):
     """``refused(table, sql, condition, *words)``: the statement fails so, and leaves nothing anywhere."""
 
     def check(table, sql, condition, *words, state=None):
-        before = (table.version, table.files_on_disk())
+        before = table.state
         with fails(condition, *words, state=state):
             table.run(sql)
-        assert (table.version, table.files_on_disk()) == before
+        assert table.comes_to(before)
 
     return check
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from .dml_table import Table
@@ -34,15 +32,11 @@ def test_function_of_the_user_fails(spark, tmp_path, vectors, where):
     spark.range(6).createOrReplaceTempView("six")
     rows = "SELECT id, 0 FROM range(0, 6, 1, 3)"
     table = Table(spark, tmp_path / "t", "id BIGINT, v BIGINT", rows, vectors=vectors, changes=True)
-    before = (table.version, table.files_on_disk())
+    before = table.state
     with pytest.raises(Exception, match="five is right out") as caught:
         table.run(STATEMENTS[where])
     assert "headwater/" not in str(caught.value)
-    # Tasks that are ended with the job take their files along a little later.
-    until = time.monotonic() + 20
-    while table.files_on_disk() != before[1] and time.monotonic() < until:
-        time.sleep(0.02)
-    assert (table.version, table.files_on_disk()) == before
+    assert table.comes_to(before)
     assert table.run("UPDATE {t} SET v = 1 WHERE id < 2") == [(2,)]
 
 
@@ -50,7 +44,7 @@ def test_function_of_the_user_fails(spark, tmp_path, vectors, where):
 def test_arithmetic_fails_in_one_task_of_several(spark, tmp_path, fails, vectors):
     rows = "SELECT id, 0 FROM range(0, 6, 1, 3)"
     table = Table(spark, tmp_path / "t", "id BIGINT, v BIGINT", rows, vectors=vectors)
-    before = (table.version, table.files_on_disk())
+    before = table.state
     spark.range(6).createOrReplaceTempView("six")
     for statement in (
         "UPDATE {t} SET v = 1 DIV (id - 5)",
@@ -59,4 +53,4 @@ def test_arithmetic_fails_in_one_task_of_several(spark, tmp_path, fails, vectors
     ):
         with fails("DIVIDE_BY_ZERO", state="22012"):
             table.run(statement)
-        assert (table.version, table.files_on_disk()) == before
+        assert table.comes_to(before)

@@ -16,10 +16,10 @@ def explain(spark):
     """``explain(table, sql)``: the text, after which nothing has run and nothing is changed."""
 
     def run(table: Table, sql: str, mode: str = "") -> str:
-        before = (table.version, table.files_on_disk())
+        before = table.state
         (((text,),), jobs) = table.jobs(f"EXPLAIN {mode} {sql}")
         assert jobs == 0
-        assert (table.version, table.files_on_disk()) == before
+        assert table.comes_to(before)
         return text
 
     return run

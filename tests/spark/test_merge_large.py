@@ -136,7 +136,7 @@ def test_rows_that_no_clause_holds_for_stay(large, vectors, changes):
 )
 def test_several_matches(large, fails, vectors, clauses, fine):
     table = large(vectors=vectors, changes=True)
-    before = (table.version, table.files_on_disk())
+    before = table.state
     rows = ["(5L, 1)", "(5L, 2)", "(40L, 3)", "(40L, 4)"]
     if fine:
         assert merged(table, rows, clauses)[0][0] == 3
@@ -146,7 +146,7 @@ def test_several_matches(large, fails, vectors, clauses, fine):
     else:
         with fails("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"):
             merged(table, rows, clauses)
-        assert (table.version, table.files_on_disk()) == before
+        assert table.comes_to(before)
 
 
 @both

@@ -128,7 +128,7 @@ def test_wider_types_in_files_that_are_rewritten(spark, tmp_path):
 
 def test_a_row_that_does_not_match_changes_nothing(spark, tmp_path, fails):
     table = Table(spark, tmp_path / "t", COLUMNS, ROWS, changes=True)
-    before = (table.version, table.files_on_disk())
+    before = table.state
     with fails("DELTA_REPLACE_WHERE_MISMATCH", " - id : 1"):
         table.run("INSERT INTO {t} REPLACE WHERE id > 2 VALUES (1, 7, 'a')")
-    assert (table.version, table.files_on_disk()) == before
+    assert table.comes_to(before)
