@@ -38,6 +38,19 @@ class Statement:
         value = self._confs.get(name)
         return default if value is None else value.strip().lower() == "true"
 
+    def whole_number(self, name: str, default: int) -> int:
+        """A session setting that is a whole number, 0 or more.
+
+        :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION`` for another value.
+        """
+        value = self._confs.get(name)
+        if value is None:
+            return default
+        if not value.strip().isdecimal():
+            explain = "must be a whole number, 0 or more"
+            raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
+        return int(value)
+
     @property
     def hadoop(self) -> HadoopFileSystem:
         """Stores that are not local paths."""

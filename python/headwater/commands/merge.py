@@ -136,7 +136,7 @@ def _plan(attempt: Attempt) -> _Plan:
 
 
 def _is_large(files: pa.Table, statement: Statement) -> bool:
-    return total_bytes(files) > int(statement.conf(_SMALL_TARGET) or _SMALL_TARGET_BYTES)
+    return total_bytes(files) > statement.whole_number(_SMALL_TARGET, _SMALL_TARGET_BYTES)
 
 
 def _pruned(snapshot: Snapshot, files: pa.Table, predicates: Sequence[str], keys: Sequence[str]) -> pa.Table:

@@ -109,12 +109,7 @@ def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T])
 
     :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retries`` attempts have lost.
     """
-    text = statement.conf(_RETRIES) or str(_DEFAULT_RETRIES)
-    if not text.isdecimal():
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": _RETRIES, "input": text, "explain": "must be a whole number, 0 or more"}
-        )
-    retries = int(text)
+    retries = statement.whole_number(_RETRIES, _DEFAULT_RETRIES)
     for attempt in range(retries + 1):
         begun = begin(request, statement)
         try:
