@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,11 +111,9 @@ class Table:
         return self.version, self.files_on_disk()
 
     def comes_to(self, state: tuple[int, set[str]]) -> bool:
-        """Whether the table is so: tasks that are ended with their job take their files along a little later."""
-        until = time.monotonic() + 20
-        while self.state != state and time.monotonic() < until:
-            time.sleep(0.02)
-        return self.state == state
+        """Whether the table is so. A task that is ended with its job may leave a file behind, which nothing refers to."""
+        version, files = state
+        return self.version == version and files <= self.files_on_disk()
 
     def files_of(self, condition: str) -> set[str]:
         """The files that hold the rows of a condition."""

@@ -94,13 +94,13 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ("UPDATE {t} SET v = max(id)", ONE_ROW, ("max",)),
         ("UPDATE {t} SET v = 1 WHERE sum(id) > 1", WHERE, ("sum",)),
         ("UPDATE {t} SET v = rank() OVER (ORDER BY id)", ONE_ROW, ("RANK",)),
-        ("UPDATE {t} SET v = explode(array(1, 2))", ONE_ROW, ("explode",)),
+        ("UPDATE {t} SET v = explode(array(1, 2))", ("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "42K0E"), ("explode",)),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND max(u.w) > 1 THEN DELETE", WHERE, ("max",)),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = max(u.w)", ONE_ROW, ("max",)),
         (f"MERGE INTO {{t}} t {USING} WHEN NOT MATCHED THEN INSERT (id) VALUES (sum(u.w))", ONE_ROW, ("sum",)),
         ("DELETE FROM {t} WHERE id = (SELECT id, v FROM {t})", None, ()),
         # clauses
-        (f"MERGE INTO {{t}} t {USING}", ("PARSE_SYNTAX_ERROR", "42601"), ()),
+        (f"MERGE INTO {{t}} t {USING}", ("MERGE_WITHOUT_WHEN", "42601"), ()),
         (
             f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET v = 1",
             ("NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION", "42613"),
