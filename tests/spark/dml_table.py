@@ -111,7 +111,7 @@ class Table:
         return self.version, self.files_on_disk()
 
     def comes_to(self, state: tuple[int, set[str]]) -> bool:
-        """Whether the table is so. A task that is ended with its job may leave a file behind, which nothing refers to."""
+        """Whether the table is so. A task ended with its job may leave a file behind, which nothing refers to."""
         version, files = state
         return self.version == version and files <= self.files_on_disk()
 
