@@ -37,7 +37,10 @@ TOTAL = ACCOUNTS * START_BALANCE
 FILES_AT_FIRST = 3
 #: The column of the writer's marker, and those of an account.
 COLUMNS = pa.schema([("account", pa.int64()), ("balance", pa.int64()), ("entry", pa.string())])
-FIELDS = [{"name": f.name, "type": t, "nullable": True, "metadata": {}} for f, t in zip(COLUMNS, ("long", "long", "string"), strict=True)]  # fmt: skip
+FIELDS = [
+    {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    for name, kind in (("account", "long"), ("balance", "long"), ("entry", "string"))
+]
 WHOLE = "account IS NOT NULL"
 #: What a transaction may be told that lost its race.
 CONFLICTS = frozenset(
@@ -79,15 +82,28 @@ class Transfer:
         return balance + {self.giver: -self.amount, self.taker: self.amount}.get(account, 0)
 
 
+def statement(kind: str, path: str, marker: str, transfer: Transfer | None) -> str:
+    """The SQL of an ``insert`` of an entry, or of a transfer by ``update`` or ``merge``."""
+    if transfer is None:
+        return f"INSERT INTO delta.`{path}` (balance, entry) VALUES (0, '{marker}')"
+    if kind == "update":
+        return f"UPDATE delta.`{path}` SET balance = {transfer.new_balance} WHERE {transfer.condition}"
+    return (
+        f"MERGE INTO delta.`{path}` t USING (SELECT * FROM VALUES ({transfer.giver}L, {-transfer.amount}L), "
+        f"({transfer.taker}L, {transfer.amount}L) AS s(id, amount)) s ON t.account = s.id "
+        "WHEN MATCHED THEN UPDATE SET balance = t.balance + s.amount"
+    )
+
+
 class Diary:
     """What one writer was told, a line each, in the order it happened."""
 
     def __init__(self, path: str | Path) -> None:
-        self._file = open(path, "a", encoding="utf-8")
+        self._path = path
 
     def note(self, **values: Any) -> None:
-        self._file.write(json.dumps(values) + "\n")
-        self._file.flush()
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
 
     def tries(self, table: str, kind: str, marker: str, transfer: Transfer | None) -> None:
         """A commit of that marker is about to be made."""
@@ -108,10 +124,10 @@ def read_diary(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
-def create(path: str, vectors: bool) -> Snapshot:
+def create(path: str, vectors: bool, checkpoint_interval: int = 20) -> Snapshot:
     """The table, with its accounts in a few files; one with deletion vectors has in-commit timestamps too."""
     txn = Transaction(path, LocalStore(), None)
-    configuration = {"delta.checkpointInterval": "20"}
+    configuration = {"delta.checkpointInterval": str(checkpoint_interval)}
     if vectors:
         configuration |= {"delta.enableDeletionVectors": "true", "delta.enableInCommitTimestamps": "true"}
         txn.update_protocol(

@@ -1,4 +1,4 @@
-"""A process that writes to banks by bare transactions: ``bare_writers.py <kind> <name> <diary> <stop file> <table>...``.
+"""A process that writes to banks by bare transactions: ``bare_writers.py <kind> <name> <diary> <stop> <table>...``.
 
 ``append`` adds entries, each under an application's next version; ``copy`` and ``vectors`` make transfers, by
 rewriting files and by marking rows deleted; ``optimize`` rewrites files without changing data; ``schema`` adds a column

@@ -27,9 +27,7 @@ def write(path: str, chance: random.Random, marker: str, diary: Diary) -> None:
     try:
         if transfer is None:
             row = pa.table({"account": [None], "balance": [0], "entry": [marker]}, schema=COLUMNS)
-            deltalake.write_deltalake(
-                path, row, mode="append", schema_mode="merge", commit_properties=properties
-            )
+            deltalake.write_deltalake(path, row, mode="append", schema_mode="merge", commit_properties=properties)
         else:
             deltalake.DeltaTable(path).update(
                 updates={"balance": transfer.new_balance},

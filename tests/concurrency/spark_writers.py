@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bank import ACCOUNTS, TOTAL, Diary, Transfer
+from bank import ACCOUNTS, TOTAL, Diary, Transfer, statement
 
 _MARKER = "spark.databricks.delta.commitInfo.userMetadata"
 _SETTINGS = {
@@ -50,25 +50,13 @@ class _Writer:
         self.spark.conf.set(_MARKER, marker)
         self.diary.tries(path, f"{self.by} {kind}", marker, transfer)
         try:
-            self.spark.sql(self._text(kind, path, marker, transfer)).collect()
+            self.spark.sql(statement(kind, path, marker, transfer)).collect()
         except Exception as error:
             found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", str(error)) or re.search(r"\b(DELTA_[A-Z_]+)", str(error))
             condition = found[1] if found else f"{type(error).__name__}: {str(error)[:400]}"
             self.diary.conflict(path, f"{self.by} {kind}", marker, condition)
         else:
             self.diary.acknowledged(path, f"{self.by} {kind}", marker)
-
-    @staticmethod
-    def _text(kind: str, path: str, marker: str, transfer: Transfer | None) -> str:
-        if transfer is None:
-            return f"INSERT INTO delta.`{path}` (balance, entry) VALUES (0, '{marker}')"
-        if kind == "update":
-            return f"UPDATE delta.`{path}` SET balance = {transfer.new_balance} WHERE {transfer.condition}"
-        return (
-            f"MERGE INTO delta.`{path}` t USING (SELECT * FROM VALUES ({transfer.giver}L, {-transfer.amount}L), "
-            f"({transfer.taker}L, {transfer.amount}L) AS s(id, amount)) s ON t.account = s.id "
-            "WHEN MATCHED THEN UPDATE SET balance = t.balance + s.amount"
-        )
 
 
 def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: int) -> None:

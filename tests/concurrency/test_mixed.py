@@ -15,17 +15,16 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import bank
-import pyarrow as pa
 import pytest
+from bank_log import check_table
 
 import headwater
-from headwater.log.file_names import CommitName, parse_name
 from headwater.log.snapshot import load_snapshot
 from headwater.log.stores import LocalStore
 
@@ -187,83 +186,6 @@ def test_all_kinds_of_writers_at_once(with_peer: bool, tmp_path: Path, capfd: An
     kinds = {note["kind"] for note in notes if note["what"] == "ack"}
     assert {"append", "copy", "vectors", "optimize", "schema", "delta-rs append", "delta-rs update"} <= kinds
     assert {note["by"] for note in notes if note["what"] == "end"} == {"spark", *(["peer"] if peer else [])}
-
-
-def check_table(path: str, notes: list[dict[str, Any]], own_time: bool) -> None:
-    """What was told is in the log once, and every reader sees at the end what the log says."""
-    commits = read_log(path)
-    markers = [commit["info"].get("userMetadata") for commit in commits]
-    assert None not in markers, "a commit nobody made"
-    versions = {marker: version for version, marker in enumerate(markers)}
-    assert len(versions) == len(markers), "a commit is there twice"
-    identifiers = [commit["info"]["txnId"] for commit in commits if "txnId" in commit["info"]]
-    assert len(set(identifiers)) == len(identifiers)
-    tried = {note["marker"]: note for note in notes if note["what"] == "try"}
-    assert versions.keys() <= {"create", *tried}
-    for note in notes:
-        if note["what"] == "ack":
-            assert note["marker"] in versions, f"a commit is lost: {note}"
-            assert note.get("version") in (None, versions[note["marker"]])
-        elif note["what"] == "conflict" and not note["kind"].startswith(("peer", "delta-rs")):
-            assert note["marker"] not in versions, f"told of a conflict, and committed: {note}"
-            assert note["condition"] in bank.CONFLICTS, note
-    moved = [tried[marker]["transfer"] for marker in markers if marker != "create"]
-    expected = bank.after_all(transfer for transfer in moved if transfer)
-    appended = {marker for marker in markers if marker != "create" and tried[marker]["kind"] in APPENDS}
-    newest = load_snapshot(path, LocalStore())
-    assert newest.version == len(commits) - 1
-    assert live(newest.select(["path", "deletion_vector"])) == commits[-1]["live"]
-    assert bank.balances(newest) == expected
-    assert bank.entries(newest) == dict.fromkeys(appended, 1)
-    for note in notes:
-        if note["what"] == "end":
-            assert dict(note["balances"]) == expected, note["by"]
-            assert note["entries"] == sorted(appended), note["by"]
-    numbers = [int(marker.rpartition("-")[2]) for marker in appended if tried[marker]["kind"] == "append"]
-    assert newest.set_transactions["append"].version == max(numbers)
-    if own_time:
-        times = [commit["info"]["inCommitTimestamp"] for commit in commits]
-        assert times == sorted(set(times))
-
-
-APPENDS = {"append", "spark insert", "peer insert", "delta-rs append"}
-
-
-def read_log(path: str) -> list[dict[str, Any]]:
-    """Each version's provenance, and the files it leaves live; read without any of the code that is tested."""
-    log, commits = Path(path) / "_delta_log", []
-    names = sorted(file.name for file in log.iterdir() if isinstance(parse_name(file.name), CommitName))
-    files: dict[str, str | None] = {}
-    for version, name in enumerate(names):
-        assert name == f"{version:020d}.json"
-        actions = [json.loads(line) for line in (log / name).read_text().splitlines()]
-        for action in actions:  # what is removed may be added again with another vector, in any order of lines
-            if (remove := action.get("remove")) is not None:
-                assert files.pop(remove["path"]) == vector_id(remove.get("deletionVector")), (version, remove)
-        for action in actions:
-            if (add := action.get("add")) is not None:
-                assert add["path"] not in files, (version, add)
-                files[add["path"]] = vector_id(add.get("deletionVector"))
-        (info,) = [action["commitInfo"] for action in actions if "commitInfo" in action]
-        commits.append({"info": info, "live": dict(files)})
-    return commits
-
-
-def vector_id(vector: Mapping[str, Any] | None) -> str | None:
-    return None if not vector else f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
-
-
-def live(files: pa.Table) -> dict[str, str | None]:
-    found = {}
-    for row in files.to_pylist():
-        vector = row["deletion_vector"]
-        spelled = vector and {
-            "storageType": vector["storage_type"],
-            "pathOrInlineDv": vector["path_or_inline"],
-            "offset": vector["offset"],
-        }
-        found[row["path"]] = vector_id(spelled)
-    return found
 
 
 def report(notes: list[dict[str, Any]], rate: float, seconds: float) -> str:

@@ -50,8 +50,17 @@ COMMITS_OF_OTHERS = [
         {"fromTheFuture": {"path": "x", "size": 3}},
     ],
     [
-        {"add": {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True,
-                 "stats": '{"numRecords":2,"theirs":{}}', "theirs": {"add": "me"}}},  # fmt: skip
+        {
+            "add": {
+                "path": "a",
+                "partitionValues": {},
+                "size": 1,
+                "modificationTime": 1,
+                "dataChange": True,
+                "stats": '{"numRecords":2,"theirs":{}}',
+                "theirs": {"add": "me"},
+            }
+        },
         {"add": {"path": "b", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}},
         {"txn": {"appId": "app", "version": 4, "lastUpdated": 9, "theirs": 0}},
         {"anotherOne": None},

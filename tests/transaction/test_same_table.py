@@ -7,7 +7,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from .helpers import add_file, append, create, metadata, remove_file
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import Protocol
@@ -15,6 +14,8 @@ from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
+
+from .helpers import add_file, append, create, metadata, remove_file
 
 
 @pytest.fixture
