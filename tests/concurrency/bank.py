@@ -114,9 +114,9 @@ class Diary:
         """The commit of that marker stands; its version where the writer knows."""
         self.note(what="ack", table=table, kind=kind, marker=marker, version=version)
 
-    def conflict(self, table: str, kind: str, marker: str, condition: str) -> None:
+    def conflict(self, table: str, kind: str, marker: str, condition: str, text: str = "") -> None:
         """The commit of that marker was refused, and is not there."""
-        self.note(what="conflict", table=table, kind=kind, marker=marker, condition=condition)
+        self.note(what="conflict", table=table, kind=kind, marker=marker, condition=condition, text=text[:500])
 
 
 def read_diary(path: Path) -> list[dict[str, Any]]:

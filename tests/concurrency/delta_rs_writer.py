@@ -35,7 +35,7 @@ def write(path: str, chance: random.Random, marker: str, diary: Diary) -> None:
                 commit_properties=properties,
             )
     except (DeltaError, OSError) as error:
-        diary.conflict(path, f"delta-rs {kind}", marker, f"{type(error).__name__}: {str(error)[:300]}")
+        diary.conflict(path, f"delta-rs {kind}", marker, type(error).__name__, str(error))
     else:
         diary.acknowledged(path, f"delta-rs {kind}", marker)
 

@@ -53,8 +53,8 @@ class _Writer:
             self.spark.sql(statement(kind, path, marker, transfer)).collect()
         except Exception as error:
             found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", str(error)) or re.search(r"\b(DELTA_[A-Z_]+)", str(error))
-            condition = found[1] if found else f"{type(error).__name__}: {str(error)[:400]}"
-            self.diary.conflict(path, f"{self.by} {kind}", marker, condition)
+            condition = found[1] if found else type(error).__name__
+            self.diary.conflict(path, f"{self.by} {kind}", marker, condition, str(error))
         else:
             self.diary.acknowledged(path, f"{self.by} {kind}", marker)
 

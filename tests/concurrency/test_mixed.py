@@ -198,7 +198,7 @@ def report(notes: list[dict[str, Any]], rate: float, seconds: float) -> str:
             case "ack":
                 commits[note["kind"]] += 1
             case "conflict":
-                conflicts[note["kind"]][note["condition"].split(":")[0]] += 1
+                conflicts[note["kind"]][note["condition"]] += 1
             case "rebased":
                 rebased[note["kind"]] += 1
                 passed[note["kind"]] += note["winners"]
