@@ -103,7 +103,7 @@ class Diary:
 
     def note(self, **values: Any) -> None:
         with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+            file.write(json.dumps({**values, "at": time.time()}) + "\n")
 
     def tries(self, table: str, kind: str, marker: str, transfer: Transfer | None) -> None:
         """A commit of that marker is about to be made."""
