@@ -42,7 +42,7 @@ FIELDS = [
     for name, kind in (("account", "long"), ("balance", "long"), ("entry", "string"))
 ]
 WHOLE = "account IS NOT NULL"
-#: What a transaction may be told that lost its race.
+#: What a writer may be told whose commit is not there: that it lost a race, or that its handler died before.
 CONFLICTS = frozenset(
     f"DELTA_{name}"
     for name in (
@@ -52,6 +52,7 @@ CONFLICTS = frozenset(
         "CONCURRENT_DELETE_READ",
         "CONCURRENT_DELETE_DELETE",
         "CONCURRENT_TRANSACTION",
+        "COMMIT_NOT_MADE",
         "SCHEMA_CHANGE_SINCE_ANALYSIS",
     )
 )

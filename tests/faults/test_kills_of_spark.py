@@ -66,6 +66,15 @@ class Statements:
         driver.ask("sql", text=bank.statement(kind, path, marker, transfer))
         return path, f"spark {kind}", marker
 
+    def warm_up(self, driver: Any) -> None:
+        """Run some undisturbed; how long the last one took is how long one takes."""
+        for _ in range(3):
+            path, kind, marker = self.ask(driver)
+            found = driver.answer()
+            assert "rows" in found, found
+            self.diary.acknowledged(path, kind, marker)
+            self.longest = found["seconds"]
+
     def check(self, outcomes: Counter[str]) -> None:
         for path, vectors in self.paths.items():
             notes = bank.read_diary(self.diary_path)
@@ -82,14 +91,7 @@ class Statements:
 def test_handler_and_jvm_killed_at_random(sparks: Any, tmp_path: Path, capfd: Any) -> None:
     statements, outcomes = Statements(tmp_path), Counter[str]()
     driver = sparks.driver()
-    taken = []
-    for _ in range(4):  # how long a statement takes that nobody disturbs
-        path, kind, marker = statements.ask(driver)
-        found = driver.answer()
-        assert "rows" in found, found
-        statements.diary.acknowledged(path, kind, marker)
-        taken.append(found["seconds"])
-    statements.longest = taken[-1]
+    statements.warm_up(driver)
     for _ in range(OF_THE_HANDLER):
         handler = driver.handler
         path, kind, marker = statements.ask(driver)
@@ -102,7 +104,7 @@ def test_handler_and_jvm_killed_at_random(sparks: Any, tmp_path: Path, capfd: An
             assert found["condition"] in _LOST, found
             assert "Traceback" not in found["text"]
             if found["condition"] == "DELTA_COMMIT_NOT_MADE":
-                statements.diary.conflict(path, kind, marker, "not made")
+                statements.diary.conflict(path, kind, marker, "DELTA_COMMIT_NOT_MADE")
             outcomes[f"handler killed, {found['condition']}"] += 1
         for table in statements.paths:
             assert driver.rows(_SUMS.format(table)) == [[bank.ACCOUNTS, bank.TOTAL]]
@@ -111,6 +113,7 @@ def test_handler_and_jvm_killed_at_random(sparks: Any, tmp_path: Path, capfd: An
     for number in range(OF_THE_JVM):
         if number:
             driver = sparks.driver()
+            statements.warm_up(driver)
         handler = driver.handler
         statements.ask(driver)
         statements.kill_sometime(driver.jvm)
