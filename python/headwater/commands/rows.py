@@ -30,7 +30,7 @@ from headwater.schema.types import PrimitiveType, StructField, StructType, parse
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 _PARQUET_FIELD_ID = "parquet.field.id"
 #: A job that reads less is run without generating code for it.
-_SMALL_JOB_BYTES = 1 << 20
+SMALL_JOB_BYTES = 1 << 20
 
 
 @dataclass
@@ -248,7 +248,7 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
             physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
         ],
         "statistics": [list(path) for path, _ in _leaves(target)],
-        "smallBytes": _SMALL_JOB_BYTES,
+        "smallBytes": SMALL_JOB_BYTES,
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
     }

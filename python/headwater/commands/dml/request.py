@@ -66,6 +66,8 @@ class DmlRequest:
     :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
     :param reads_target_elsewhere: whether the source or a subquery reads the target too.
     :param exact: whether these are the whole condition.
+    :param source_bytes: the source's size in bytes, by Spark's estimate before it optimises.
+    :param source_is_scan: whether the source does no more than read files, and so may be read again.
     """
 
     table: str
@@ -78,7 +80,10 @@ class DmlRequest:
     source: int | None
     source_columns: Sequence[int]
     source_deterministic: bool
+    source_bytes: int | None
+    source_is_scan: bool
     condition: int | None
+    condition_deterministic: bool
     condition_text: str | None
     predicates: Sequence[str]
     exact: bool
@@ -103,7 +108,10 @@ class DmlRequest:
             source=request["source"],
             source_columns=request["sourceColumns"],
             source_deterministic=request["sourceDeterministic"],
+            source_bytes=request["sourceBytes"],
+            source_is_scan=request["sourceIsScan"],
             condition=request["condition"],
+            condition_deterministic=request["conditionDeterministic"],
             condition_text=request["conditionText"],
             predicates=texts,
             exact=len(texts) == len(conjuncts),

@@ -80,7 +80,7 @@ def compose(
     :param changes: whether change data is written.
     :param identities: columns that get their next values.
     :param source_rows: whether ``rows`` has ``__hw_source``, to be noted of rows without an action too.
-    :param keeps: whether rows without an action, all of the target, are written as they are.
+    :param keeps: whether rows of the target without an action are written as they are.
     """
     return _Composer(request, target, actions, changes, identities, source_rows, keeps).compose(rows)
 
@@ -126,11 +126,16 @@ class _Composer:
 
     def _acting(self, rows: str) -> str:
         """Which action a row has; rows without one are dropped, unless their source rows are noted."""
+        if not self.actions:
+            return f"SELECT *, CAST(NULL AS INT) AS {ACTION} FROM {rows}"
         only = self.actions[0]
         if len(self.actions) == 1 and only.when == "true":
             return f"SELECT *, {only.number} AS {ACTION} FROM {rows}"
         branches = " ".join(f"WHEN {action.when} THEN {action.number}" for action in self.actions)
         query = f"SELECT *, CASE {branches} END AS {ACTION} FROM {rows}"
+        if self.keeps and any(action.clause.kind == "insert" for action in self.actions):
+            # What is kept is of the target.
+            return f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL OR {FILE} IS NOT NULL"
         return query if self.idle_rows else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
 
     def _numbered(self, query: str) -> str:
