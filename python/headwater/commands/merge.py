@@ -3,8 +3,8 @@
 Owns the strategy. In general one join of the target's files with the source is one job, which writes new rows and notes
 the rows they replace. A small source is sent to all readers of a large target, which is then never shuffled; the rows
 of the source that found no match are inserted by a second job over the source alone. Which files are read at all is
-first narrowed by the source's own keys; where little is left to read, it is one join after all. Where both sides are tiny, one
-task does it all, and of a table without deletion vectors writes the one file anew.
+first narrowed by the source's own keys; where little is left to read, it is one join after all. Where both sides are
+tiny, one task does it all, and of a table without deletion vectors writes the one file anew.
 """
 
 from __future__ import annotations
