@@ -200,6 +200,14 @@ def test_functions_of_the_user(spark, tmp_path, vectors):
     assert table.rows() == [(0, 0), (1, 1), (6, 3), (9, 4)]
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_functions_see_only_the_rows_they_are_for(spark, tmp_path, files):
+    spark.udf.register("negated", lambda x: -x, "int")
+    table = Table(spark, tmp_path / "t", "id BIGINT, v INT", f"SELECT id, nullif(id, 3) FROM range(0, 6, 1, {files})")
+    assert table.run("UPDATE {t} SET v = negated(v) WHERE v IS NOT NULL") == [(5,)]
+    assert table.rows() == [(i, None if i == 3 else -i) for i in range(6)]
+
+
 def test_sql_functions(spark, tmp_path, fails):
     """Spark takes them in queries only, the subqueries of a statement among them."""
     spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION thrice(x BIGINT) RETURNS BIGINT RETURN x * 3")

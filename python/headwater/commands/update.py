@@ -90,7 +90,9 @@ def _update(attempt: Attempt) -> dict[str, Any]:
 def _finds_first(attempt: Attempt) -> bool:
     """Whether a search for the files to write anew comes first; its condition is then asked twice."""
     request = attempt.request
-    return not attempt.writes_vectors and request.condition is not None and request.condition_deterministic
+    if attempt.writes_vectors or request.runs_python:
+        return False
+    return request.condition is not None and request.condition_deterministic
 
 
 def _search(attempt: Attempt, scanned: Scan) -> Rewrite:

@@ -149,8 +149,12 @@ def _may_share_files(attempt: Attempt) -> bool:
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
-    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job."""
-    if attempt.writes_vectors or attempt.request.condition is None or files.num_rows != 1:
+    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job.
+
+    Not where Python functions would be run for rows they are not meant for.
+    """
+    request = attempt.request
+    if attempt.writes_vectors or request.condition is None or request.runs_python or files.num_rows != 1:
         return False
     return int(files["size"][0].as_py()) <= _SMALL_FILE_BYTES
 

@@ -64,6 +64,7 @@ class DmlRequest:
     :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
     :param target: the target's relation; ``columns`` are its columns, in the table's order.
     :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
+    :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
     :param reads_target_elsewhere: whether the source or a subquery reads the target too.
     :param exact: whether these are the whole condition.
     :param source_bytes: the source's size in bytes, by Spark's estimate before it optimises.
@@ -91,6 +92,7 @@ class DmlRequest:
     matched: Sequence[Clause]
     not_matched: Sequence[Clause]
     not_matched_by_source: Sequence[Clause]
+    runs_python: bool
     reads_target_elsewhere: bool
 
     @staticmethod
@@ -119,5 +121,6 @@ class DmlRequest:
             matched=[Clause.of(c) for c in request["matched"]],
             not_matched=[Clause.of(c) for c in request["notMatched"]],
             not_matched_by_source=[Clause.of(c) for c in request["notMatchedBySource"]],
+            runs_python=request["runsPython"],
             reads_target_elsewhere=request["readsTargetElsewhere"],
         )

@@ -44,9 +44,16 @@ final case class DmlPieces(
     "conditionDeterministic" -> condition.forall(_.deterministic),
     "conditionText" -> condition.map(text),
     "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
+    "runsPython" -> runsPython,
     "matched" -> matched.map(describe(context, _)),
     "notMatched" -> notMatched.map(describe(context, _)),
     "notMatchedBySource" -> notMatchedBySource.map(describe(context, _)))
+
+  private def expressions: Seq[Expression] =
+    condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
+
+  /** Python functions are run for every row at hand, whatever condition stands before them. */
+  private def runsPython: Boolean = expressions.exists(_.exists(_.isInstanceOf[PythonUDF]))
 
   /** Whether to read a source anew costs no more than to read its files. */
   private def isScan(plan: LogicalPlan): Boolean = plan.deterministic && plan.subqueries.isEmpty && (plan match {
@@ -60,7 +67,6 @@ final case class DmlPieces(
       case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
       case other => other.subqueries.exists(reads)
     }
-    val expressions = condition ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
     source.exists(reads) || expressions.exists(_.exists { case subquery: PlanExpression[_] => subquery.plan match {
       case plan: LogicalPlan => reads(plan)
       case _ => false
