@@ -110,7 +110,7 @@ def test_constraints_hold_for_the_rows_that_change(spark, tmp_path, fails, vecto
     before = table.state
     with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "small", "v < 10", " - v : 13"):
         table.run("UPDATE {t} SET v = v + 10 WHERE id = 3")
-    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "Column id "):
+    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "Column id ", " - id : null", " - v : 1"):
         table.run("UPDATE {t} SET id = NULL WHERE v = 1")
     assert table.comes_to(before)
     assert table.run("UPDATE {t} SET v = v + 6 WHERE id >= 2") == [(2,)]

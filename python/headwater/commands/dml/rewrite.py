@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headwater.commands.change_rows import CHANGE, CHANGE_TYPE
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.scan import FILE, ROW
-from headwater.commands.rows import Target, check_sql, is_void, table_checks
+from headwater.commands.rows import Target, checks_sql, is_void, table_checks
 from headwater.schema.constraints import quote
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import IdentityColumn
@@ -117,9 +117,8 @@ class _Composer:
         query = self._valued(query)
         if self.has_rows:
             query = self._generated(query)
-            for check, condition in table_checks(self.target, self._checked_columns()):
-                holds = check_sql(check, condition, self.schema)
-                new = f"{WRITE} AND {self._is_data}" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
+            new = f"{WRITE} AND {self._is_data}" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
+            for holds in checks_sql(table_checks(self.target, self._checked_columns()), self.schema):
                 query = f"SELECT * FROM ({query})\nWHERE CASE WHEN {new} THEN {holds} ELSE true END"
             query = self._arranged(query)
         return Rewrite(query, self.has_rows, self.changes)
