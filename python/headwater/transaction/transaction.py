@@ -34,9 +34,9 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    in it can undo or fail the commit; what a crash keeps from being written is only speed.
 
 How each is tested: ``tests/faults`` makes every call to a store, and to the operating system below it, fail, tear,
-repeat, come late or be the process's last, and kills writers, handlers and whole Sparks at random; ``tests/concurrency``
-checks all of it against a model with every interleaving of several writers it can reach, races processes that are
-killed at random, and has every engine there is write to the same tables.
+repeat, come late or be the process's last, and kills writers, handlers and whole Sparks at random;
+``tests/concurrency`` checks all of it against a model with every interleaving of several writers it can reach, races
+processes that are killed at random, and has every engine there is write to the same tables.
 """
 
 from __future__ import annotations
