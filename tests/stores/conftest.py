@@ -1,0 +1,105 @@
+"""Real stores, each started once for the tests that ask for it: an S3-compatible server, an HDFS, and what reaches them.
+
+``s3`` is the server, with a new bucket and no rules for each test; ``hdfs`` the URI of a new directory; ``open_store``
+gives our store of a path, as Spark would have it, without Spark.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "log"), str(_HERE.parent / "bridge")]
+
+import hadoop_jvm  # noqa: E402
+
+SECRET = "aVerySecretKey/OfNobody+1"
+_ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
+
+
+class S3Server:
+    """The server of ``s3_server.py``. ``bucket`` is the test's own."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.bucket = ""
+
+    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+        """A request without Hadoop: status and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, {"Authorization": _ANYBODY, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def rules(self, *rules: dict[str, Any]) -> None:
+        """What to do to the requests from here on; forgets those seen."""
+        assert self.request("POST", "/-/rules", json.dumps(rules).encode())[0] == 200
+
+    def seen(self) -> dict[str, Any]:
+        """``most`` requests under way at once, and all ``requests`` since the last rules."""
+        return json.loads(self.request("GET", "/-/seen")[1])
+
+    def settings(self) -> dict[str, str]:
+        """Hadoop's settings to reach it; it fails fast, as tests make it fail."""
+        return {
+            "fs.s3a.endpoint": f"http://127.0.0.1:{self.port}",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": "AKIAOFNOBODY",
+            "fs.s3a.secret.key": SECRET,
+            "fs.s3a.attempts.maximum": "1",
+            "fs.s3a.retry.limit": "1",
+            "fs.s3a.retry.interval": "10ms",
+        }
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    process = subprocess.Popen(
+        [sys.executable, str(_HERE / "s3_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield S3Server(int(process.stdout.readline()))
+    finally:
+        process.stdin.close()
+        process.wait(30)
+
+
+@pytest.fixture
+def s3(s3_server: S3Server) -> S3Server:
+    s3_server.rules()
+    s3_server.bucket = f"bucket-{uuid.uuid4().hex[:12]}"
+    assert s3_server.request("PUT", f"/{s3_server.bucket}")[0] == 200
+    return s3_server
+
+
+@pytest.fixture(scope="session")
+def hdfs_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hadoop_jvm.hdfs(tmp_path_factory.mktemp("hdfs")) as uri:
+        yield uri
+
+
+@pytest.fixture
+def hdfs(hdfs_uri: str) -> str:
+    return f"{hdfs_uri}/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def open_store(s3_server: S3Server) -> Iterator[Any]:
+    """``open_store(path, settings)``: a new store of a path, with settings of Hadoop beside those that reach S3."""
+    with hadoop_jvm.stores(s3_server.settings()) as open_path:
+        yield open_path
