@@ -1,4 +1,4 @@
-"""Real stores, each started once for the tests that ask for it: an S3-compatible server, an HDFS, and what reaches them.
+"""Real stores, each started once for the tests that ask for it: an S3-compatible server and an HDFS.
 
 ``s3`` is the server, with a new bucket and no rules for each test; ``hdfs`` the URI of a new directory; ``open_store``
 gives our store of a path, as Spark would have it, without Spark.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "log"), str(_HERE.parent / "bridg
 import hadoop_jvm  # noqa: E402
 
 SECRET = "aVerySecretKey/OfNobody+1"
+_PATIENCE_SECONDS = 180
 _ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
 
 
@@ -103,3 +106,65 @@ def open_store(s3_server: S3Server) -> Iterator[Any]:
     """``open_store(path, settings)``: a new store of a path, with settings of Hadoop beside those that reach S3."""
     with hadoop_jvm.stores(s3_server.settings()) as open_path:
         yield open_path
+
+
+class SparkProcess:
+    """A Spark with our two settings and the JARs of S3, as a user starts one; ``log_file`` has all it said."""
+
+    def __init__(self, settings: dict[str, str], home: Path) -> None:
+        self.log_file = home / "log.txt"
+        # What the tests' own session put there is for its JVM alone.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+        environment["PYTHONPATH"] = str(_HERE.parents[1] / "python")
+        with self.log_file.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_HERE.parent / "bridge" / "driver.py"), "classic", json.dumps(settings)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=home,
+            )  # fmt: skip
+        self._answer()
+
+    def sql(self, text: str) -> Any:
+        """A statement's rows, or the error a user sees: its ``condition``, ``state`` and ``text``."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"run": "sql", "arguments": {"text": text}}) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer()["result"]
+        return answer.get("rows", answer)
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        watch = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
+        watch.start()
+        line = self._process.stdout.readline()
+        watch.cancel()
+        assert line, f"Spark ended:\n{self.log_file.read_text()[-3000:]}"
+        return json.loads(line)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+@pytest.fixture(scope="session")
+def spark_process(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
+    home = tmp_path_factory.mktemp("spark-of-stores")
+    settings = {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.jars": ",".join(hadoop_jvm.store_jars()),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+        **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
+    }
+    process = SparkProcess(settings, home)
+    try:
+        yield process
+    finally:
+        process.close()

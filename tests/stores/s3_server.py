@@ -2,8 +2,8 @@
 
 The server is moto's, over real HTTP. It answers requests in many threads, and looks and then writes; here, no two
 requests that change something are in it at once, which makes its conditional create atomic. ``python s3_server.py``
-prints its port and ends with its standard input. ``POST /-/rules`` takes what to do to the requests that follow, as JSON:
-``[{"method", "path", "do", "times", "bucket"}]``, where ``path`` is a pattern found in the URL's path, and ``do`` is
+prints its port and ends with its standard input. ``POST /-/rules`` takes what to do to the requests that follow, as
+JSON: ``[{"method", "path", "do", "times"}]``, where ``path`` is a pattern found in the URL's path, and ``do`` is
 
 - ``ignore``: the condition is not passed on, as by a server that does not know it;
 - ``unknown``: 501, as by a server that knows that it does not;
@@ -14,8 +14,8 @@ prints its port and ends with its standard input. ``POST /-/rules`` takes what t
 - ``hang up``: it is done, and then the connection is closed, without an answer;
 - ``wait``: 20 ms later it is done.
 
-``GET /-/seen`` answers ``{"most": …, "requests": [[method, path, had a condition]…]}``: how many were under way at once,
-and all since the last rules.
+``GET /-/seen`` answers ``{"most": …, "requests": [[method, path, had a condition]…]}``: how many were under way at
+once, and all since the last rules.
 """
 
 from __future__ import annotations
