@@ -23,6 +23,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.log.file_names import log_directory
 from headwater.log.hadoop_store import HadoopFiles, HadoopStore, hadoop_store
 from headwater.log.store_interface import SCHEME, FileInfo, Store, in_parallel
 
@@ -40,6 +41,17 @@ _NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 class LocalStore(Store):
     """The local file system."""
+
+    def check_writable(self, path: str) -> None:
+        """Refuse a table that this process may not write to, before files of data are written in vain.
+
+        :raises PermissionError: with the directory that may not be written to.
+        """
+        for where in (path, log_directory(path)):
+            while not os.path.lexists(where):
+                where = os.path.dirname(where)
+            if not os.access(where, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "the directory may not be written to", where)
 
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         found = []
