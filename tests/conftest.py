@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 CONDITIONS = Path(__file__).resolve().parents[1] / "conf" / "error-conditions.json"
 SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+def pytest_configure() -> None:
+    """What a test starts must hear an interrupt, though the tests be run in the background, where it is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

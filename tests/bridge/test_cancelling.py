@@ -89,6 +89,13 @@ def test_connect_interrupt_before_the_commit(connect: Any, connect_server: Any, 
 
 def test_control_c_in_the_sql_shell(sparks: Any, tmp_path: Path, wait: Callable[..., float]) -> None:
     shell = sparks.shell("spark-sql", [])
+    try:
+        interrupt(shell, tmp_path, wait)
+    finally:
+        shell.stop()  # or a job that was not interrupted would run on beside all other tests
+
+
+def interrupt(shell: Any, tmp_path: Path, wait: Callable[..., float]) -> None:
     table = f"delta.`{tmp_path}/t`"
 
     def enter(text: str) -> None:
@@ -110,4 +117,3 @@ def test_control_c_in_the_sql_shell(sparks: Any, tmp_path: Path, wait: Callable[
     # Spark logs where a write job failed, with every frame; what it tells the user has none of the bridge's.
     told = [line for line in shell.log.splitlines() if not line.startswith("\tat ")]
     assert "py4j" not in "".join(told).lower()
-    shell.stop()

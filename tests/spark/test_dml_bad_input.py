@@ -163,7 +163,7 @@ def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
         merging = "MERGE INTO {t} t USING (SELECT 3L AS id UNION ALL SELECT 30L) u ON t.id = u.id"
         insert = "WHEN NOT MATCHED THEN INSERT (id, v, s)"
         for statement, words in (
-            ("UPDATE {t} SET v = NULL WHERE id = 3", ("Column v ",)),
+            ("UPDATE {t} SET v = NULL WHERE id = 3", ("Column v ", " - id : 3", " - v : null", " - twice : 6")),
             ("UPDATE {t} SET s.a = IF(id = 3, NULL, 1)", ("Column s.a ",)),
             (f"{merging} WHEN MATCHED THEN UPDATE SET v = CAST(NULL AS INT)", ("Column v ",)),
             (f"{merging} {insert} VALUES (u.id, NULL, named_struct('a', 1))", ("Column v ",)),
@@ -174,7 +174,7 @@ def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
             ("UPDATE {t} SET v = 105 WHERE id = 3", ("v_and_id", "v < 100 OR id IS NULL", " - v : 105", " - id : 3")),
             ("UPDATE {t} SET twice = 5 WHERE id = 3", ("twice", "id * 2", " - twice : 5", " - id : 3")),
             (f"{merging} WHEN MATCHED THEN UPDATE SET v = 107", ("v_and_id", " - v : 107", " - id : 3")),
-            (f"{merging} {insert} VALUES (u.id, 108, NULL)", ("v_and_id", " - v : 108", " - id : 30")),
+            (f"{merging} {insert} VALUES (u.id, 108, named_struct('a', 1))", ("v_and_id", " - v : 108", " - id : 30")),
             (
                 f"{merging} WHEN NOT MATCHED THEN INSERT (id, v, twice) VALUES (u.id, 1, 1)",
                 ("twice", " - twice : 1", " - id : 30"),

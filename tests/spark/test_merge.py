@@ -275,6 +275,26 @@ def test_subqueries_and_functions(spark, tmp_path):
     assert table.rows() == [(0, 0), (1, 1), (2, 1), (3, 3), (8, 1)]
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_tiny_file_is_written_anew_only_if_it_must(spark, tmp_path, changes):
+    table = Table(spark, tmp_path / "t", COLUMNS, "SELECT id, 0 FROM range(0, 4, 1, 1)", changes=changes)
+    before = table.files()
+    # The row of id 9 is new, and nothing is done to the others.
+    merging = f"MERGE INTO {{t}} t USING {source('(1, 1)', '(9, 9)')} s ON t.id = s.id"
+    inserting = "WHEN NOT MATCHED THEN INSERT *"
+    assert table.run(f"{merging} WHEN MATCHED AND s.v > 5 THEN DELETE {inserting}") == [(1, 0, 0, 1)]
+    assert before < table.files()
+    # Nothing at all is done.
+    version = table.version
+    assert table.run(f"{merging} WHEN MATCHED AND s.v > 10 THEN DELETE") == [(0, 0, 0, 0)]
+    assert table.version == version
+    # Neither the row of the source without a clause nor the match that is not acted on comes twice, or at all.
+    several = f"MERGE INTO {{t}} t USING {source('(1, 1)', '(1, 2)', '(2, 7)', '(2, 8)', '(8, 8)')} s ON t.id = s.id"
+    acting = "WHEN MATCHED AND s.v = 2 THEN UPDATE SET v = s.v WHEN NOT MATCHED AND s.v > 8 THEN INSERT *"
+    assert table.run(f"{several} {acting}") == [(1, 1, 0, 0)]
+    assert table.rows() == [(0, 0), (1, 2), (2, 0), (3, 0), (9, 9)]
+
+
 @both
 def test_caches_show_the_new_rows(spark, tmp_path, vectors):
     table = Table(spark, tmp_path / "t", COLUMNS, EIGHT, vectors=vectors)

@@ -110,7 +110,7 @@ def test_constraints_hold_for_the_rows_that_change(spark, tmp_path, fails, vecto
     before = table.state
     with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "small", "v < 10", " - v : 13"):
         table.run("UPDATE {t} SET v = v + 10 WHERE id = 3")
-    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "Column id "):
+    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "Column id ", " - id : null", " - v : 1"):
         table.run("UPDATE {t} SET id = NULL WHERE v = 1")
     assert table.comes_to(before)
     assert table.run("UPDATE {t} SET v = v + 6 WHERE id >= 2") == [(2,)]
@@ -198,6 +198,14 @@ def test_functions_of_the_user(spark, tmp_path, vectors):
     table = Table(spark, tmp_path / "t", "id BIGINT, v BIGINT", "SELECT id, id FROM range(0, 4, 1, 2)", vectors=vectors)
     assert table.run("UPDATE {t} SET v = plus_one(v), id = id * 3 WHERE plus_one(id) > 2") == [(2,)]
     assert table.rows() == [(0, 0), (1, 1), (6, 3), (9, 4)]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_functions_see_only_the_rows_they_are_for(spark, tmp_path, files):
+    spark.udf.register("negated", lambda x: -x, "int")
+    table = Table(spark, tmp_path / "t", "id BIGINT, v INT", f"SELECT id, nullif(id, 3) FROM range(0, 6, 1, {files})")
+    assert table.run("UPDATE {t} SET v = negated(v) WHERE v IS NOT NULL") == [(5,)]
+    assert table.rows() == [(i, None if i == 3 else -i) for i in range(6)]
 
 
 def test_sql_functions(spark, tmp_path, fails):

@@ -18,7 +18,7 @@ from headwater.commands.committing import removals
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.outcome import Effect, live_rows, replace_file, replace_rows, replaces_whole, run_job
+from headwater.commands.dml.outcome import Effect, live_rows, replace_files, replace_rows, replaces_whole, run_job
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
@@ -53,7 +53,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
         job = run_job(attempt, _rewrite(attempt, scanned, whole))
         scan_time = attempt.milliseconds()
         deleted += job.replaced
-        effect = replace_file(attempt, scanned, job) if whole else replace_rows(attempt, scanned, job.positions)
+        effect = replace_files(attempt, scanned, job, 0) if whole else replace_rows(attempt, scanned, job.positions)
         for change in job.changes:
             attempt.txn.add_action(change)
         changes = len(job.changes)

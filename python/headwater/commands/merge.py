@@ -3,14 +3,15 @@
 Owns the strategy. In general one join of the target's files with the source is one job, which writes new rows and notes
 the rows they replace. A small source is sent to all readers of a large target, which is then never shuffled; the rows
 of the source that found no match are inserted by a second job over the source alone. Which files are read at all is
-first narrowed by the source's own keys.
+first narrowed by the source's own keys; where little is left to read, it is one join after all. Where both sides are
+tiny, one task does it all, and of a table without deletion vectors writes the one file anew.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +21,21 @@ from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, r
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
 from headwater.commands.dml.join import Joined, join, join_matched, unmatched_source
-from headwater.commands.dml.outcome import Effect, Job, replace_rows, run_job
+from headwater.commands.dml.outcome import (
+    Effect,
+    Job,
+    kept_rows,
+    replace_files,
+    replace_rows,
+    replaces_whole,
+    run_job,
+    staying_rows,
+)
 from headwater.commands.dml.request import Clause, DmlRequest, relation
 from headwater.commands.dml.rewrite import SOURCE, Rewrite, compose
-from headwater.commands.dml.scan import scan, total_bytes
+from headwater.commands.dml.scan import Scan, scan, total_bytes
 from headwater.commands.dml.source_keys import SourceKeys, ask, usable
-from headwater.commands.rows import advanced_identities
+from headwater.commands.rows import SMALL_JOB_BYTES, advanced_identities
 from headwater.commands.update import check_identity_unassigned
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -48,12 +58,15 @@ def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
 @dataclass
 class _Plan:
     """``files``: rows of ``snapshot.files`` that may have matches. ``source``: the relation to join, with row numbers
-    where ``split``, that is where inserts are a job of their own."""
+    where ``split``, that is where inserts are a job of their own. ``alone``: whether one task does it all; ``keeps``:
+    whether it writes the rows that stay, too."""
 
     files: pa.Table
     source: int
     split: bool = False
     broadcast: bool = False
+    alone: bool = False
+    keeps: bool = False
     keys: SourceKeys | None = None
     identities: Sequence[IdentityColumn] = field(default_factory=list)
 
@@ -65,13 +78,11 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
     predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
     read(attempt, [] if request.not_matched_by_source else predicates)
     scanned = scan(attempt, plan.files)
-    joined = _joined(attempt, plan, scanned)
-    job = run_job(attempt, _rewrite(attempt, plan, joined))
-    if joined.unique and job.repeated:
-        raise HeadwaterError(
-            "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
-            {"tableName": request.name, "count": job.repeated},
-        )
+    joined, job = _run(attempt, plan, scanned)
+    if plan.keeps and not _kept_all(attempt, scanned, joined, job):
+        attempt.statement.discard()
+        plan = replace(plan, keeps=False)
+        joined, job = _run(attempt, plan, scanned)
     scan_time = attempt.milliseconds()
     jobs = [job]
     if plan.split and (plan.keys is None or len(job.source) < plan.keys.rows):
@@ -84,13 +95,46 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
     if plan.identities:
         _advance(attempt, plan.identities, jobs[-1])
     effect = Effect()
-    if job.positions:
+    if plan.keeps:
+        effect = replace_files(attempt, scanned, job, _new_rows(joined, job))
+    elif job.positions:
         effect = replace_rows(attempt, scanned, job.positions)
     for done in jobs:
         attempt.txn.add(done.written.files)
         for change in done.changes:
             attempt.txn.add_action(change)
     return _end(attempt, plan, jobs, effect, scan_time)
+
+
+def _run(attempt: Attempt, plan: _Plan, scanned: Scan) -> tuple[Joined, Job]:
+    """The join's job.
+
+    :raises HeadwaterError: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
+    """
+    joined = _joined(attempt, plan, scanned)
+    job = run_job(attempt, _rewrite(attempt, plan, joined))
+    if joined.unique and job.repeated:
+        raise HeadwaterError(
+            "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+            {"tableName": attempt.request.name, "count": job.repeated},
+        )
+    return joined, job
+
+
+def _new_rows(joined: Joined, job: Job) -> int:
+    return sum(job.actions.get(action.number, 0) for action in joined.actions if action.writes)
+
+
+def _kept_all(attempt: Attempt, scanned: Scan, joined: Joined, job: Job) -> bool:
+    """Whether a job that was to write the rows that stay, too, did no more and no less.
+
+    A row that several rows of the source match, of which a clause acts on one or none, comes several times. And where
+    rows are but inserted, the file they would be in has no need to go.
+    """
+    new = _new_rows(joined, job)
+    if not job.positions:
+        return new == 0
+    return kept_rows(job, new) == staying_rows(attempt, scanned, job)
 
 
 def _check(attempt: Attempt) -> None:
@@ -117,22 +161,38 @@ def _plan(attempt: Attempt) -> _Plan:
     others = bool(request.matched or request.not_matched_by_source)
     large = _is_large(files, statement)
     if not large and not identities:
-        # All of the source is read by one job, and the inserts are part of it.
-        return _Plan(files, request.source)
+        return _one_join(attempt, files)
     plan = _Plan(files, request.source, identities=identities)
     # The size of the snapshot that sources and subqueries see must be known before they are looked at.
     scan(attempt, files.slice(0, 0))
+    keys = usable(request.keys) if not everywhere and files.num_rows > 1 else []
+
+    def prune() -> None:
+        plan.keys = ask(statement, relation(plan.source), keys)
+        plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
+
+    if keys and request.source_is_scan:
+        prune()
+        if not identities and not _is_large(plan.files, statement):
+            return plan
     small = statement.plan_size(request.source) <= _SMALL_SOURCE_BYTES
-    split = others and bool(request.not_matched) and (small or bool(identities))
-    if split or small or not request.source_deterministic:
+    split = bool(request.not_matched) and (small or (bool(identities) and others))
+    if split or not request.source_deterministic or (small and not request.source_is_scan):
         number = f", monotonically_increasing_id() AS {SOURCE}" if split else ""
         plan.source = statement.keep(f"SELECT *{number} FROM {relation(request.source)}")
         plan.split, plan.broadcast = split, small
-    keys = usable(request.keys) if not everywhere and files.num_rows > 1 else []
-    if keys:
-        plan.keys = ask(statement, relation(plan.source), keys)
-        plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
+    if keys and plan.keys is None:
+        prune()
     return plan
+
+
+def _one_join(attempt: Attempt, files: pa.Table) -> _Plan:
+    """All of the source is read by one job, and the inserts are part of it."""
+    request = attempt.request
+    assert request.source is not None
+    alone = total_bytes(files) + (request.source_bytes or 0) <= SMALL_JOB_BYTES
+    replaces = bool(request.matched or request.not_matched_by_source)
+    return _Plan(files, request.source, alone=alone, keeps=alone and replaces and replaces_whole(attempt, files))
 
 
 def _is_large(files: pa.Table, statement: Statement) -> bool:
@@ -151,11 +211,11 @@ def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
     return [c for c in identity_columns(attempt.target.schema) if c.name.lower() not in given]
 
 
-def _joined(attempt: Attempt, plan: _Plan, scanned: Any) -> Joined:
+def _joined(attempt: Attempt, plan: _Plan, scanned: Scan) -> Joined:
     changes = attempt.writes_changes
     if plan.split:
         return join_matched(attempt.request, scanned, plan.source, changes=changes, broadcast=plan.broadcast)
-    return join(attempt.request, scanned, plan.source, changes=changes)
+    return join(attempt.request, scanned, plan.source, changes=changes, alone=plan.alone, keeps=plan.keeps)
 
 
 def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
@@ -168,6 +228,7 @@ def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
         changes=attempt.writes_changes and not only_inserts,
         identities=() if plan.split else plan.identities,
         source_rows=joined.source_rows,
+        keeps=joined.keeps,
     )
 
 
@@ -250,16 +311,18 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     shown = Explanation(attempt, "MERGE", mode)
     shown.files(files.num_rows, total_bytes(files))
     scanned = scan(attempt, files)
-    joined = join(wanted, scanned, wanted.source, changes=attempt.writes_changes)
+    large = _is_large(files, statement)
+    plan = _Plan(files, wanted.source) if large else _one_join(attempt, files)
+    joined = _joined(attempt, plan, scanned)
     if not wanted.matched and not wanted.not_matched_by_source:
         shown.strategy("insert-only", "no clause changes rows of the table: an anti join finds what is new")
     else:
         shown.rewriting(f"{joined.name} of target and source")
     keys = usable(wanted.keys)
-    if keys and not wanted.not_matched_by_source and _is_large(files, statement):
+    if keys and not wanted.not_matched_by_source and large:
         names = ", ".join(key.column for key in keys)
         shown.note(f"When it runs, the source's values of {names} narrow the files further.")
-    shown.query(_rewrite(attempt, _Plan(files, wanted.source), joined))
-    if wanted.matched or wanted.not_matched_by_source:
+    shown.query(_rewrite(attempt, plan, joined))
+    if (wanted.matched or wanted.not_matched_by_source) and not plan.keeps:
         shown.copying()
     return shown.text()

@@ -29,8 +29,11 @@ from headwater.schema.types import PrimitiveType, StructField, StructType, parse
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 _PARQUET_FIELD_ID = "parquet.field.id"
+_NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
+#: So many columns of a row are shown, where any may tell which row it is.
+_MOST_SHOWN = 10
 #: A job that reads less is run without generating code for it.
-_SMALL_JOB_BYTES = 1 << 20
+SMALL_JOB_BYTES = 1 << 20
 
 
 @dataclass
@@ -170,8 +173,8 @@ def compose(
         # One partition, and below what numbers its rows: so there are no gaps, whatever the plan's own partitions are.
         source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
     query = f"SELECT {', '.join(columns)} FROM {source}"
-    for check, condition in checks:
-        query = f"SELECT * FROM ({query}) WHERE {check_sql(check, condition, schema)}"
+    for holds in checks_sql(checks, schema):
+        query = f"SELECT * FROM ({query}) WHERE {holds}"
     return query
 
 
@@ -180,30 +183,52 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     schema = target.schema
     violated = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
     return [
-        *((check, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED") for check in not_null_checks(schema)),
+        *((check, _NOT_NULL) for check in not_null_checks(schema)),
         *((check, violated) for check in invariants(schema)),
         *((check, violated) for check in check_constraints(target.metadata.configuration)),
         *((check, violated) for check in generated_checks(schema, provided)),
     ]
 
 
-def check_sql(check: Check, condition: str, schema: StructType) -> str:
-    """SQL that is true where the check holds, and else ends the statement with the row's values."""
+def checks_sql(checks: Sequence[tuple[Check, str]], schema: StructType) -> list[str]:
+    """SQL conditions that are true where the checks hold, and else end the statement with the row's values.
+
+    :param checks: each with the error condition that its violation is.
+    """
+    not_null = [check for check, condition in checks if condition == _NOT_NULL]
+    others = [(check, condition) for check, condition in checks if condition != _NOT_NULL]
+    found = [_check_sql(check, condition, schema) for check, condition in others]
+    return [_not_null_sql(not_null, schema), *found] if not_null else found
+
+
+def _not_null_sql(checks: Sequence[Check], schema: StructType) -> str:
+    """All of them at once, as there may be many: the first that does not hold is named, and the row's first values."""
+    holds = " AND ".join(f"({check.sql})" for check in checks)
+    broken = " ".join(f"WHEN coalesce(NOT ({check.sql}), true) THEN {_literal(check.name)}" for check in checks)
+    shown = [column for column in schema if _shown(column)][:_MOST_SHOWN]
+    raised = _raise_sql(_NOT_NULL, {"columnName": f"CASE {broken} END"}, shown)
+    return f"CASE WHEN {holds} THEN true ELSE {raised} END"
+
+
+def _check_sql(check: Check, condition: str, schema: StructType) -> str:
+    fill = {name: _literal(text) for name, text in (("constraintName", check.name), ("expression", check.sql))}
+    shown = [column for column in _mentioned(check.sql, schema) if _shown(column)]
+    raised = _raise_sql(condition, {**fill, "columnName": fill["constraintName"]}, shown)
+    return f"CASE WHEN ({check.sql}) THEN true ELSE {raised} END"
+
+
+def _raise_sql(condition: str, fill: Mapping[str, str], shown: Sequence[StructField]) -> str:
+    """SQL that ends the statement with a condition, its message filled from SQL texts and a row's columns."""
     message = conditions()[condition]
     lines = message["message"]
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
-    head, placeholder, tail = template.partition("<values>")
-    fill = {"constraintName": check.name, "columnName": check.name, "expression": check.sql}
-    for name, value in fill.items():
-        head, tail = head.replace(f"<{name}>", value), tail.replace(f"<{name}>", value)
-    values = [
-        f"{_literal(f' - {f.name} : ')}, coalesce(CAST({quote((f.name,))} AS STRING), 'null'), '\\n'"
-        for f in _mentioned(check.sql, schema)
-        if placeholder and _shown(f)
-    ]
-    text = f"concat({', '.join([_literal(head), *values, _literal(tail)])})"
-    state = _literal(str(message["sqlState"]))
-    return f"CASE WHEN ({check.sql}) THEN true ELSE hw_raise({_literal(condition)}, {state}, {text}) END"
+    values = ", ".join(
+        f"{_literal(f' - {f.name} : ')}, coalesce(CAST({quote((f.name,))} AS STRING), 'null'), '\\n'" for f in shown
+    )
+    filled = {f"<{name}>": sql for name, sql in {**fill, "values": values}.items()}
+    parts = [filled.get(text, _literal(text)) for text in re.split(r"(<\w+>)", template) if text]
+    parts = [part for part in parts if part]
+    return f"hw_raise({_literal(condition)}, {_literal(str(message['sqlState']))}, concat({', '.join(parts)}))"
 
 
 def _mentioned(sql: str, schema: StructType) -> list[StructField]:
@@ -248,7 +273,7 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
             physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
         ],
         "statistics": [list(path) for path, _ in _leaves(target)],
-        "smallBytes": _SMALL_JOB_BYTES,
+        "smallBytes": SMALL_JOB_BYTES,
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
     }

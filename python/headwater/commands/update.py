@@ -1,7 +1,8 @@
 """UPDATE: rows that a condition is true for get new values.
 
-One job reads the files that may have such rows, writes the rows with their new values and notes which rows they
-replace.
+With deletion vectors, one job reads the files that may have such rows, writes the rows with their new values and notes
+which rows they replace. Without, a job that reads the condition's columns alone finds the files that have such rows,
+and a second one writes all their rows anew.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from headwater.bridge.statement import Statement
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.outcome import replace_file, replace_rows, replaces_whole, run_job
-from headwater.commands.dml.request import DmlRequest, expression
+from headwater.commands.dml.outcome import Job, replace_files, replace_rows, replaces_whole, run_job
+from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
 from headwater.errors import HeadwaterError
@@ -47,10 +48,21 @@ def _update(attempt: Attempt) -> dict[str, Any]:
         return end(attempt, "UPDATE", {}, {}, [0])
     scanned = scan(attempt, files)
     whole = replaces_whole(attempt, files)
-    job = run_job(attempt, _rewrite(attempt, scanned, whole))
+    found = None
+    if not whole and _finds_first(attempt):
+        found = run_job(attempt, _search(attempt, scanned))
+        files = files.take(pa.array(sorted(found.positions), pa.int64()))
+        if not files.num_rows:
+            return end(attempt, "UPDATE", {}, {}, [0])
+        scanned, whole = scan(attempt, files), True
     scan_time = attempt.milliseconds()
+    job = run_job(attempt, _rewrite(attempt, scanned, whole))
+    if found is not None:
+        _check_same(found, job)
+    else:
+        scan_time = attempt.milliseconds()
     if whole:
-        effect = replace_file(attempt, scanned, job)
+        effect = replace_files(attempt, scanned, job, job.replaced)
     else:
         effect = replace_rows(attempt, scanned, job.positions)
         attempt.txn.add(job.written.files)
@@ -73,6 +85,35 @@ def _update(attempt: Attempt) -> dict[str, Any]:
     }
     text = attempt.request.condition_text
     return end(attempt, "UPDATE", {"predicate": f'["{text}"]' if text else None}, metrics, [job.replaced])
+
+
+def _finds_first(attempt: Attempt) -> bool:
+    """Whether a search for the files to write anew comes first; its condition is then asked twice."""
+    request = attempt.request
+    if attempt.writes_vectors or request.runs_python:
+        return False
+    return request.condition is not None and request.condition_deterministic
+
+
+def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
+    """The rows the condition is true for: only noted, not written."""
+    assert attempt.request.condition is not None
+    rows = f"{scanned.positioned}\nWHERE {expression(attempt.request.condition)}"
+    return compose(attempt.request, attempt.target, rows, [Action(0, Clause("delete"))], changes=False)
+
+
+def _check_same(found: Job, done: Job) -> None:
+    """The rows that were found are the rows that were updated.
+
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    """
+    ordered = [found.positions[number] for number in sorted(found.positions)]
+    if dict(enumerate(ordered)) != done.positions:
+        reason = (
+            f"the condition was true for {found.replaced} rows, and then for {done.replaced}, or for others; nothing "
+            "was committed"
+        )
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
 
 
 def _files(attempt: Attempt) -> pa.Table:
@@ -101,9 +142,12 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     shown.files(files.num_rows, total_bytes(files))
     if files.num_rows:
         shown.rewriting("the condition decides row by row")
-        whole = replaces_whole(attempt, files)
-        shown.query(_rewrite(attempt, scan(attempt, files), whole))
-        if not whole:
+        scanned, whole = scan(attempt, files), replaces_whole(attempt, files)
+        first = not whole and _finds_first(attempt)
+        if first:
+            shown.query(_search(attempt, scanned), "Search for files with such rows")
+        shown.query(_rewrite(attempt, scanned, whole or first))
+        if not whole and not first:
             shown.copying()
     else:
         shown.strategy("nothing to do", "no file can have a matching row, as the log tells")

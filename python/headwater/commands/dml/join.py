@@ -23,6 +23,7 @@ class Joined:
 
     :param unique: whether a row of the target may come but once; else several matches are as good as one.
     :param source_rows: whether the rows tell which row of the source they come from.
+    :param keeps: whether rows of the target without an action are among them too.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Joined:
     actions: Sequence[Action]
     unique: bool = True
     source_rows: bool = False
+    keeps: bool = False
 
 
 def deletes_all_matched(request: DmlRequest) -> bool:
@@ -38,21 +40,29 @@ def deletes_all_matched(request: DmlRequest) -> bool:
     return len(matched) == 1 and matched[0].kind == "delete" and matched[0].condition is None
 
 
-def join(request: DmlRequest, scanned: Scan, source: int, *, changes: bool) -> Joined:
-    """All clauses over one join."""
+def join(
+    request: DmlRequest, scanned: Scan, source: int, *, changes: bool, alone: bool = False, keeps: bool = False
+) -> Joined:
+    """All clauses over one join.
+
+    :param alone: whether one task is to do it all: for little data, sooner done than sent about.
+    :param keeps: whether rows of the target without an action come too.
+    """
     on = _on(request)
-    target = f"{scanned.positioned} AS __hw_t"
+    target = f"{_read(scanned.positioned, alone)} AS __hw_t"
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     if inserts and not matched and not unmatched:
-        rows = f"(SELECT *, {_NOWHERE} FROM {relation(source)} AS __hw_s\nLEFT ANTI JOIN {target} ON {on})"
+        rows = (
+            f"(SELECT *, {_NOWHERE} FROM {_read(relation(source), alone)} AS __hw_s\nLEFT ANTI JOIN {target} ON {on})"
+        )
         return Joined("anti join", rows, _numbered(inserts, None, 0))
-    if not inserts and not unmatched and deletes_all_matched(request):
-        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {relation(source)} AS __hw_s ON {on})"
+    if not keeps and not inserts and not unmatched and deletes_all_matched(request):
+        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(relation(source), alone)} AS __hw_s ON {on})"
         return Joined("semi join", rows, _numbered(matched, None, 0))
-    kind = (
-        "FULL OUTER" if inserts and unmatched else "RIGHT OUTER" if inserts else "LEFT OUTER" if unmatched else "INNER"
-    )
-    present = f"(SELECT *, true AS {_PRESENT} FROM {relation(source)}) AS __hw_s"
+    all_rows = bool(unmatched) or keeps
+    kind = "FULL OUTER" if inserts and all_rows else "RIGHT OUTER" if inserts else "LEFT OUTER" if all_rows else "INNER"
+    coalesced = "/*+ COALESCE(1) */ " if alone else ""
+    present = f"(SELECT {coalesced}*, true AS {_PRESENT} FROM {relation(source)}) AS __hw_s"
     rows = f"(SELECT * FROM {target}\n{kind} JOIN {present} ON {on})"
     both = None if kind == "INNER" else f"{FILE} IS NOT NULL AND {_PRESENT}"
     actions = [
@@ -63,7 +73,7 @@ def join(request: DmlRequest, scanned: Scan, source: int, *, changes: bool) -> J
     unique = not deletes_all_matched(request)
     if not unique and changes:
         rows = _once(rows)
-    return Joined(f"{kind.lower()} join", rows, actions, unique)
+    return Joined(f"{kind.lower()} join", rows, actions, unique, keeps=keeps)
 
 
 def join_matched(request: DmlRequest, scanned: Scan, source: int, *, changes: bool, broadcast: bool) -> Joined:
@@ -105,6 +115,10 @@ def _counted(rows: str) -> str:
     """The matches of each row of the target are numbered, from one."""
     number = f"row_number() OVER (PARTITION BY {FILE}, {ROW} ORDER BY {ROW})"
     return f"(SELECT *, {number} AS {_MATCH} FROM {rows})"
+
+
+def _read(rows: str, alone: bool) -> str:
+    return f"(SELECT /*+ COALESCE(1) */ * FROM {rows})" if alone else rows
 
 
 def _on(request: DmlRequest) -> str:

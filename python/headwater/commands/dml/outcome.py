@@ -149,27 +149,42 @@ def _may_share_files(attempt: Attempt) -> bool:
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
-    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job."""
-    if attempt.writes_vectors or attempt.request.condition is None or files.num_rows != 1:
+    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job.
+
+    Not where Python functions would be run for rows they are not meant for.
+    """
+    request = attempt.request
+    if attempt.writes_vectors or request.condition is None or request.runs_python or files.num_rows != 1:
         return False
     return int(files["size"][0].as_py()) <= _SMALL_FILE_BYTES
 
 
-def replace_file(attempt: Attempt, scanned: Scan, job: Job) -> Effect:
-    """The file goes, and what the job wrote has all the rows that stay."""
-    updates = bool(attempt.request.matched)
+def kept_rows(job: Job, new: int) -> int:
+    """How many of the rows a job wrote stay as they were; ``new``: how many it made."""
+    return job.written.rows - new
+
+
+def staying_rows(attempt: Attempt, scanned: Scan, job: Job) -> int:
+    """How many rows of the scanned files are not replaced."""
+    return sum(live_rows(attempt, row) for row in scanned.files.to_pylist()) - job.replaced
+
+
+def replace_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> Effect:
+    """All the files go, and what the job wrote has all the rows that stay; none goes where no row is replaced.
+
+    :param new: how many of the rows written are not of the files, or not as they were.
+    """
     if not job.positions:
         attempt.statement.discard()
         job.written, job.changes = Written(), []
         return Effect()
-    (row,) = scanned.files.to_pylist()
-    _check_none_lost(live_rows(attempt, row), job.replaced, job.written.rows - (job.replaced if updates else 0))
+    _check_none_lost(staying_rows(attempt, scanned, job) + job.replaced, job.replaced, kept_rows(job, new))
     vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
     attempt.txn.remove(removals(scanned.files))
     attempt.txn.add(job.written.files)
-    copied = Written(files=job.written.files, rows=job.written.rows - (job.replaced if updates else 0))
+    copied = Written(files=job.written.files, rows=kept_rows(job, new))
     job.written = Written()
-    return Effect(removed=[0], copied=copied, vectors_removed=vectors)
+    return Effect(removed=list(range(scanned.files.num_rows)), copied=copied, vectors_removed=vectors)
 
 
 def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mapping[int, BitMap64]) -> None:

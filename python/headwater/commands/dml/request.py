@@ -64,8 +64,11 @@ class DmlRequest:
     :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
     :param target: the target's relation; ``columns`` are its columns, in the table's order.
     :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
+    :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
     :param reads_target_elsewhere: whether the source or a subquery reads the target too.
     :param exact: whether these are the whole condition.
+    :param source_bytes: the source's size in bytes, by Spark's estimate before it optimises.
+    :param source_is_scan: whether the source does no more than read files, and so may be read again.
     """
 
     table: str
@@ -78,7 +81,10 @@ class DmlRequest:
     source: int | None
     source_columns: Sequence[int]
     source_deterministic: bool
+    source_bytes: int | None
+    source_is_scan: bool
     condition: int | None
+    condition_deterministic: bool
     condition_text: str | None
     predicates: Sequence[str]
     exact: bool
@@ -86,6 +92,7 @@ class DmlRequest:
     matched: Sequence[Clause]
     not_matched: Sequence[Clause]
     not_matched_by_source: Sequence[Clause]
+    runs_python: bool
     reads_target_elsewhere: bool
 
     @staticmethod
@@ -103,7 +110,10 @@ class DmlRequest:
             source=request["source"],
             source_columns=request["sourceColumns"],
             source_deterministic=request["sourceDeterministic"],
+            source_bytes=request["sourceBytes"],
+            source_is_scan=request["sourceIsScan"],
             condition=request["condition"],
+            condition_deterministic=request["conditionDeterministic"],
             condition_text=request["conditionText"],
             predicates=texts,
             exact=len(texts) == len(conjuncts),
@@ -111,5 +121,6 @@ class DmlRequest:
             matched=[Clause.of(c) for c in request["matched"]],
             not_matched=[Clause.of(c) for c in request["notMatched"]],
             not_matched_by_source=[Clause.of(c) for c in request["notMatchedBySource"]],
+            runs_python=request["runsPython"],
             reads_target_elsewhere=request["readsTargetElsewhere"],
         )

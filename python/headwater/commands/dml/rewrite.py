@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headwater.commands.change_rows import CHANGE, CHANGE_TYPE
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.scan import FILE, ROW
-from headwater.commands.rows import Target, check_sql, is_void, table_checks
+from headwater.commands.rows import Target, checks_sql, is_void, table_checks
 from headwater.schema.constraints import quote
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import IdentityColumn
@@ -80,7 +80,7 @@ def compose(
     :param changes: whether change data is written.
     :param identities: columns that get their next values.
     :param source_rows: whether ``rows`` has ``__hw_source``, to be noted of rows without an action too.
-    :param keeps: whether rows without an action, all of the target, are written as they are.
+    :param keeps: whether rows of the target without an action are written as they are.
     """
     return _Composer(request, target, actions, changes, identities, source_rows, keeps).compose(rows)
 
@@ -117,20 +117,24 @@ class _Composer:
         query = self._valued(query)
         if self.has_rows:
             query = self._generated(query)
-            for check, condition in table_checks(self.target, self._checked_columns()):
-                holds = check_sql(check, condition, self.schema)
-                new = f"{WRITE} AND {self._is_data}" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
+            new = f"{WRITE} AND {self._is_data}" + (f" AND {ACTION} IS NOT NULL" if self.keeps else "")
+            for holds in checks_sql(table_checks(self.target, self._checked_columns()), self.schema):
                 query = f"SELECT * FROM ({query})\nWHERE CASE WHEN {new} THEN {holds} ELSE true END"
             query = self._arranged(query)
         return Rewrite(query, self.has_rows, self.changes)
 
     def _acting(self, rows: str) -> str:
         """Which action a row has; rows without one are dropped, unless their source rows are noted."""
+        if not self.actions:
+            return f"SELECT *, CAST(NULL AS INT) AS {ACTION} FROM {rows}"
         only = self.actions[0]
         if len(self.actions) == 1 and only.when == "true":
             return f"SELECT *, {only.number} AS {ACTION} FROM {rows}"
         branches = " ".join(f"WHEN {action.when} THEN {action.number}" for action in self.actions)
         query = f"SELECT *, CASE {branches} END AS {ACTION} FROM {rows}"
+        if self.keeps and any(action.clause.kind == "insert" for action in self.actions):
+            # What is kept is of the target.
+            return f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL OR {FILE} IS NOT NULL"
         return query if self.idle_rows else f"SELECT * FROM ({query})\nWHERE {ACTION} IS NOT NULL"
 
     def _numbered(self, query: str) -> str:

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, SubqueryAlias, View}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -38,19 +38,35 @@ final case class DmlPieces(
     "sourceColumns" -> source.map(_.output.map(context.addExpression)).getOrElse(Nil),
     "readsTargetElsewhere" -> readsElsewhere(table.path),
     "sourceDeterministic" -> source.forall(plan => !plan.exists(!_.deterministic)),
+    "sourceBytes" -> source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
+    "sourceIsScan" -> source.exists(isScan),
     "condition" -> condition.map(context.addExpression),
+    "conditionDeterministic" -> condition.forall(_.deterministic),
     "conditionText" -> condition.map(text),
     "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
+    "runsPython" -> runsPython,
     "matched" -> matched.map(describe(context, _)),
     "notMatched" -> notMatched.map(describe(context, _)),
     "notMatchedBySource" -> notMatchedBySource.map(describe(context, _)))
+
+  private def expressions: Seq[Expression] =
+    condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
+
+  /** Python functions are run for every row at hand, whatever condition stands before them. */
+  private def runsPython: Boolean = expressions.exists(_.exists(_.isInstanceOf[PythonUDF]))
+
+  /** Whether to read a source anew costs no more than to read its files. */
+  private def isScan(plan: LogicalPlan): Boolean = plan.deterministic && plan.subqueries.isEmpty && (plan match {
+    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation => true
+    case _: Project | _: Filter | _: SubqueryAlias | _: View => plan.children.forall(isScan)
+    case _ => false
+  })
 
   private def readsElsewhere(path: String): Boolean = {
     def reads(plan: LogicalPlan): Boolean = plan.exists {
       case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
       case other => other.subqueries.exists(reads)
     }
-    val expressions = condition ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
     source.exists(reads) || expressions.exists(_.exists { case subquery: PlanExpression[_] => subquery.plan match {
       case plan: LogicalPlan => reads(plan)
       case _ => false

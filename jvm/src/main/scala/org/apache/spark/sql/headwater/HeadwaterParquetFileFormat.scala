@@ -8,10 +8,10 @@ import org.apache.hadoop.mapreduce.{Job, TaskAttemptContext}
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFactory, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriter, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetWriteSupport}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.sources.{Filter, IsNotNull}
 import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -43,9 +43,9 @@ class HeadwaterParquetFileFormat(
 
   override def shortName(): String = "delta"
 
-  // Filtered batches are of another vector class than the one generated code would be told.
+  // Filtered and counted batches are of other vector classes than the one generated code would be told.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
-    if (hasDeletionVectors) None else super.vectorTypes(required, partitions, conf)
+    if (hasDeletionVectors || required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)) None else super.vectorTypes(required, partitions, conf)
 
   override def buildReaderWithPartitionValues(
       session: SparkSession,
@@ -61,16 +61,31 @@ class HeadwaterParquetFileFormat(
     val physicalData = mapping.physical(dataSchema)
     val required = mapping.physical(requiredSchema)
     val physicalFilters = filters.flatMap(mapping.physical)
-    // Each reader keeps what it reads in its configuration, which on the driver it does not copy.
-    def reader(schema: StructType, own: Configuration) =
-      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, physicalFilters, options, own)
-    val plain = reader(required, hadoopConf)
+    val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") && session.sessionState.conf.parquetVectorizedReaderEnabled
+    // Each reader keeps what it reads in its configuration, which on the driver it does not copy; copying one takes its time.
+    val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
+    def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] =
+      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, pushed, options, configurations.next())
+
+    /** As the reader of a schema that has positions. */
+    def positioned(schema: StructType, position: Int): PartitionedFile => Iterator[InternalRow] = {
+      val told = reader(schema)
+      // That a value is not null hardly ever skips anything.
+      val selective = physicalFilters.filterNot(_.isInstanceOf[IsNotNull])
+      if (!batches || selective.nonEmpty) told else {
+        val uncounted = reader(StructType(schema.patch(position, Nil, 1)), selective)
+        (file: PartitionedFile) =>
+          if (file.start == 0 && file.length >= file.fileSize) new CountedRows(uncounted(file), position).asRows else told(file)
+      }
+    }
+
+    val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
+    val plain = if (index < 0) reader(required) else positioned(required, index)
     if (!hasDeletionVectors) plain else {
-      val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
       val added = index < 0
-      val withIndex = if (!added) plain
-        else reader(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)), new Configuration(hadoopConf))
       val position = if (added) required.length else index
+      val withIndex = if (!added) plain
+        else positioned(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)), position)
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
       (file: PartitionedFile) => file.otherConstantMetadataColumnValues.get(DeletionVectors.MetadataKey) match {
