@@ -18,6 +18,7 @@ def cause(name, message="words", status=None):
     ("causes", "kind"),
     [
         ([cause("java.io.IOException")], OSError),
+        ([cause("java.io.FileNotFoundException"), cause(S3, status=404)], FileNotFoundError),
         ([cause("java.nio.file.AccessDeniedException"), cause(S3, status=403)], PermissionError),
         ([cause("org.apache.hadoop.security.AccessControlException")], PermissionError),
         ([cause("org.apache.hadoop.fs.s3a.AWSBadRequestException"), cause(S3, status=409)], RequestPutOff),

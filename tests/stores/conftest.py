@@ -20,17 +20,18 @@ from typing import Any
 import pytest
 
 _HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "log"), str(_HERE.parent / "bridge")]
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "log")]
 
 import hadoop_jvm  # noqa: E402
 
-SECRET = "aVerySecretKey/OfNobody+1"
 _PATIENCE_SECONDS = 180
 _ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
 
 
 class S3Server:
     """The server of ``s3_server.py``. ``bucket`` is the test's own."""
+
+    secret = "aVerySecretKey/OfNobody+1"
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -61,7 +62,7 @@ class S3Server:
             "fs.s3a.endpoint.region": "us-east-1",
             "fs.s3a.path.style.access": "true",
             "fs.s3a.access.key": "AKIAOFNOBODY",
-            "fs.s3a.secret.key": SECRET,
+            "fs.s3a.secret.key": self.secret,
             "fs.s3a.attempts.maximum": "1",
             "fs.s3a.retry.limit": "1",
             "fs.s3a.retry.interval": "10ms",

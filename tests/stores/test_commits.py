@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SECRET
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import AddFile, Metadata, Protocol, serialize
@@ -224,7 +223,7 @@ def test_what_is_new_costs_the_same_in_a_long_log(s3, open_store):
 
 
 def test_credentials_are_in_no_error(s3, open_store):
-    table = f"s3a://AKIAOFNOBODY:{SECRET.replace('/', '%2F')}@{s3.bucket}/t"
+    table = f"s3a://AKIAOFNOBODY:{s3.secret.replace('/', '%2F')}@{s3.bucket}/t"
     s3.rules({"do": "ignore"})
     with pytest.raises(HeadwaterError) as raised:
         create(table, open_store(table))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from conftest import SECRET
 
 
 @pytest.fixture(params=["s3", "hdfs"])
@@ -67,11 +66,11 @@ def test_what_cannot_be_used_is_said(s3, spark_process):
 
 
 def test_a_login_in_a_path_is_shown_to_nobody(s3, spark_process):
-    path = f"s3a://AKIAOFNOBODY:{SECRET.replace('/', '%2F')}@{s3.bucket}/t"
+    path = f"s3a://AKIAOFNOBODY:{s3.secret.replace('/', '%2F')}@{s3.bucket}/t"
     s3.rules({"path": s3.bucket, "do": "ignore"})
     told = spark_process.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta")
     assert "ecret" not in str(told), told
     told = spark_process.sql(f"SELECT * FROM delta.`{path}`")
     assert "ecret" not in str(told), told
-    assert SECRET not in spark_process.log_file.read_text()
-    assert SECRET.replace("/", "%2F") not in spark_process.log_file.read_text()
+    assert s3.secret not in spark_process.log_file.read_text()
+    assert s3.secret.replace("/", "%2F") not in spark_process.log_file.read_text()

@@ -144,6 +144,8 @@ def failure_of(path: str, causes: Sequence[dict[str, Any]]) -> OSError:
     kinds = [str(cause["class"]).rpartition(".")[2] for cause in causes]
     reason = f"{kinds[0]}: {causes[0]['message']}" if causes[0]["message"] else kinds[0]
     reason = re.sub(r"\s+", " ", reason)[:_LONGEST_REASON]
+    if kinds[0] == "FileNotFoundException":  # one that was there a moment ago
+        return FileNotFoundError(errno.ENOENT, reason, path)
     if _CONFLICT in statuses:
         return RequestPutOff(errno.EAGAIN, reason, path)
     if _NOT_AS_EXPECTED in statuses or "RemoteFileChangedException" in kinds:

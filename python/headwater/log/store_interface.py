@@ -54,7 +54,8 @@ class Store(ABC):
     5. A file that is missing raises ``FileNotFoundError``, and nothing else does; trouble raises ``OSError`` or a
        :class:`~headwater.errors.HeadwaterError`, never a value that could be taken for an answer.
 
-    A store of one's own is named by ``spark.headwater.store.<scheme>`` (see :func:`store_for`).
+    A store of one's own is named by ``spark.headwater.store.<scheme>`` (see
+    :func:`headwater.log.stores.store_for`).
     """
 
     #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
