@@ -11,6 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Abortable, FSDataOutputStream, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, Options, Path}
 import org.apache.hadoop.hdfs.DistributedFileSystem
 import org.apache.hadoop.hdfs.web.WebHdfsFileSystem
+import org.apache.hadoop.util.functional.FutureIO
 
 /**
  * Hadoop's file systems for the handler: what it cannot reach as a local path. Arguments are URIs as text. A file that is missing is null,
@@ -175,7 +176,7 @@ private object HadoopFiles {
   /** Copies a file to its place in a local one. */
   private def copy(fs: FileSystem, status: FileStatus, out: FileChannel, offset: Long): Unit = if (status.getLen > 0) {
     val opening = fs.openFile(status.getPath).withFileStatus(status).opt("fs.option.openfile.read.policy", "whole-file")
-    val in = opening.build().get()
+    val in = FutureIO.awaitFuture(opening.build())
     try {
       val buffer = new Array[Byte](BufferBytes.toLong.min(status.getLen).toInt)
       var done = 0L
