@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cases as reading
-from bench import dml
+from bench import commits, dml
 from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
@@ -27,7 +27,7 @@ Times = dict[str, list[float]]
 
 def cases() -> list[Case]:
     """Every case."""
-    return [*reading.cases(), *dml.cases()]
+    return [*reading.cases(), *commits.cases(), *dml.cases()]
 
 
 def main(

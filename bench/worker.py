@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 _spark: Any = None
@@ -39,6 +40,22 @@ def run(sql: str) -> dict[str, Any]:
     began = time.perf_counter()
     rows = _spark.sql(sql).collect()
     return {"seconds": time.perf_counter() - began, "rows": len(rows)}
+
+
+def appends(sql: str, writers: int, each: int) -> dict[str, Any]:
+    """Run a statement so many times in each of some sessions, a thread each; seconds from the first to the last."""
+    sessions = [_spark.newSession() for _ in range(writers)]
+
+    def write(session: Any) -> None:
+        for _ in range(each):
+            session.sql(sql).collect()
+
+    with ThreadPoolExecutor(writers) as pool:
+        began = time.perf_counter()
+        done = [pool.submit(write, session) for session in sessions]
+        for future in done:
+            future.result()
+        return {"seconds": time.perf_counter() - began}
 
 
 def rows(sql: str) -> dict[str, Any]:
@@ -72,7 +89,7 @@ def handler_peak() -> dict[str, Any]:
 
 
 _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
-    f.__name__: f for f in (start, run, rows, plan, scan, handler_peak)
+    f.__name__: f for f in (start, run, appends, rows, plan, scan, handler_peak)
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from headwater.transaction import wait_for_upkeep
 
 _HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "log")]
+sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("log", "concurrency"))]
 
 
 @pytest.fixture(autouse=True)

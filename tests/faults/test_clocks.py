@@ -8,7 +8,11 @@ import pytest
 from memory_store import MemoryStore
 from scenario import FEATURES, Kind
 
-from headwater.log.actions import AddFile
+from headwater.errors import HeadwaterError
+from headwater.log import checkpoint_writing
+from headwater.log.actions import AddFile, RemoveFile
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.cleanup import clean_up
 from headwater.log.history import history, version_at
 from headwater.log.snapshot import load_snapshot
 from headwater.transaction import Transaction, wait_for_upkeep
@@ -64,3 +68,87 @@ def test_file_times_that_go_back_still_give_one_order(monkeypatch):
     shown = [entry.timestamp for entry in reversed(history("/file times", store))]
     assert shown == sorted(set(shown))
     assert [version_at("/file times", store, time) for time in shown] == list(range(9))
+
+
+class Application:
+    """A program whose clock is so many milliseconds ahead of the store's."""
+
+    def __init__(self, disk, ahead, monkeypatch):
+        self.disk, self.ahead, self._patch = disk, ahead, monkeypatch
+
+    def write(self, path, name, removes=(), snapshot=None):
+        """A commit; tombstones bear the program's own time."""
+        clock = self.disk.now + self.ahead
+        self._patch.setattr("headwater.transaction.transaction._now", lambda: clock)
+        txn = Transaction(path, self.disk, snapshot or load_snapshot(path, self.disk))
+        txn.add([AddFile(name, {}, 1, 1)])
+        txn.remove(RemoveFile(removed, clock, True, True, {}, 1) for removed in removes)
+        return txn.commit("WRITE", {}, user_metadata=name)
+
+    def keep_up(self, path):
+        """A checkpoint of the newest version and a cleanup, by this program's clock."""
+        self._patch.setattr(checkpoint_writing.time, "time_ns", lambda: (self.disk.now + self.ahead) * 1_000_000)
+        snapshot = load_snapshot(path, self.disk)
+        write_checkpoint(snapshot)
+        clean_up(snapshot)
+
+
+class TimedStore(MemoryStore):
+    """A store whose clock stands still until it is told to go on."""
+
+    def __init__(self):
+        super().__init__(lambda: self.now)
+        self.now = START
+
+
+@pytest.mark.parametrize("in_commit", [True, False], ids=["in-commit timestamps", "file times"])
+@pytest.mark.parametrize("upkeep_by", ["ahead", "right"])
+def test_two_applications_a_day_apart(monkeypatch, in_commit, upkeep_by):
+    """Both commit, time goes one way, and neither's upkeep takes more than a day too much."""
+    monkeypatch.setattr("headwater.transaction.upkeep.schedule", lambda *_: None)
+    disk, path = TimedStore(), f"/a day apart {in_commit} {upkeep_by}"
+    kept = {"delta.logRetentionDuration": "interval 4 days", "delta.deletedFileRetentionDuration": "interval 4 days"}
+    configuration = {**kept, "delta.checkpointInterval": "100"}
+    if in_commit:
+        configuration["delta.enableInCommitTimestamps"] = "true"
+    kind = Kind(FEATURES if in_commit else Kind().protocol, configuration)
+    monkeypatch.setattr("headwater.transaction.transaction._now", lambda: disk.now)
+    txn = Transaction(path, disk, None)
+    txn.update_protocol(kind.protocol)
+    txn.update_metadata(kind.metadata)
+    first = txn.commit("CREATE TABLE", {}).snapshot
+    apps = {"ahead": Application(disk, DAY, monkeypatch), "right": Application(disk, 0, monkeypatch)}
+    # Racing from one snapshot, each is the loser once.
+    told = [first.timestamp]
+    told += [apps[name].write(path, f"race {name}", snapshot=first).timestamp for name in ("ahead", "right")]
+    made = [START] * 3
+    for step in range(20):
+        disk.now += DAY // 2
+        writer = apps["ahead" if step % 2 else "right"]
+        before = [f"file {step - 1}"] if step else []
+        told.append(writer.write(path, f"file {step}", before).timestamp)
+        made.append(disk.now)
+        if step == 6:
+            apps[upkeep_by].keep_up(path)
+    assert told == sorted(told)
+    entries = history(path, disk)
+    assert [entry.timestamp for entry in reversed(entries)] == sorted({entry.timestamp for entry in entries})
+    if in_commit:
+        assert told == sorted(set(told))
+    for entry in entries:
+        assert version_at(path, disk, entry.timestamp) == entry.version
+    apps[upkeep_by].keep_up(path)
+    after = load_snapshot(path, disk)
+    assert after.select(["path"]).num_rows == 3
+    tombstones = after.tombstones().column("path").to_pylist()
+    # A version's own time bounds what a clock may claim: the store's, or where that counts the writer's.
+    days = 3 if in_commit and upkeep_by == "ahead" else 4
+    for version, time in enumerate(made):
+        if time > disk.now - days * DAY:
+            assert load_snapshot(path, disk, version).version == version
+            assert version < 4 or f"file {version - 4}" in tombstones
+    assert "file 0" not in tombstones
+    with pytest.raises(HeadwaterError, match="DELTA_VERSION_NOT_FOUND"):
+        load_snapshot(path, disk, 1)
+    for app in apps.values():
+        assert app.write(path, f"afterwards {app.ahead}").version > after.version

@@ -9,6 +9,8 @@ from headwater.errors import HeadwaterError
 from headwater.log.actions import DeletionVector, DomainMetadata, Protocol, SetTransaction
 from headwater.log.file_names import checkpoint_name, commit_name
 from headwater.log.files import FILE_SCHEMA
+from headwater.log.snapshot import load_snapshot
+from headwater.log.stores import LocalStore
 
 
 def everything(log, make):
@@ -213,3 +215,21 @@ def test_interleaved_rows_keep_statistics_with_their_file(log, make):
     assert snapshot.files["path"].to_pylist() == [f"a{number}" for number in range(2000)]
     assert snapshot.statistics([])["num_records"].to_pylist() == list(range(2000))
     assert snapshot.tombstones().num_rows == 2000
+
+
+def test_a_checkpoint_whose_paths_are_declared_as_never_null(tmp_path):
+    """As delta-rs writes them: the rows of other actions are no files with an empty path."""
+    deltalake = pytest.importorskip("deltalake")
+    path = str(tmp_path / "t")
+    for number in range(4):
+        deltalake.write_deltalake(path, pa.table({"id": [number]}), mode="overwrite" if number == 2 else "append")
+    table = deltalake.DeltaTable(path)
+    table.create_checkpoint()
+    for commit in (tmp_path / "t" / "_delta_log").glob("*[0-9].json"):
+        commit.unlink()
+    snapshot = load_snapshot(path, LocalStore())
+    assert sorted(f"{path}/{name}" for name in snapshot.select(["path"])["path"].to_pylist()) == sorted(
+        uri.removeprefix("file://") for uri in table.file_uris()
+    )
+    assert snapshot.statistics([])["num_records"].to_pylist() == [1, 1]
+    assert snapshot.tombstones().num_rows == 2

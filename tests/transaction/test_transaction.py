@@ -312,8 +312,11 @@ def test_retries_are_bounded(path):
     snapshot = create(path).snapshot
     txn = Transaction(path, LocalStore(), snapshot, max_attempts=3)
     txn.add([add_file("mine")])
-    with pytest.raises(HeadwaterError, match="DELTA_MAX_COMMIT_RETRIES_EXCEEDED.*lost 3 races"):
+    with pytest.raises(HeadwaterError, match="DELTA_MAX_COMMIT_RETRIES_EXCEEDED.*lost 3 races") as raised:
         txn.commit("WRITE", {}, on_begin=lambda version, _: append(snapshot, f"winner-{version}"))
+    assert "from version 1 to 4" in str(raised.value)
+    assert "the last to version 3 (WRITE, 20" in str(raised.value)
+    assert load_snapshot(path, LocalStore()).version == 3
 
 
 def test_deltalake_reads_what_is_committed(path):

@@ -114,10 +114,11 @@ class Layout:
 def write_checkpoint(snapshot: Snapshot, now: int | None = None, layout: Layout | None = None) -> WrittenCheckpoint:
     """Write the checkpoint of a committed version and point ``_last_checkpoint`` at it.
 
-    :param now: milliseconds since the epoch, from which the retention of tombstones counts; the clock's by default.
+    :param now: milliseconds since the epoch, from which the retention of tombstones counts; by default the clock's, but
+        not later than the version itself: a clock that is ahead must not cost anyone a tombstone.
     :raises OSError: the store failed; readers then go on with what was there before.
     """
-    now = time.time_ns() // 1_000_000 if now is None else now
+    now = min(time.time_ns() // 1_000_000, snapshot.timestamp) if now is None else now
     configuration = snapshot.metadata.configuration
     layout = layout or Layout()
     layout = replace(layout, part_size=properties.whole(configuration, "delta.checkpoint.partSize") or layout.part_size)

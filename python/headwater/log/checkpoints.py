@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError
@@ -288,9 +289,14 @@ def _take(into: ParsedActions, kind: str, row: dict[str, Any]) -> None:
 
 
 def _child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """A struct column's field; Parquet's nesting makes it null wherever the struct is."""
+    """A struct column's field, null wherever the struct is.
+
+    Of a field that may not be null, as some writers declare ``path``, Arrow itself knows no nulls: where the struct is
+    null it has a value of no meaning.
+    """
     position = column.type.get_field_index(name)
-    return pa.chunked_array([chunk.field(position) for chunk in column.chunks], column.type.field(position).type)
+    chunks = [pc.struct_field(c, [position]) if c.null_count else c.field(position) for c in column.chunks]
+    return pa.chunked_array(chunks, column.type.field(position).type)
 
 
 def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

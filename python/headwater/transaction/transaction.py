@@ -16,9 +16,10 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    names; VACUUM removes them.
 3. *Validate.* Protocol, features, append-only, duplicate actions: a commit that must not be is refused before
    anything is tried.
-4. *Put if absent* the file of the next version. This is the one moment: before it, the table is as it was; from it
-   on, every reader sees all of the commit. A file is never seen in part, and a machine that loses power has the file
-   or has not.
+4. *Put if absent* the file of the next version, of the same table: one deleted and made anew meanwhile is not written
+   to (:mod:`headwater.transaction.same_table`). This is the one moment: before it, the table is as it was; from it on,
+   every reader sees all of the commit. A file is never seen in part, and a machine that loses power has the file or has
+   not.
 5. *The name was taken.* The winners since are read and checked one by one (:mod:`headwater.transaction.conflicts`).
    With no conflict the commit moves to the version after the newest, after a short wait of random length. In-commit
    timestamp and read version's successor are worked out anew; file actions stay as they are. A conflict ends the
@@ -33,8 +34,9 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    in it can undo or fail the commit; what a crash keeps from being written is only speed.
 
 How each is tested: ``tests/faults`` makes every call to a store, and to the operating system below it, fail, tear,
-repeat, come late or be the process's last; ``tests/concurrency`` checks all of it against a model with every
-interleaving of several writers it can reach, and races processes that are killed at random.
+repeat, come late or be the process's last, and kills writers, handlers and whole Sparks at random;
+``tests/concurrency`` checks all of it against a model with every interleaving of several writers it can reach, races
+processes that are killed at random, and has every engine there is write to the same tables.
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 from headwater.transaction.row_level import Mark, Marks
+from headwater.transaction.same_table import check_same_table
 from headwater.transaction.validation import check_partitions, check_unique
 
 _LOG = logging.getLogger(__name__)
@@ -309,6 +312,8 @@ class Transaction:
         if self.snapshot is None:
             self.store.make_directory(directory)
             self._check_absent(intent)
+        else:
+            check_same_table(self.snapshot, self.store)
         for attempt in range(self._max_attempts):
             now = _now()
             metadata, stamp = self._stamped_metadata(version, now, previous)
@@ -328,6 +333,8 @@ class Transaction:
                     return version, stamp or now
                 raise
             winners = self._winners(version)
+            if self.snapshot is not None:
+                check_same_table(self.snapshot, self.store)
             for winner in winners:
                 left = self._marks.after(winner, self._read_vector, self._write_vectors)
                 check(intent, left)
@@ -345,6 +352,7 @@ class Transaction:
                 "attemptVersion": version,
                 "totalTime": int((time.monotonic() - started) * 1000),
                 "numActions": len(self._file_actions()),
+                **winners[-1].description,
             },
         )
 

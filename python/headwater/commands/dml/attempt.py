@@ -23,7 +23,7 @@ from headwater.commands.tables import open_same, open_snapshot
 from headwater.commands.write import set_schema
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
-from headwater.schema.types import parse_schema
+from headwater.schema.types import StructType, parse_schema
 from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -80,14 +80,30 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
     named: dict[str, Any] = {"table": request.table, "tableId": request.table_id, "version": request.version}
     snapshot = open_same(named, statement)
     check_same_columns(named, statement, snapshot)
+    analysed = _analysed(request, statement, snapshot)
+    _check_no_new_columns(analysed, snapshot)
     txn = transaction(request.table, statement, snapshot)
     wanted = parse_schema(request.table_schema)
-    if wanted != _analysed(request, statement, snapshot):
+    if wanted != analysed:
         set_schema(txn, wanted)
     return Attempt(request, statement, snapshot, txn, started)
 
 
-def _analysed(request: DmlRequest, statement: Statement, snapshot: Snapshot) -> Any:
+def _check_no_new_columns(analysed: StructType, snapshot: Snapshot) -> None:
+    """That the table has no other columns, in no other order: a statement that rewrites rows has a value for each
+    column it was analysed with, and none for one that came later, which a query would simply not read.
+
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
+    """
+    then, now = ([(field.name, field.type) for field in schema] for schema in (analysed, snapshot.schema))
+    if then != now:
+        raise HeadwaterError(
+            "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+            {"tableName": snapshot.table_path, "then": analysed.sql(), "now": snapshot.schema.sql()},
+        )
+
+
+def _analysed(request: DmlRequest, statement: Statement, snapshot: Snapshot) -> StructType:
     """The schema the table itself had when the statement was analysed."""
     if snapshot.version == request.version:
         return snapshot.schema
