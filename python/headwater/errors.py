@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from headwater.redaction import without_credentials
+
 _PLACEHOLDER = re.compile(r"<([A-Za-z][A-Za-z0-9]*)>")
 
 
@@ -41,7 +43,7 @@ class HeadwaterError(Exception):
         entry = conditions()[condition]
         self.condition = condition
         self.sql_state = str(entry["sqlState"])
-        self.parameters = {name: str(value) for name, value in (parameters or {}).items()}
+        self.parameters = {name: without_credentials(str(value)) for name, value in (parameters or {}).items()}
         lines = entry["message"]
         template = "\n".join(lines) if isinstance(lines, list) else str(lines)
         self.text = _PLACEHOLDER.sub(lambda m: self.parameters.get(m.group(1), m.group(0)), template)

@@ -192,3 +192,41 @@ def test_a_snapshot_that_is_not_what_its_checksum_says_is_refused(store):
     assert load_snapshot(PATH, store, 1).version == 1
     store.delete(path)
     assert load_snapshot(PATH, store).version == 2
+
+
+class OfOneSession(MemoryStore):
+    """A handle to files that others have handles to; it is no longer used when its session has ended."""
+
+    any_thread = False
+
+    def __init__(self, of):
+        super().__init__()
+        self.files, self.directories, self.ended = of.files, of.directories, False
+
+    def _check(self):
+        assert not self.ended, "a store of another session was used"
+
+    def list_from(self, directory, start_name=""):
+        self._check()
+        return super().list_from(directory, start_name)
+
+    def read(self, path):
+        self._check()
+        return super().read(path)
+
+
+def test_what_a_session_is_given_reads_through_its_own_store(store):
+    cache, sessions = SnapshotCache(), []
+    for number in range(3):
+        for session in sessions:
+            session.ended = True
+        sessions.append(OfOneSession(store))
+        found = cache.get(PATH, sessions[-1])
+        assert found.store is sessions[-1]
+        assert found.version == 2 + number
+        commit(store, 3 + number)
+        known = cache.get(PATH, sessions[-1], staleness_limit=HOUR)
+        assert known.store is sessions[-1]
+        earlier = cache.get(PATH, sessions[-1], version=1)
+        assert earlier.store is sessions[-1]
+        assert earlier.commit_info == known.commit_info

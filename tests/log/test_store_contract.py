@@ -7,9 +7,9 @@ import time
 import types
 
 import pytest
+from fake_hadoop import FakeHadoop
 from memory_store import MemoryStore
 from store_contract import StoreContract
-from test_stores import FakeHadoop
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import AddFile, Metadata, Protocol

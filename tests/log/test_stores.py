@@ -4,11 +4,10 @@ import errno
 import os
 import threading
 
-import pyarrow.parquet as pq
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.stores import FileInfo, HadoopStore, LocalStore, absolute_path, store_for
+from headwater.log.stores import FileInfo, LocalStore, absolute_path, store_for
 
 
 @pytest.fixture
@@ -136,69 +135,3 @@ def test_other_schemes_need_hadoop():
 )
 def test_absolute_paths_of_actions(table, path, expected):
     assert absolute_path(table, path) == expected
-
-
-class FakeHadoop:
-    """Hadoop's side in memory, over a directory."""
-
-    def __init__(self, directory):
-        self.directory = directory
-
-    def check_writable(self, path):
-        if path.startswith("other:"):
-            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": "other", "path": path})
-
-    def _local(self, path):
-        return str(self.directory / path.removeprefix("mem://"))
-
-    def list_from(self, directory, start_name):
-        names = sorted(os.listdir(self._local(directory)))
-        return [(f"{directory}/{name}", 1, 2) for name in names if name >= start_name]
-
-    def read(self, path):
-        return LocalStore().read(self._local(path))
-
-    def read_range(self, path, offset, length):
-        return self.read(path)[offset : offset + length]
-
-    def copy_to_local(self, path, local_path):
-        LocalStore().put(local_path, self.read(path))
-
-    def create_if_absent(self, path, data):
-        LocalStore().put_if_absent(self._local(path), data)
-
-    def replace(self, path, data):
-        LocalStore().put(self._local(path), data)
-
-    def exists(self, path):
-        return os.path.exists(self._local(path))
-
-    def make_directory(self, path):
-        os.makedirs(self._local(path))
-
-    def delete(self, path):
-        os.unlink(self._local(path))
-
-
-def test_hadoop_store_reads_and_writes_through_the_bridge(tmp_path):
-    store, path = store_for("mem://t/", FakeHadoop(tmp_path))
-    assert isinstance(store, HadoopStore)
-    assert path == "mem://t"
-    store.make_directory("mem://t")
-    store.put_if_absent("mem://t/x", b"abc")
-    with pytest.raises(FileExistsError):
-        store.put_if_absent("mem://t/x", b"abc")
-    store.put("mem://t/y", b"def")
-    assert [info.name for info in store.list_from("mem://t", "y")] == ["y"]
-    assert store.read_many(["mem://t/x", "mem://t/y"]) == [b"abc", b"def"]
-    assert store.read_range("mem://t/x", 1, 1) == b"b"
-    store.delete("mem://t/x")
-    assert not store.exists("mem://t/x")
-
-
-def test_hadoop_files_open_for_arrow(tmp_path, log):
-    log.create()
-    log.checkpoint(0, *log.header())
-    name = "00000000000000000000.checkpoint.parquet"
-    store, _ = store_for("mem://x", FakeHadoop(tmp_path))
-    assert pq.ParquetFile(store.open_input(f"mem://table/_delta_log/{name}")).metadata.num_rows == 2

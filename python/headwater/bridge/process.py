@@ -16,6 +16,8 @@ import threading
 from importlib.abc import MetaPathFinder
 from typing import Any, TextIO
 
+from headwater.redaction import RedactingFormatter
+
 logger = logging.getLogger("headwater")
 
 #: Spark's names for the levels of a log, in Python's.
@@ -93,7 +95,7 @@ def _wait_for_end(stream: TextIO) -> None:
 
 def _configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s headwater %(threadName)s: %(message)s"))
+    handler.setFormatter(RedactingFormatter("%(levelname)s headwater %(threadName)s: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(_LEVELS.get(level.upper(), "WARNING"))
     # py4j logs tracebacks of its own, as errors; they are for who debugs.

@@ -6,11 +6,12 @@ handler does to Spark, it does through this and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.errors import HeadwaterError
 
 
@@ -54,7 +55,7 @@ class Statement:
     @property
     def hadoop(self) -> HadoopFileSystem:
         """Stores that are not local paths."""
-        return HadoopFileSystem(self._context.files())
+        return HadoopFileSystem(self._context.files)
 
     def write(self, specification: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a write job; the files written: ``path`` below the table, ``size`` in bytes, ``modificationTime`` in
@@ -112,57 +113,3 @@ class Statement:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before
         it answers. A statement that was cancelled ends here, with nothing committed."""
         self._context.beginCommit(orjson.dumps(description).decode())
-
-
-class HadoopFileSystem:
-    """Hadoop's file systems, as :class:`headwater.log.stores.HadoopFiles` wants them. Paths are URIs as text."""
-
-    #: Schemes whose rename refuses to replace a file, which makes a commit safe between writers.
-    _SAFE_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "file"})
-
-    def __init__(self, files: Any) -> None:
-        self._files = files
-
-    def check_writable(self, path: str) -> None:
-        scheme = path.split(":", 1)[0].lower()
-        if scheme not in self._SAFE_RENAME:
-            raise HeadwaterError("DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path})
-
-    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
-        found = self._files.listFrom(directory, start_name)
-        if found is None:
-            raise FileNotFoundError(directory)
-        return [tuple(entry) for entry in orjson.loads(found)]
-
-    def read(self, path: str) -> bytes:
-        content = self._files.read(path)
-        if content is None:
-            raise FileNotFoundError(path)
-        return bytes(content)
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        content = self._files.readRange(path, offset, length)
-        if content is None:
-            raise FileNotFoundError(path)
-        return bytes(content)
-
-    def copy_to_local(self, path: str, local_path: str) -> None:
-        if not self._files.copyToLocal(path, local_path):
-            raise FileNotFoundError(path)
-
-    def create_if_absent(self, path: str, data: bytes) -> None:
-        self.check_writable(path)
-        if not self._files.putIfAbsentByRename(path, bytearray(data)):
-            raise FileExistsError(path)
-
-    def replace(self, path: str, data: bytes) -> None:
-        self._files.put(path, bytearray(data))
-
-    def exists(self, path: str) -> bool:
-        return self._files.exists(path)
-
-    def make_directory(self, path: str) -> None:
-        self._files.makeDirectory(path)
-
-    def delete(self, path: str) -> None:
-        self._files.delete(path)

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import orjson
+
+from headwater.bridge.hadoop_files import failure_of
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+
+#: What opens paths of a scheme, where it is no part of Spark.
+_CONNECTORS = {
+    "s3a": "org.apache.hadoop:hadoop-aws, in the version of Spark's Hadoop",
+    "s3": "org.apache.hadoop:hadoop-aws, in the version of Spark's Hadoop, and set spark.hadoop.fs.s3.impl to "
+    "org.apache.hadoop.fs.s3a.S3AFileSystem, or name the path with s3a",
+    "abfss": "org.apache.hadoop:hadoop-azure, in the version of Spark's Hadoop",
+    "abfs": "org.apache.hadoop:hadoop-azure, in the version of Spark's Hadoop",
+    "gs": "Google's connector for Hadoop",
+}
 
 
 def missing_path(request: dict[str, Any], statement: Statement) -> NoReturn:
@@ -66,3 +79,12 @@ def not_delta(request: dict[str, Any], statement: Statement) -> NoReturn:
 def replace_other_format(request: dict[str, Any], statement: Statement) -> NoReturn:
     """REPLACE TABLE … USING delta of a table of another format."""
     raise HeadwaterError("DELTA_NOT_A_DELTA_TABLE", {"tableName": request["name"], "provider": request["provider"]})
+
+
+def no_file_system(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """A path that Hadoop has no working file system for."""
+    path = str(request["table"])
+    reason = failure_of(path, orjson.loads(request["causes"])).strerror
+    scheme = path.partition(":")[0].lower()
+    connector = _CONNECTORS.get(scheme, f"the JARs of a file system for {scheme}")
+    raise HeadwaterError("HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector})

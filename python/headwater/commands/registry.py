@@ -69,5 +69,6 @@ HANDLERS: Mapping[str, Handler] = {
     "not_of_one_row": refuse.not_of_one_row,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
+    "no_file_system": refuse.no_file_system,
     "replace_other_format": refuse.replace_other_format,
 }

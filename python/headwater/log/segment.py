@@ -148,7 +148,7 @@ def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
 
 
 def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing | None:
-    """The commits after a version that is known, found one after the other by name, and the newest one's checksum.
+    """The commits after a version that is known, found one after the other by name, and a newer one's checksum.
 
     None where a listing of the log costs less, or finds more: where the known version's own file is not there any
     more, or so many commits have come that a checkpoint among them is worth finding.
@@ -164,7 +164,7 @@ def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing |
     if not files or len(files) == MOST_FOLLOWED or len(known.ranges) + len(files) > MOST_FOLLOWED:
         return None
     newest = known.version + len(files) - 1
-    checksum = store.following([f"{directory}/{checksum_name(newest)}"])
+    checksum = store.following([f"{directory}/{checksum_name(newest)}"]) if newest > known.version else None
     return sort_files(table_path, [*files, *(checksum or ())], known.version)
 
 

@@ -11,6 +11,7 @@ kept with their block.
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +70,16 @@ class Snapshot:
     metadata: Metadata
     state: TableState
     segment: LogSegment
+
+    def through(self, store: Store) -> Snapshot:
+        """The same version, what is yet to be read of it read through another store: one that another session reaches
+        it by. A store that any thread may use is the same for all sessions.
+        """
+        if store is self.store or self.store.any_thread:
+            return self
+        same = copy.copy(self)
+        object.__setattr__(same, "store", store)
+        return same
 
     @cached_property
     def timestamp(self) -> int:
@@ -211,7 +222,7 @@ def load_snapshot(table_path: str, store: Store, version: int | None = None, bas
 
     With ``base``, an older snapshot of the table, only commits since then are read where the log still has them all;
     a ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is
-    returned itself.
+    returned itself, with the store it has.
 
     :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
         ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
@@ -219,7 +230,7 @@ def load_snapshot(table_path: str, store: Store, version: int | None = None, bas
     """
     if base is not None and (version is None or version >= base.version):
         with contextlib.suppress(FileNotFoundError):
-            newer = _advance(base, version)
+            newer = _advance(base, store, version)
             if newer is not None:
                 return newer
     for _ in range(_LISTINGS):
@@ -340,22 +351,22 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     return snapshot
 
 
-def _start_of_listing(base: Snapshot) -> int:
+def _start_of_listing(base: Snapshot, store: Store) -> int:
     """Where to list from for what is newer than ``base``: its version, or where it has had many commits since its
     checkpoint, at a newer one.
     """
     if len(base.segment.ranges) < MOST_FOLLOWED // 2:
         return base.version
-    hint = read_last_checkpoint(base.table_path, base.store)
+    hint = read_last_checkpoint(base.table_path, store)
     known = -1 if base.segment.checkpoint is None else base.segment.checkpoint.version
     return hint.version if hint is not None and known < hint.version <= base.version else base.version
 
 
-def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
+def _advance(base: Snapshot, store: Store, version: int | None) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
-    listing = list_newer(base.table_path, base.store, base.segment)
+    listing = list_newer(base.table_path, store, base.segment)
     if listing is None:
-        listing = list_log(base.table_path, base.store, _start_of_listing(base))
+        listing = list_log(base.table_path, store, _start_of_listing(base, store))
     files: list[FileInfo | None] = [listing.commits.get(base.version)]
     files += [file for c in listing.checkpoints if c.version == base.version for file in c.files]
     files += [c.file for c in base.segment.listing.compactions if c.last == base.version]
@@ -379,4 +390,4 @@ def _advance(base: Snapshot, version: int | None) -> Snapshot | None:
     if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
         checkpoint, since = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, since, listing)
-    return _snapshot(segment, base.store, _replay(base.state, ranges, listing, base.store))
+    return _snapshot(segment, store, _replay(base.state, ranges, listing, store))

@@ -25,7 +25,8 @@ _MOST_EARLIER = 4
 
 class SnapshotCache:
     """The newest snapshot known of each table, brought up to date by a listing at each use, and a few earlier ones,
-    which statements may have begun with. Safe for threads.
+    which statements may have begun with. Safe for threads. What is given reads through the store it was asked with,
+    never through that of another session, whose settings and rights may be others.
 
     :param capacity: how many tables to keep; the one not used for longest goes first.
     :param most_files: how many files to keep in all, earlier versions going first; the table used last is always kept.
@@ -52,13 +53,13 @@ class SnapshotCache:
             if found is not base:
                 entry.remember(found)
                 self._trim()
-            return found
+            return found.through(store)
         known = entry.snapshot
         if known is not None and entry.age() <= staleness_limit:
             if store.any_thread:
                 self._refresh_behind(entry, table_path, store)
-            return known
-        return self._refresh(entry, table_path, store)
+            return known.through(store)
+        return self._refresh(entry, table_path, store).through(store)
 
     def _refresh(self, entry: _Entry, table_path: str, store: Store) -> Snapshot:
         with entry.lock:  # two threads that want the same table's news read it once

@@ -1,7 +1,7 @@
 """Access to the files of a table, whatever they are stored on.
 
-Owns the one interface through which the log is listed, read and written, and its two kinds: the local file system
-directly, and every other scheme through Hadoop's ``FileSystem``, which the bridge offers as :class:`HadoopFiles`.
+Owns the choice of the store a path is in, and the local file system, which is used directly; every other scheme goes
+through Hadoop's ``FileSystem`` (:mod:`headwater.log.hadoop_store`), or a store of the user's own.
 Follows the protocol's chapter "Creation of New Log Entries": a commit is put only if no file of its name exists.
 Promises of :meth:`Store.put_if_absent`: exactly one of several writers succeeds, nobody ever sees part of the
 content, and what succeeded survives a crash.
@@ -15,22 +15,19 @@ import importlib
 import os
 import re
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.log.file_names import log_directory
+from headwater.log.hadoop_store import HadoopFiles, HadoopStore, hadoop_store
+from headwater.log.store_interface import SCHEME, FileInfo, Store, in_parallel
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-#: A URI scheme of two letters or more, so that a Windows drive is not one.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+__all__ = ["FileInfo", "HadoopFiles", "HadoopStore", "LocalStore", "Store", "absolute_path", "store_for"]
 
 #: The beginning of the settings that name stores, before a scheme.
 _SETTING = "spark.headwater.store."
@@ -42,116 +39,19 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUP
 _NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
-class FileInfo(NamedTuple):
-    """A file in a listing: absolute path or URI, ``size`` in bytes, ``modification_time`` in milliseconds since the
-    epoch.
-    """
-
-    path: str
-    size: int
-    modification_time: int
-
-    @property
-    def name(self) -> str:
-        """The last segment of the path."""
-        return self.path.rpartition("/")[2]
-
-
-class Store(ABC):
-    """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text.
-
-    What the log relies on, and ``tests/log/store_contract.py`` tries of any store:
-
-    1. Of all that call :meth:`put_if_absent` for one path, in whatever process and machine, exactly one succeeds; the
-       others are told that the file exists. Where the store cannot know, it raises any other exception than
-       ``FileExistsError``; the commit is then looked for.
-    2. A file is seen whole or not at all, also by a reader in the midst of a :meth:`put` that replaces it, and also
-       after the writer died.
-    3. What was acknowledged stays: it is read, and listed, by everybody from then on, and outlives the machine.
-    4. A listing is sorted by name, in the order of the characters' code points, and holds no directories.
-    5. A file that is missing raises ``FileNotFoundError``, and nothing else does; trouble raises ``OSError`` or a
-       :class:`~headwater.errors.HeadwaterError`, never a value that could be taken for an answer.
-
-    A store of one's own is named by ``spark.headwater.store.<scheme>`` (see :func:`store_for`).
-    """
-
-    #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
-    any_thread = True
-    #: Whether the first promise holds; a store of which it does not is read, and never written.
-    puts_if_absent = True
-
-    def check_writable(self, path: str) -> None:
-        """Refuse a path where the store cannot keep its promises, before any work is done.
-
-        :raises HeadwaterError: ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
-        """
-        if not self.puts_if_absent:
-            scheme = _SCHEME.match(path)
-            raise HeadwaterError(
-                "DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme.group(1) if scheme else "file", "path": path}
-            )
-
-    @abstractmethod
-    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
-        """The directory's files (no directories) whose name is ``start_name`` or sorts after it, by name.
-
-        :raises FileNotFoundError: the directory does not exist.
-        """
-
-    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
-        """The files of these paths, in order, up to the first that is missing; None where a listing costs less.
-
-        A directory that is read whole, whatever is asked of it, makes a listing cost the age of the table.
-        """
-        return None
-
-    @abstractmethod
-    def read(self, path: str) -> bytes:
-        """The file's content.
-
-        :raises FileNotFoundError: no such file.
-        """
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """``length`` bytes of the file from ``offset``; fewer where it ends before."""
-        return self.read(path)[offset : offset + length]
-
-    def read_many(self, paths: Sequence[str]) -> list[bytes]:
-        """The content of each file, in the order of ``paths``, read in parallel."""
-        if len(paths) < 2:
-            return [self.read(path) for path in paths]
-        return _in_parallel(self.read, paths)
-
-    @abstractmethod
-    def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access, as pyarrow's readers want it; the caller closes it."""
-
-    @abstractmethod
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        """Create the file with all of ``data``, or leave everything as it is.
-
-        :raises FileExistsError: a file of that name is there already.
-        """
-
-    @abstractmethod
-    def put(self, path: str, data: bytes) -> None:
-        """Write the file, replacing one that exists; readers see the old content or the new, never a mix."""
-
-    @abstractmethod
-    def exists(self, path: str) -> bool:
-        """Whether a file or directory of that path exists."""
-
-    @abstractmethod
-    def make_directory(self, path: str) -> None:
-        """Create the directory and its parents where missing."""
-
-    @abstractmethod
-    def delete(self, path: str) -> None:
-        """Delete the file; one that is missing is no error."""
-
-
 class LocalStore(Store):
     """The local file system."""
+
+    def check_writable(self, path: str) -> None:
+        """Refuse a table that this process may not write to, before files of data are written in vain.
+
+        :raises PermissionError: with the directory that may not be written to.
+        """
+        for where in (path, log_directory(path)):
+            while not os.path.lexists(where):
+                where = os.path.dirname(where)
+            if not os.access(where, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "the directory may not be written to", where)
 
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         found = []
@@ -187,7 +87,7 @@ class LocalStore(Store):
         pieces = [paths[start : start + _READ_IN_A_ROW] for start in range(0, len(paths), _READ_IN_A_ROW)]
         if len(pieces) == 1:
             return [self.read(path) for path in paths]
-        return [data for some in _in_parallel(lambda some: [self.read(path) for path in some], pieces) for data in some]
+        return [data for some in in_parallel(lambda some: [self.read(path) for path in some], pieces) for data in some]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with open(path, "rb") as file:
@@ -238,97 +138,6 @@ class LocalStore(Store):
             os.unlink(path)
 
 
-class HadoopFiles(Protocol):
-    """What the bridge offers over Hadoop's ``FileSystem`` with Spark's own configuration; every path is a URI.
-
-    Missing files and directories raise ``FileNotFoundError``, a taken name in :meth:`create_if_absent`
-    ``FileExistsError``. A file system that cannot create atomically only where nothing is raises a
-    :class:`~headwater.errors.HeadwaterError`.
-    """
-
-    def check_writable(self, path: str) -> None:
-        """Raise a :class:`~headwater.errors.HeadwaterError` where :meth:`create_if_absent` would for its scheme."""
-
-    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
-        """(URI, size in bytes, modification time in milliseconds) of each file not before ``start_name``, by name."""
-
-    def read(self, path: str) -> bytes:
-        """The whole content."""
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """``length`` bytes from ``offset``, fewer where the file ends before."""
-
-    def copy_to_local(self, path: str, local_path: str) -> None:
-        """Write the whole content into a local file: one call for a large file, without its bytes going over the
-        bridge.
-        """
-
-    def create_if_absent(self, path: str, data: bytes) -> None:
-        """Create the file with all of the data, only if the name is free."""
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Write the file, atomically replacing one that exists."""
-
-    def exists(self, path: str) -> bool:
-        """Whether the path exists."""
-
-    def make_directory(self, path: str) -> None:
-        """Create the directory and its parents."""
-
-    def delete(self, path: str) -> None:
-        """Delete the file; missing is no error."""
-
-
-class HadoopStore(Store):
-    """Any scheme Hadoop has a ``FileSystem`` for; every call goes over the bridge."""
-
-    any_thread = False
-
-    def __init__(self, files: HadoopFiles) -> None:
-        self._files = files
-
-    def check_writable(self, path: str) -> None:
-        self._files.check_writable(path)
-
-    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
-        return [FileInfo(*entry) for entry in self._files.list_from(directory, start_name)]
-
-    def read(self, path: str) -> bytes:
-        return bytes(self._files.read(path))
-
-    def read_many(self, paths: Sequence[str]) -> list[bytes]:
-        # One after the other: a thread here would be a second JVM thread, without the session that called.
-        return [self.read(path) for path in paths]
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        return bytes(self._files.read_range(path, offset, length))
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        # Arrow reads from threads of its own, which must not call over the bridge; and a file in use must not vanish.
-        descriptor, local = tempfile.mkstemp(prefix="headwater-", suffix=".tmp")
-        os.close(descriptor)
-        try:
-            self._files.copy_to_local(path, local)
-            return pa.OSFile(local, "rb")
-        finally:
-            os.unlink(local)  # the open file keeps the content
-
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        self._files.create_if_absent(path, data)
-
-    def put(self, path: str, data: bytes) -> None:
-        self._files.replace(path, data)
-
-    def exists(self, path: str) -> bool:
-        return self._files.exists(path)
-
-    def make_directory(self, path: str) -> None:
-        self._files.make_directory(path)
-
-    def delete(self, path: str) -> None:
-        self._files.delete(path)
-
-
 def store_for(
     path: str, hadoop: HadoopFiles | None = None, settings: Mapping[str, str] | None = None
 ) -> tuple[Store, str]:
@@ -341,7 +150,7 @@ def store_for(
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme where there is no Spark to reach it
         through; ``HEADWATER_STORE_NOT_USABLE`` where a setting names no store.
     """
-    match = _SCHEME.match(path)
+    match = SCHEME.match(path)
     if match is None:
         return LocalStore(), _without_trailing_slash(os.path.abspath(path))
     if match.group(1).lower() == "file":
@@ -357,7 +166,7 @@ def store_for(
         return _named_store(name, named, tuple(sorted(options.items()))), _without_trailing_slash(path)
     if hadoop is None:
         raise HeadwaterError("DELTA_UNSUPPORTED_FILE_SYSTEM", {"path": path, "scheme": match.group(1)})
-    return HadoopStore(hadoop), _without_trailing_slash(path)
+    return hadoop_store(scheme, path, hadoop), _without_trailing_slash(path)
 
 
 @cache
@@ -383,10 +192,10 @@ def absolute_path(table_path: str, path: str) -> str:
 
     The result is spelled as the table's store wants it: a decoded local path, or a URI left encoded.
     """
-    match = _SCHEME.match(path)
+    match = SCHEME.match(path)
     if match is not None:
         return store_for(path)[1] if match.group(1).lower() == "file" else path
-    if _SCHEME.match(table_path) is None:
+    if SCHEME.match(table_path) is None:
         path = unquote(path)
     elif path.startswith("/"):
         authority = re.match(r"[^:]+:(//[^/]*)?", table_path)
@@ -436,21 +245,6 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
-
-
-def _in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """What ``do`` gives for each item, in order."""
-    try:
-        coming = _readers().map(do, items)
-    except RuntimeError:  # the interpreter is shutting down: threads that are there may go on, but start none
-        coming = map(do, items)
-    return list(coming)
-
-
-@cache
-def _readers() -> ThreadPoolExecutor:
-    """Threads that mostly wait for a store: so many requests of a slow one are under way at once."""
-    return ThreadPoolExecutor(64, "headwater-read")
 
 
 def _without_trailing_slash(path: str) -> str:

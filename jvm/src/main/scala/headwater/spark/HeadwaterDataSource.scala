@@ -67,7 +67,8 @@ object HeadwaterDataSource {
     HeadwaterTable.path(session, location)
   }
 
-  private[spark] def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
+  /** The error of a handler that does nothing but refuse. */
+  def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
     try { Bridge.call(new StatementContext(session), name, request.toSeq: _*); new IllegalStateException(name) }
     catch { case e: Throwable => e }
 

@@ -30,7 +30,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
     }
 
   private def target(name: String): LogicalPlan = {
-    val parts = if (name.startsWith("/") || name.contains("://") || name.startsWith("file:/")) Seq("delta", name) else spark.parseMultipartIdentifier(name)
+    val isPath = name.startsWith("/") || HeadwaterParser.Uri.findPrefixOf(name).isDefined
+    val parts = if (isPath) Seq("delta", name) else spark.parseMultipartIdentifier(name)
     UnresolvedTable(parts, "DESCRIBE")
   }
 
@@ -55,6 +56,9 @@ object HeadwaterParser {
     case travel @ RelationTimeTravel(relation @ UnresolvedRelation(Seq(format, _), _, _), _, _) if format.equalsIgnoreCase("delta") =>
       travel.copy(relation = relation.copy(multipartIdentifier = "spark_catalog" +: relation.multipartIdentifier))
   }
+
+  /** How a URI begins; a name that has one in backticks does not. */
+  private val Uri = "[A-Za-z][A-Za-z0-9+.-]*:/".r
 
   /** Spark reads `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these are looked at first. */
   private val FirstWords = raw"(?is)(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+\S.*".r

@@ -24,7 +24,7 @@ final class StatementContext(val session: SparkSession) {
   @volatile private var endedBy: Option[Throwable] = None
   @volatile private var commit: Option[String] = None
   private val written = mutable.ArrayBuffer.empty[(String, String)]
-  private lazy val fileSystems = new HadoopFiles(session)
+  private lazy val fileSystems = new HadoopFiles(SparkInternals.hadoopConf(session))
 
   /** Makes a resolved plan available to rewrites as ``hw_plan.`n` ``; returns n. */
   def addPlan(plan: LogicalPlan): Int = { plans += plan; plans.size - 1 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.headwater
 
-import headwater.spark.ListedFile
+import headwater.spark.{HeadwaterDataSource, ListedFile, StoreFailure}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -116,7 +116,9 @@ object SparkInternals {
   def refreshCaches(session: SparkSession, path: String): Unit =
     classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
 
-  def qualified(session: SparkSession, location: Path): Path = location.getFileSystem(hadoopConf(session)).makeQualified(location)
+  def qualified(session: SparkSession, location: Path): Path =
+    try StoreFailure.told(location.getFileSystem(hadoopConf(session)).makeQualified(location))
+    catch { case e: StoreFailure => throw HeadwaterDataSource.refused(session, "no_file_system", Map("table" -> location.toString, "causes" -> e.describe)) }
 
   /** How the log and the handler name a location: a plain path on the local file system, a URI elsewhere. */
   def tablePath(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath else {

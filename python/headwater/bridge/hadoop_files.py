@@ -1,0 +1,155 @@
+"""Hadoop's file systems as the log's stores want them.
+
+Owns the Python face of the JVM's ``HadoopFiles``, and what a failure there means: ``OSError`` in its kinds, with the
+path and Hadoop's own reason in one line. What interrupts a statement stays what it is, and ends it as cancelled.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from py4j.protocol import Py4JJavaError
+
+from headwater.log.hadoop_store import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
+
+#: What HTTP's statuses mean here.
+_CONFLICT = 409
+_NOT_AS_EXPECTED = 412
+_NOT_KNOWN = frozenset({405, 415, 501})
+_DENIED = ("AccessDeniedException", "AccessControlException")
+_LONGEST_REASON = 400
+
+
+class HadoopFileSystem:
+    """Hadoop's file systems, as :class:`headwater.log.hadoop_store.HadoopFiles` wants them. Paths are URIs as text.
+
+    :param files: gives the JVM's side of it when first asked; it must be asked while the statement runs.
+    """
+
+    def __init__(self, files: Callable[[], Any]) -> None:
+        self._open = files
+        self._opened: Any = None
+
+    @property
+    def _files(self) -> Any:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def mounted_scheme(self, path: str) -> str:
+        with _failures(path):
+            return self._files.mountedScheme(path)
+
+    def conditional_create(self, path: str) -> ConditionalCreate:
+        with _failures(path):
+            told = orjson.loads(self._files.describe(path))
+        endpoint = told["endpoint"]
+        server = f"{told['uri']} at {endpoint}" if endpoint else told["uri"]
+        return ConditionalCreate(told["createsConditionally"], server, told["hadoop"])
+
+    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
+        with _failures(directory):
+            found = self._files.listFrom(directory, start_name)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such directory", directory)
+        return [tuple(entry) for entry in orjson.loads(found)]
+
+    def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int] | None]:
+        with _failures(paths[0]):
+            found = orjson.loads(self._files.statuses(orjson.dumps(paths).decode()))
+        return [None if status is None else tuple(status) for status in found]
+
+    def read(self, path: str) -> bytes:
+        with _failures(path):
+            return _there(self._files.read(path), path)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with _failures(path):
+            return _there(self._files.readRange(path, offset, length), path)
+
+    def read_many(self, paths: Sequence[str], local_path: str) -> Sequence[int]:
+        with _failures(paths[0]):
+            sizes = orjson.loads(self._files.readMany(orjson.dumps(paths).decode(), local_path))
+        for path, size in zip(paths, sizes, strict=True):
+            if size is None:
+                raise _missing(path)
+        return sizes
+
+    def copy_to_local(self, path: str, local_path: str) -> None:
+        with _failures(path):
+            if not self._files.copyToLocal(path, local_path):
+                raise _missing(path)
+
+    def create_by_rename(self, path: str, data: bytes) -> None:
+        with _failures(path):
+            if not self._files.createByRename(path, bytearray(data)):
+                raise FileExistsError(errno.EEXIST, "the file exists", path)
+
+    def replace_by_rename(self, path: str, data: bytes) -> None:
+        with _failures(path):
+            self._files.putByRename(path, bytearray(data))
+
+    def create_conditionally(self, path: str, data: bytes) -> None:
+        with _failures(path):
+            if not self._files.createConditionally(path, bytearray(data)):
+                raise FileExistsError(errno.EEXIST, "the file exists", path)
+
+    def replace(self, path: str, data: bytes) -> None:
+        with _failures(path):
+            self._files.put(path, bytearray(data))
+
+    def exists(self, path: str) -> bool:
+        with _failures(path):
+            return self._files.exists(path)
+
+    def make_directory(self, path: str) -> None:
+        with _failures(path):
+            self._files.makeDirectory(path)
+
+    def delete(self, path: str) -> None:
+        with _failures(path):
+            self._files.delete(path)
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "there is no such file", path)
+
+
+def _there(content: Any, path: str) -> bytes:
+    if content is None:
+        raise _missing(path)
+    return bytes(content)
+
+
+@contextmanager
+def _failures(path: str) -> Iterator[None]:
+    """What the JVM's side tells as a failure of the store, as an ``OSError``."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        failure = error.java_exception
+        if failure.getClass().getSimpleName() != "StoreFailure":
+            raise
+        raise failure_of(path, orjson.loads(failure.describe())) from None
+
+
+def failure_of(path: str, causes: Sequence[dict[str, Any]]) -> OSError:
+    """The error for a failure, told as ``{class, message, status}`` of it and its causes, outermost first."""
+    statuses = {cause["status"] for cause in causes}
+    kinds = [str(cause["class"]).rpartition(".")[2] for cause in causes]
+    reason = f"{kinds[0]}: {causes[0]['message']}" if causes[0]["message"] else kinds[0]
+    reason = re.sub(r"\s+", " ", reason)[:_LONGEST_REASON]
+    if kinds[0] == "FileNotFoundException":  # one that was there a moment ago
+        return FileNotFoundError(errno.ENOENT, reason, path)
+    if _CONFLICT in statuses:
+        return RequestPutOff(errno.EAGAIN, reason, path)
+    if _NOT_AS_EXPECTED in statuses or "RemoteFileChangedException" in kinds:
+        return ReplacedMeanwhile(errno.EIO, reason, path)
+    if _NOT_KNOWN & statuses:
+        return RequestNotKnown(errno.EOPNOTSUPP, reason, path)
+    return OSError(errno.EACCES if any(kind in _DENIED for kind in kinds) else errno.EIO, reason, path)

@@ -1,0 +1,77 @@
+"""Hadoop's side of a store without Hadoop: a local directory, behind URIs of any scheme."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from headwater.log.hadoop_store import ConditionalCreate
+from headwater.log.stores import LocalStore
+
+
+class FakeHadoop:
+    """``scheme://name/path`` is ``path`` in the directory; ``calls`` notes how what is written was."""
+
+    def __init__(self, directory: Path, mounted: str = "hdfs", conditional: bool = True) -> None:
+        self.directory = directory
+        self.mounted = mounted
+        self.conditional = conditional
+        self.calls: list[str] = []
+        self.local = LocalStore()
+
+    def _local(self, path: str) -> str:
+        return str(self.directory / path.partition("://")[2])
+
+    def mounted_scheme(self, path: str) -> str:
+        return self.mounted
+
+    def conditional_create(self, path: str) -> ConditionalCreate:
+        return ConditionalCreate(self.conditional, f"the server of {self.directory}", "3.3.0")
+
+    def list_from(self, directory, start_name):
+        names = sorted(os.listdir(self._local(directory)))
+        return [(f"{directory}/{name}", 1, 1234) for name in names if name >= start_name]
+
+    def statuses(self, paths):
+        self.calls.append(f"statuses of {len(paths)}")
+        return [(1, 1234) if self.exists(path) else None for path in paths]
+
+    def read(self, path):
+        return self.local.read(self._local(path))
+
+    def read_range(self, path, offset, length):
+        return self.read(path)[offset : offset + length]
+
+    def read_many(self, paths, local_path):
+        contents = [self.read(path) for path in paths]
+        Path(local_path).write_bytes(b"".join(contents))
+        return [len(content) for content in contents]
+
+    def copy_to_local(self, path, local_path):
+        self.local.put(local_path, self.read(path))
+
+    def create_by_rename(self, path, data):
+        self.calls.append("create by rename")
+        self.local.put_if_absent(self._local(path), data)
+
+    def replace_by_rename(self, path, data):
+        self.calls.append("replace by rename")
+        self.local.put(self._local(path), data)
+
+    def create_conditionally(self, path, data):
+        self.calls.append("create conditionally")
+        os.makedirs(os.path.dirname(self._local(path)), exist_ok=True)
+        self.local.put_if_absent(self._local(path), data)
+
+    def replace(self, path, data):
+        self.calls.append("replace")
+        self.local.put(self._local(path), data)
+
+    def exists(self, path):
+        return os.path.exists(self._local(path))
+
+    def make_directory(self, path):
+        os.makedirs(self._local(path))
+
+    def delete(self, path):
+        self.local.delete(self._local(path))

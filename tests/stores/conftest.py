@@ -1,0 +1,171 @@
+"""Real stores, each started once for the tests that ask for it: an S3-compatible server and an HDFS.
+
+``s3`` is the server, with a new bucket and no rules for each test; ``hdfs`` the URI of a new directory; ``open_store``
+gives our store of a path, as Spark would have it, without Spark.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "log")]
+
+import hadoop_jvm  # noqa: E402
+
+_PATIENCE_SECONDS = 180
+_ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
+
+
+class S3Server:
+    """The server of ``s3_server.py``. ``bucket`` is the test's own."""
+
+    secret = "aVerySecretKey/OfNobody+1"
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.bucket = ""
+
+    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+        """A request without Hadoop: status and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, {"Authorization": _ANYBODY, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def rules(self, *rules: dict[str, Any]) -> None:
+        """What to do to the requests from here on; forgets those seen."""
+        assert self.request("POST", "/-/rules", json.dumps(rules).encode())[0] == 200
+
+    def seen(self) -> dict[str, Any]:
+        """``most`` requests under way at once, and all ``requests`` since the last rules."""
+        return json.loads(self.request("GET", "/-/seen")[1])
+
+    def settings(self) -> dict[str, str]:
+        """Hadoop's settings to reach it; it fails fast, as tests make it fail."""
+        return {
+            "fs.s3a.endpoint": f"http://127.0.0.1:{self.port}",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": "AKIAOFNOBODY",
+            "fs.s3a.secret.key": self.secret,
+            "fs.s3a.attempts.maximum": "1",
+            "fs.s3a.retry.limit": "1",
+            "fs.s3a.retry.interval": "10ms",
+        }
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    process = subprocess.Popen(
+        [sys.executable, str(_HERE / "s3_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield S3Server(int(process.stdout.readline()))
+    finally:
+        process.stdin.close()
+        process.wait(30)
+
+
+@pytest.fixture
+def s3(s3_server: S3Server) -> S3Server:
+    s3_server.rules()
+    s3_server.bucket = f"bucket-{uuid.uuid4().hex[:12]}"
+    assert s3_server.request("PUT", f"/{s3_server.bucket}")[0] == 200
+    return s3_server
+
+
+@pytest.fixture(scope="session")
+def hdfs_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hadoop_jvm.hdfs(tmp_path_factory.mktemp("hdfs")) as uri:
+        yield uri
+
+
+@pytest.fixture
+def hdfs(hdfs_uri: str) -> str:
+    return f"{hdfs_uri}/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def open_store(s3_server: S3Server) -> Iterator[Any]:
+    """``open_store(path, settings)``: a new store of a path, with settings of Hadoop beside those that reach S3."""
+    with hadoop_jvm.stores(s3_server.settings()) as open_path:
+        yield open_path
+
+
+class SparkProcess:
+    """A Spark with our two settings and the JARs of S3, as a user starts one; ``log_file`` has all it said."""
+
+    def __init__(self, settings: dict[str, str], home: Path) -> None:
+        self.log_file = home / "log.txt"
+        # What the tests' own session put there is for its JVM alone.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+        environment["PYTHONPATH"] = str(_HERE.parents[1] / "python")
+        with self.log_file.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_HERE.parent / "bridge" / "driver.py"), "classic", json.dumps(settings)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=home,
+            )  # fmt: skip
+        self._answer()
+
+    def sql(self, text: str) -> Any:
+        """A statement's rows, or the error a user sees: its ``condition``, ``state`` and ``text``."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"run": "sql", "arguments": {"text": text}}) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer()["result"]
+        return answer.get("rows", answer)
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        watch = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
+        watch.start()
+        line = self._process.stdout.readline()
+        watch.cancel()
+        assert line, f"Spark ended:\n{self.log_file.read_text()[-3000:]}"
+        return json.loads(line)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+@pytest.fixture(scope="session")
+def spark_process(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
+    home = tmp_path_factory.mktemp("spark-of-stores")
+    settings = {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.jars": ",".join(hadoop_jvm.store_jars()),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+        **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
+    }
+    process = SparkProcess(settings, home)
+    try:
+        yield process
+    finally:
+        process.close()

@@ -1,0 +1,76 @@
+"""Tables on S3 and HDFS, by Spark's own SQL; and what a user is told where a store cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(params=["s3", "hdfs"])
+def place(request):
+    """The URI of a directory for tables."""
+    if request.param == "s3":
+        return f"s3a://{request.getfixturevalue('s3').bucket}/tables"
+    return request.getfixturevalue("hdfs")
+
+
+def test_a_table_lives_there(place, spark_process):
+    run, table = spark_process.sql, f"delta.`{place}/t`"
+    assert run(
+        f"CREATE TABLE {table} (id INT, name STRING, part INT) USING delta PARTITIONED BY (part) "
+        "TBLPROPERTIES (delta.enableDeletionVectors = true, delta.enableChangeDataFeed = true, "
+        "delta.checkpointInterval = 3)"
+    ) == []  # fmt: skip
+    assert run(f"INSERT INTO {table} SELECT id, 'n' || id, id % 2 FROM range(0, 100, 1, 1)") == []
+    assert run(f"INSERT INTO {table} VALUES (100, 'last', 0)") == []
+    assert run(f"UPDATE {table} SET name = 'new' WHERE id < 10") == [[10]]
+    assert run(f"DELETE FROM {table} WHERE id % 10 = 0") == [[11]]
+    assert run(
+        f"MERGE INTO {table} t USING (SELECT 1 AS id UNION ALL SELECT 1000) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET name = 'merged' WHEN NOT MATCHED THEN INSERT (id, name, part) VALUES (id, 'm', 1)"
+    ) == [[2, 1, 0, 1]]  # fmt: skip
+    assert run(f"SELECT count(*), sum(id), count_if(name = 'new') FROM {table}") == [[91, 5500, 8]]
+    assert run(f"SELECT name FROM {table} WHERE id = 1") == [["merged"]]
+    assert run(f"SELECT count(*) FROM {table} VERSION AS OF 2") == [[101]]
+    assert run(f"SELECT count(*) FROM table_changes_by_path('{place}/t', 4, 4)") == [[11]]
+    for name in (table, f"'{place}/t'"):
+        assert [row[0] for row in run(f"DESCRIBE HISTORY {name}")] == [5, 4, 3, 2, 1, 0]
+        assert f"{place}/t" in run(f"DESCRIBE DETAIL {name}")[0]
+
+
+def test_a_named_table_and_a_frame_written_and_overwritten(place, spark_process):
+    run = spark_process.sql
+    assert run(f"CREATE TABLE of_{place[:3]} USING delta LOCATION '{place}/named' AS SELECT 1 AS a") == []
+    assert run(f"INSERT OVERWRITE of_{place[:3]} VALUES (2), (3)") == []
+    assert run(f"SELECT sum(a) FROM of_{place[:3]}") == [[5]]
+    assert run(f"SELECT sum(a) FROM delta.`{place}/named`") == [[5]]
+    assert run(f"DROP TABLE of_{place[:3]}") == []
+
+
+def test_what_cannot_be_used_is_said(s3, spark_process):
+    run = spark_process.sql
+    s3.rules({"method": "PUT", "path": s3.bucket, "do": "ignore"})
+    told = run(f"CREATE TABLE delta.`s3a://{s3.bucket}/t` (a INT) USING delta")
+    assert (told["condition"], told["state"]) == ("HEADWATER_CONDITIONAL_CREATE_IGNORED", "0AKDE")
+    s3.rules({"path": s3.bucket, "do": "deny"})
+    told = run(f"SELECT * FROM delta.`s3a://{s3.bucket}/t`")
+    assert (told["condition"], told["state"]) == ("DELTA_FILE_ACCESS_FAILED", "58030")
+    assert "403" in told["text"]
+    s3.rules()
+    for scheme, connector in (("abfss", "hadoop-azure"), ("gs", "Google"), ("s3", "fs.s3.impl"), ("nothing", "--jars")):
+        for statement in ("SELECT * FROM delta.`{}`", "CREATE TABLE delta.`{}` (a INT) USING delta"):
+            told = run(statement.format(f"{scheme}://box/t"))
+            assert (told["condition"], told["state"]) == ("HEADWATER_FILE_SYSTEM_NOT_USABLE", "58030"), told
+            assert connector in told["text"]
+            for word in ("py4j", "Traceback", "\n\tat "):
+                assert word not in told["text"]
+
+
+def test_a_login_in_a_path_is_shown_to_nobody(s3, spark_process):
+    path = f"s3a://AKIAOFNOBODY:{s3.secret.replace('/', '%2F')}@{s3.bucket}/t"
+    s3.rules({"path": s3.bucket, "do": "ignore"})
+    told = spark_process.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta")
+    assert "ecret" not in str(told), told
+    told = spark_process.sql(f"SELECT * FROM delta.`{path}`")
+    assert "ecret" not in str(told), told
+    assert s3.secret not in spark_process.log_file.read_text()
+    assert s3.secret.replace("/", "%2F") not in spark_process.log_file.read_text()
