@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -66,3 +67,12 @@ def _check_files(log: Path) -> None:
             assert all(json.loads(line) for line in content.splitlines())
         elif file.name.endswith(".crc"):
             json.loads(file.read_text())
+
+
+def write(paths: list[str], kind: str, name: str, diary: str, path: str) -> None:
+    """What a process does until it is killed. It is here, as processes of their own cannot import the tests."""
+    sys.path[:0] = paths
+    import bare_writers
+
+    bare_writers._PAUSE_SECONDS = bare_writers._SECONDS_BETWEEN_SCHEMAS = bare_writers._SECONDS_BETWEEN_REWRITES = 0
+    bare_writers.main(kind, name, diary, "/nonexistent/stop", path)

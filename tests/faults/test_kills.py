@@ -17,22 +17,13 @@ from typing import Any
 
 import bank
 import pytest
-from kills import OF_A_WRITER, check
+from kills import OF_A_WRITER, check, write
 
 _KINDS = ("append", "copy", "vectors", "optimize", "schema")
 #: Rounds in one table: its log is read whole after each.
 _ROUNDS_PER_TABLE = 25
 _LONGEST_LIFE_SECONDS = 0.4
 _PATIENCE_SECONDS = 60
-
-
-def write(paths: list[str], kind: str, name: str, diary: str, path: str) -> None:
-    """What the process does until it is killed."""
-    sys.path[:0] = paths
-    import bare_writers
-
-    bare_writers._PAUSE_SECONDS = bare_writers._SECONDS_BETWEEN_SCHEMAS = bare_writers._SECONDS_BETWEEN_REWRITES = 0
-    bare_writers.main(kind, name, diary, "/nonexistent/stop", path)
 
 
 class Killed:
