@@ -28,7 +28,7 @@ import headwater
 from headwater.log.snapshot import load_snapshot
 from headwater.log.stores import LocalStore
 
-SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "20"))
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "10"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
 SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 _HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """How many rounds of killing there are, and what must hold after each.
 
-``HEADWATER_TEST_KILLS`` is how many rounds in all: of 24, 20 kill a bare writer, 3 the handler, 1 the JVM.
+``HEADWATER_TEST_KILLS`` is how many rounds in all: of 12, 10 kill a bare writer, 1 the handler, 1 the JVM.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.log.stores import LocalStore, absolute_path
 
-ROUNDS = int(os.environ.get("HEADWATER_TEST_KILLS", "24"))
+ROUNDS = int(os.environ.get("HEADWATER_TEST_KILLS", "12"))
 OF_THE_JVM = max(1, ROUNDS // 24)
 OF_THE_HANDLER = max(1, ROUNDS // 8)
 OF_A_WRITER = max(1, ROUNDS - OF_THE_HANDLER - OF_THE_JVM)
