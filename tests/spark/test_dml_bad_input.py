@@ -176,7 +176,7 @@ def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
             (f"{merging} WHEN MATCHED THEN UPDATE SET v = 107", ("v_and_id", " - v : 107", " - id : 3")),
             (f"{merging} {insert} VALUES (u.id, 108, named_struct('a', 1))", ("v_and_id", " - v : 108", " - id : 30")),
             (
-                f"{merging} WHEN NOT MATCHED THEN INSERT (id, v, twice) VALUES (u.id, 1, 1)",
+                f"{merging} WHEN NOT MATCHED THEN INSERT (id, v, s, twice) VALUES (u.id, 1, named_struct('a', 1), 1)",
                 ("twice", " - twice : 1", " - id : 30"),
             ),
         ):
