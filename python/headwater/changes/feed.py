@@ -15,6 +15,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.history import CommitTimes
 from headwater.log.snapshot import Snapshot
+from headwater.schema import properties
 
 ENABLE_CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
@@ -88,7 +89,7 @@ def _definition(snapshot: Snapshot) -> Definition:
 
 
 def _require_recorded(definition: Definition, versions: VersionRange) -> None:
-    if definition.metadata.configuration.get(ENABLE_CHANGE_DATA_FEED, "false").lower() != "true":
+    if not properties.boolean(definition.metadata.configuration, ENABLE_CHANGE_DATA_FEED):
         raise HeadwaterError(
             "DELTA_MISSING_CHANGE_DATA",
             {

@@ -19,6 +19,7 @@ from headwater.changes.bounds import Bound, resolve
 from headwater.changes.feed import ChangeFeed, open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.schemas import SCHEMA_MODE
+from headwater.commands.change_rows import CHANGE_TYPE
 from headwater.commands.read import describe_vector
 from headwater.commands.tables import Options, open_snapshot
 from headwater.errors import HeadwaterError
@@ -30,7 +31,7 @@ from headwater.log.stores import absolute_path
 from headwater.schema import visible
 from headwater.schema.types import PrimitiveType, StructField, StructType, schema_string
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
 _CHANGE_COLUMNS = (
     StructField(CHANGE_TYPE, PrimitiveType("string")),
     StructField(COMMIT_VERSION, PrimitiveType("long")),

@@ -43,7 +43,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
     check_appends_only(attempt)
     plan = _plan(attempt)
     read(attempt, attempt.request.predicates)
-    deleted = sum(live_rows(attempt, row) for row in plan.whole.to_pylist())
+    deleted = live_rows(attempt, plan.whole)
     attempt.txn.remove(removals(plan.whole))
     effect, changes, removed_bytes = Effect(), 0, total_bytes(plan.whole)
     scan_time = rewrite_time = 0
@@ -134,9 +134,8 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     if whole and condition is not None:
         action = Action(0, Clause("delete"), expression(condition))
         return compose(attempt.request, attempt.target, scanned.positioned, [action], changes=changes, keeps=True)
-    rows = scanned.positioned if condition is None else f"{scanned.positioned}\nWHERE {expression(condition)}"
     action = Action(0, Clause("delete"))
-    return compose(attempt.request, attempt.target, rows, [action], changes=changes)
+    return compose(attempt.request, attempt.target, scanned.where(condition), [action], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:

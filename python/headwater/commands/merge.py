@@ -25,11 +25,11 @@ from headwater.commands.dml.outcome import (
     Effect,
     Job,
     kept_rows,
+    live_rows,
     replace_files,
     replace_rows,
     replaces_whole,
     run_job,
-    staying_rows,
 )
 from headwater.commands.dml.request import Clause, DmlRequest, relation
 from headwater.commands.dml.rewrite import SOURCE, Rewrite, compose
@@ -134,7 +134,7 @@ def _kept_all(attempt: Attempt, scanned: Scan, joined: Joined, job: Job) -> bool
     new = _new_rows(joined, job)
     if not job.positions:
         return new == 0
-    return kept_rows(job, new) == staying_rows(attempt, scanned, job)
+    return kept_rows(job, new) == live_rows(attempt, scanned.files) - job.replaced
 
 
 def _check(attempt: Attempt) -> None:

@@ -23,7 +23,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.actions import AddFile
 from headwater.log.snapshot import Snapshot
 from headwater.pruning import is_partition_only, leaves_rows, prune
-from headwater.schema import visible
+from headwater.schema import properties, visible
 from headwater.schema.constraints import quote
 from headwater.schema.types import schema_string
 from headwater.transaction import Transaction
@@ -43,7 +43,7 @@ def tells_changes(statement: Statement, snapshot: Snapshot, overwrite: Overwrite
     """Whether the write needs change data: where files go whole, and whole files come, the log tells the changes."""
     if overwrite.predicate is None or not data_change:
         return False
-    if snapshot.metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+    if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
         return False
     _check_predicate(statement, snapshot, overwrite.predicate)
     return _concerned(statement, snapshot, overwrite.predicate)[1].num_rows > 0

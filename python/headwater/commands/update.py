@@ -97,8 +97,7 @@ def _finds_first(attempt: Attempt) -> bool:
 
 def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
     """The rows the condition is true for: only noted, not written."""
-    assert attempt.request.condition is not None
-    rows = f"{scanned.positioned}\nWHERE {expression(attempt.request.condition)}"
+    rows = scanned.where(attempt.request.condition)
     return compose(attempt.request, attempt.target, rows, [Action(0, Clause("delete"))], changes=False)
 
 
@@ -129,8 +128,7 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     if whole and condition is not None:
         action = Action(0, clause, expression(condition))
         return compose(attempt.request, attempt.target, scanned.positioned, [action], changes=changes, keeps=True)
-    rows = scanned.positioned if condition is None else f"{scanned.positioned}\nWHERE {expression(condition)}"
-    return compose(attempt.request, attempt.target, rows, [Action(0, clause)], changes=changes)
+    return compose(attempt.request, attempt.target, scanned.where(condition), [Action(0, clause)], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:

@@ -174,7 +174,7 @@ def _write_v2(snapshot: Snapshot, files: _Files, layout: Layout) -> WrittenCheck
         top.write_state([tagged[0], *_state(snapshot), *tagged[1:]])
         data = top.close()
     snapshot.store.put(path, data)
-    num_actions = 1 + len(sidecars) + len(_state(snapshot)) + files.count
+    num_actions = 1 + len(sidecars) + len(_state_actions(snapshot)) + files.count
     return WrittenCheckpoint(path, snapshot.version, num_actions, files.num_adds, size + len(data))
 
 

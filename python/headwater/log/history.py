@@ -98,13 +98,12 @@ def version_at(
     if not versions:  # only a checkpoint is left: its own time is all there is to go by
         return snapshot.version
     version = times.last_not_after(timestamp_ms)
-    range_of_times = times.range_for(timestamp_ms)
     if version is None:
         if can_be_before_earliest:
             return versions[0]
-        raise HeadwaterError("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", range_of_times)
+        raise HeadwaterError("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", times.range_for(timestamp_ms))
     if version == versions[-1] and timestamp_ms > times.of(version) and not can_be_after_latest:
-        raise HeadwaterError("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", range_of_times)
+        raise HeadwaterError("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", times.range_for(timestamp_ms))
     return version
 
 

@@ -23,6 +23,7 @@ from headwater.commands.tables import open_same, open_snapshot
 from headwater.commands.write import set_schema
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.schema import properties
 from headwater.schema.types import StructType, parse_schema
 from headwater.transaction import Transaction
 
@@ -53,7 +54,7 @@ class Attempt:
 
     def enabled(self, name: str) -> bool:
         """Whether a table property is set to true."""
-        return self.txn.metadata.configuration.get(name, "false").lower() == "true"
+        return properties.boolean(self.txn.metadata.configuration, name)
 
     @property
     def writes_vectors(self) -> bool:

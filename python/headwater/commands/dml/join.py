@@ -61,8 +61,7 @@ def join(
         return Joined("semi join", rows, _numbered(matched, None, 0))
     all_rows = bool(unmatched) or keeps
     kind = "FULL OUTER" if inserts and all_rows else "RIGHT OUTER" if inserts else "LEFT OUTER" if all_rows else "INNER"
-    coalesced = "/*+ COALESCE(1) */ " if alone else ""
-    present = f"(SELECT {coalesced}*, true AS {_PRESENT} FROM {relation(source)}) AS __hw_s"
+    present = f"(SELECT *, true AS {_PRESENT} FROM {_read(relation(source), alone)}) AS __hw_s"
     rows = f"(SELECT * FROM {target}\n{kind} JOIN {present} ON {on})"
     both = None if kind == "INNER" else f"{FILE} IS NOT NULL AND {_PRESENT}"
     actions = [

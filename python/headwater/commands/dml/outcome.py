@@ -164,11 +164,6 @@ def kept_rows(job: Job, new: int) -> int:
     return job.written.rows - new
 
 
-def staying_rows(attempt: Attempt, scanned: Scan, job: Job) -> int:
-    """How many rows of the scanned files are not replaced."""
-    return sum(live_rows(attempt, row) for row in scanned.files.to_pylist()) - job.replaced
-
-
 def replace_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> Effect:
     """All the files go, and what the job wrote has all the rows that stay; none goes where no row is replaced.
 
@@ -178,7 +173,7 @@ def replace_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> Effect
         attempt.statement.discard()
         job.written, job.changes = Written(), []
         return Effect()
-    _check_none_lost(staying_rows(attempt, scanned, job) + job.replaced, job.replaced, kept_rows(job, new))
+    _check_none_lost(live_rows(attempt, scanned.files), job.replaced, kept_rows(job, new))
     vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
     attempt.txn.remove(removals(scanned.files))
     attempt.txn.add(job.written.files)
@@ -261,7 +256,8 @@ def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
         return pq.read_metadata(source).num_rows
 
 
-def live_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
-    """How many rows of a file are not deleted."""
-    vector = row["deletion_vector"]
-    return physical_rows(attempt, row) - (vector["cardinality"] if vector is not None else 0)
+def live_rows(attempt: Attempt, files: pa.Table) -> int:
+    """How many rows of files, given as rows of ``snapshot.files``, are not deleted."""
+    rows = files.to_pylist()
+    deleted = sum(row["deletion_vector"]["cardinality"] for row in rows if row["deletion_vector"] is not None)
+    return sum(physical_rows(attempt, row) for row in rows) - deleted

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from headwater.commands.dml.attempt import Attempt
-from headwater.commands.dml.request import relation
+from headwater.commands.dml.request import expression, relation
 from headwater.commands.read import describe, file_list
 from headwater.log import deletion_vectors
 
@@ -33,6 +33,10 @@ class Scan:
     def positioned(self) -> str:
         """The relation, in a rewrite: its rows have the number of their file and their position in it."""
         return relation(self.plan)
+
+    def where(self, condition: int | None) -> str:
+        """The rows of it that a condition, given by its number, is true for; all where there is none."""
+        return self.positioned if condition is None else f"{self.positioned}\nWHERE {expression(condition)}"
 
 
 def scan(attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> Scan:

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.headwater
 
-import java.io.Closeable
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.{Decimal, LongType}
 import org.apache.spark.sql.vectorized.{ColumnarArray, ColumnarBatch, ColumnarMap, ColumnVector}
@@ -11,27 +9,19 @@ import org.apache.spark.unsafe.types.UTF8String
  * Batches of a whole file, in order and none left out, with the position of each row in the file as one more column. Spark's reader can tell
  * positions too, at several times the cost of reading a column: it must allow for pages it skipped.
  */
-final class CountedRows(source: Iterator[InternalRow], position: Int) extends Iterator[Any] with Closeable {
-  private val batches: Iterator[Any] = source.asInstanceOf[Iterator[Any]]
+final class CountedRows(source: Iterator[InternalRow], position: Int) extends RowsOrBatches(source) {
   private val positions = new Positions
   private var following = 0L
 
-  override def hasNext: Boolean = batches.hasNext
+  override def hasNext: Boolean = rows.hasNext
 
-  override def next(): Any = batches.next() match {
+  override def next(): Any = rows.next() match {
     case batch: ColumnarBatch =>
       positions.first = following
       following += batch.numRows()
       val (before, after) = (0 until batch.numCols()).map(batch.column).splitAt(position)
       new ColumnarBatch((before ++ (positions +: after)).toArray[ColumnVector], batch.numRows())
     case other => throw new IllegalStateException(s"expected a batch, not ${other.getClass.getName}")
-  }
-
-  def asRows: Iterator[InternalRow] = this.asInstanceOf[Iterator[InternalRow]]
-
-  override def close(): Unit = source match {
-    case closeable: Closeable => closeable.close()
-    case _ =>
   }
 }
 

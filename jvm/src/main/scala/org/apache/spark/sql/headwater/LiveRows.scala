@@ -1,7 +1,5 @@
 package org.apache.spark.sql.headwater
 
-import java.io.Closeable
-
 import headwater.spark.DeletionVector
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
@@ -10,13 +8,11 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
 /**
  * A file's rows without those its deletion vector names. Rows come singly or as batches; either way they carry their position in the file
- * in one column, which is left out where only this class asked for it. Spark passes both through iterators of rows, hence [[asRows]].
+ * in one column, which is left out where only this class asked for it.
  */
 final class LiveRows(source: Iterator[InternalRow], deleted: DeletionVector, position: Int, dropPosition: Boolean, types: Array[DataType])
-    extends Iterator[Any]
-    with Closeable {
+    extends RowsOrBatches(source) {
 
-  private val rows: Iterator[Any] = source.asInstanceOf[Iterator[Any]]
   private var following: Any = _
   private lazy val project = UnsafeProjection.create(types.indices.map { i =>
     val from = if (dropPosition && i >= position) i + 1 else i
@@ -55,12 +51,5 @@ final class LiveRows(source: Iterator[InternalRow], deleted: DeletionVector, pos
       val selected = if (count == batch.numRows()) columns else columns.map(new SelectedColumnVector(_, kept): ColumnVector)
       new ColumnarBatch(selected.toArray, count)
     }
-  }
-
-  def asRows: Iterator[InternalRow] = this.asInstanceOf[Iterator[InternalRow]]
-
-  override def close(): Unit = source match {
-    case closeable: Closeable => closeable.close()
-    case _ =>
   }
 }
