@@ -60,6 +60,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def _no_views_stay(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Temporary views are the session's: those of one test would be among the tables that the next one lists."""
+    yield
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark")._jsparkSession.sessionState().catalog().clearTempTables()
+
+
 @pytest.fixture
 def rows(spark: SparkSession) -> Callable[..., list[tuple[Any, ...]]]:
     """``rows(sql)``: the statement's rows as plain tuples, in the order they come, or sorted with ``ordered=False``."""
