@@ -181,3 +181,91 @@ def test_source_is_the_target(large, vectors):
     merging = "MERGE INTO {t} t USING (SELECT id + 19 AS id, v + 1 AS v FROM {t}) s ON t.id = s.id"
     assert table.run(f"{merging} {UPSERT}") == [(20, 1, 0, 19)]
     assert dict(table.rows("id, v")) == {i: int(i >= 19) for i in range(39)}
+
+
+@pytest.fixture
+def scanned(spark, tmp_path):
+    """A source that is files, and so may be read as often as is of use."""
+
+    def make(*rows: str) -> str:
+        path = tmp_path / "source"
+        values = f"SELECT * FROM VALUES {', '.join(rows)} AS s(id, v)"
+        spark.sql(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet {values}")
+        return f"parquet.`{path}`"
+
+    return make
+
+
+@both
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("new", [[], ["(100L, -100)", "(NULL, 1)"]], ids=["none", "new"])
+def test_the_files_left_are_read_once(large, scanned, vectors, changes, new):
+    table = large(vectors=vectors, changes=changes)
+    source = scanned("(2L, -2)", "(14L, -14)", "(15L, -15)", *new)
+    concerned = table.files_of("id IN (2, 3, 14, 15)")
+    outside = table.files() - concerned
+    clauses = f"WHEN MATCHED AND s.id = 14 THEN DELETE {UPSERT}"
+    merging = f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id {clauses}"
+    assert table.run(merging) == [(3 + len(new), 2, 1, len(new))]
+    assert outside < table.files()
+    expected = dict.fromkeys(range(20), 0) | {2: -2, 15: -15} | ({100: -100, None: 1} if new else {})
+    del expected[14]
+    assert dict(table.rows("id, v")) == expected
+    counts = {"numTargetRowsCopied": 0 if vectors else 1, "numTargetRowsInserted": len(new)}
+    assert table.metrics(*counts) == counts
+    if not vectors:
+        assert not concerned & table.files()
+        assert table.metrics("numTargetFilesRemoved") == {"numTargetFilesRemoved": 2}
+    if changes:
+        kinds = sorted((row[0], row[5]) for row in table.change_rows() if row[0] is not None)
+        assert kinds == [
+            (2, "update_postimage"),
+            (2, "update_preimage"),
+            (14, "delete"),
+            (15, "update_postimage"),
+            (15, "update_preimage"),
+            *([(100, "insert")] if new else []),
+        ]
+
+
+@both
+@pytest.mark.parametrize("changes", [False, True])
+def test_files_left_without_a_match_stay(large, scanned, vectors, changes):
+    table = large(vectors=vectors, changes=changes)
+    files, source = table.files(), scanned("(2L, -2)", "(14L, -14)")
+    merging = f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id AND s.v > 0"
+    assert table.run(f"{merging} {UPSERT}") == [(2, 0, 0, 2)]
+    assert files < table.files()
+    assert sorted(table.values("v")) == [-14, -2, *[0] * 20]
+    before = table.state
+    assert table.run(f"{merging} WHEN MATCHED THEN DELETE") == [(0, 0, 0, 0)]
+    assert table.comes_to(before)
+
+
+@both
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize(
+    ("clauses", "counts"),
+    [
+        ("WHEN MATCHED AND s.v = 2 THEN UPDATE SET v = s.v", (1, 1, 0, 0)),
+        ("WHEN MATCHED AND s.v > 2 THEN UPDATE SET v = s.v", (0, 0, 0, 0)),
+        ("WHEN MATCHED THEN DELETE", (1, 0, 1, 0)),
+        ("WHEN MATCHED THEN UPDATE SET v = s.v", None),
+    ],
+)
+def test_several_matches_in_the_files_left(large, scanned, fails, vectors, changes, clauses, counts):
+    table = large(vectors=vectors, changes=changes)
+    before = table.state
+    merging = f"MERGE INTO {{t}} t USING {scanned('(5L, 1)', '(5L, 2)')} s ON t.id = s.id {clauses}"
+    if counts is None:
+        with fails("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"):
+            table.run(merging)
+        assert table.comes_to(before)
+        return
+    assert table.run(merging) == [counts]
+    gone = {5} if counts[2] else set()
+    assert table.values("id") == [i for i in range(20) if i not in gone]
+    assert dict(table.rows("id, v")).get(5, 2) == (2 if counts[0] else 0)
+    if changes and counts[0]:
+        assert [row[5] for row in table.change_rows()].count("update_preimage") == counts[1]
+        assert [row[5] for row in table.change_rows()].count("delete") == counts[2]

@@ -3,8 +3,10 @@
 Owns the strategy. In general one join of the target's files with the source is one job, which writes new rows and notes
 the rows they replace. A small source is sent to all readers of a large target, which is then never shuffled; the rows
 of the source that found no match are inserted by a second job over the source alone. Which files are read at all is
-first narrowed by the source's own keys; where little is left to read, it is one join after all. Where both sides are
-tiny, one task does it all, and of a table without deletion vectors writes the one file anew.
+first narrowed by the source's own keys; where little is left to read, it is one join after all. Of a table without
+deletion vectors, the rows that stay are written by a job after the join's, but by the join's own where little is left,
+or where all of a table that is not large is read anyway; that few of its files might have done is then found out too
+late. Where both sides are tiny, one task does it all.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from headwater.bridge.statement import Statement
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run, with_schema
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.join import Joined, join, join_matched, unmatched_source
+from headwater.commands.dml.join import (
+    Joined,
+    deletes_all_matched,
+    join,
+    join_matched,
+    join_unmatched,
+    numbered,
+    unmatched_source,
+)
 from headwater.commands.dml.outcome import (
     Effect,
     Job,
@@ -32,7 +42,7 @@ from headwater.commands.dml.outcome import (
     run_job,
 )
 from headwater.commands.dml.request import Clause, DmlRequest, relation
-from headwater.commands.dml.rewrite import SOURCE, Rewrite, compose
+from headwater.commands.dml.rewrite import Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
 from headwater.commands.dml.source_keys import SourceKeys, ask, usable
 from headwater.commands.rows import SMALL_JOB_BYTES, advanced_identities
@@ -48,6 +58,9 @@ _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 _SMALL_TARGET_BYTES = 8 << 20
 #: A source of less is kept for the statement and sent to every task whole.
 _SMALL_SOURCE_BYTES = 64 << 20
+#: Files of less, all of which are read anyway, are written anew at once: to find out which of them need not be, and to
+#: read the others again, would take longer.
+_REWRITTEN_BYTES = 32 << 20
 
 
 def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -57,13 +70,15 @@ def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
 
 @dataclass
 class _Plan:
-    """``files``: rows of ``snapshot.files`` that may have matches. ``source``: the relation to join, with row numbers
-    where ``split``, that is where inserts are a job of their own. ``alone``: whether one task does it all; ``keeps``:
-    whether it writes the rows that stay, too."""
+    """``files``: rows of ``snapshot.files`` that may have matches. ``source``: the relation to join. ``split``: whether
+    inserts are a job of their own; ``kept``: whether the source has numbers for its rows then, as it was kept for both
+    jobs. ``broadcast``: whether it is sent to every task. ``alone``: whether one task does it all. ``keeps``: whether
+    the join's job writes the rows that stay, too."""
 
     files: pa.Table
     source: int
     split: bool = False
+    kept: bool = False
     broadcast: bool = False
     alone: bool = False
     keeps: bool = False
@@ -84,21 +99,16 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
         plan = replace(plan, keeps=False)
         joined, job = _run(attempt, plan, scanned)
     scan_time = attempt.milliseconds()
-    jobs = [job]
-    if plan.split and (plan.keys is None or len(job.source) < plan.keys.rows):
-        told = bool(job.changes)
-        inserting = unmatched_source(request, plan.source)
-        rewrite = compose(
-            request, attempt.target, inserting.rows, inserting.actions, changes=told, identities=plan.identities
-        )
-        jobs.append(run_job(attempt, rewrite))
-    if plan.identities:
-        _advance(attempt, plan.identities, jobs[-1])
     effect = Effect()
     if plan.keeps:
         effect = replace_files(attempt, scanned, job, _new_rows(joined, job))
     elif job.positions:
         effect = replace_rows(attempt, scanned, job.positions)
+    jobs = [job]
+    if plan.split and request.not_matched and (plan.keys is None or len(job.source) < plan.keys.rows):
+        jobs.append(run_job(attempt, _inserting(attempt, plan, scanned, changes=bool(job.changes))))
+    if plan.identities:
+        _advance(attempt, plan.identities, jobs[-1])
     for done in jobs:
         attempt.txn.add(done.written.files)
         for change in done.changes:
@@ -159,9 +169,8 @@ def _plan(attempt: Attempt) -> _Plan:
         files = files.filter(prune_all(snapshot, request.predicates, "UTC"))
     identities = _generated_identities(attempt)
     others = bool(request.matched or request.not_matched_by_source)
-    large = _is_large(files, statement)
-    if not large and not identities:
-        return _one_join(attempt, files)
+    if not identities and (at_once := _at_once(attempt, files)) is not None:
+        return at_once
     plan = _Plan(files, request.source, identities=identities)
     # The size of the snapshot that sources and subqueries see must be known before they are looked at.
     scan(attempt, files.slice(0, 0))
@@ -174,25 +183,48 @@ def _plan(attempt: Attempt) -> _Plan:
     if keys and request.source_is_scan:
         prune()
         if not identities and not _is_large(plan.files, statement):
-            return plan
+            return _narrowed(attempt, plan)
     small = statement.plan_size(request.source) <= _SMALL_SOURCE_BYTES
     split = bool(request.not_matched) and (small or (bool(identities) and others))
     if split or not request.source_deterministic or (small and not request.source_is_scan):
-        number = f", monotonically_increasing_id() AS {SOURCE}" if split else ""
-        plan.source = statement.keep(f"SELECT *{number} FROM {relation(request.source)}")
-        plan.split, plan.broadcast = split, small
+        source = numbered(request.source) if split else relation(request.source)
+        plan.source = statement.keep(f"SELECT * FROM {source}")
+        plan.split, plan.kept, plan.broadcast = split, split, small
     if keys and plan.keys is None:
         prune()
     return plan
 
 
-def _one_join(attempt: Attempt, files: pa.Table) -> _Plan:
-    """All of the source is read by one job, and the inserts are part of it."""
+def _at_once(attempt: Attempt, files: pa.Table) -> _Plan | None:
+    """All of the source is read by one job, and the inserts are part of it; None where the target is too large."""
     request = attempt.request
     assert request.source is not None
+    if _is_large(files, attempt.statement):
+        rewritten = (
+            bool(request.not_matched_by_source) and _may_keep(attempt) and total_bytes(files) <= _REWRITTEN_BYTES
+        )
+        return _Plan(files, request.source, keeps=True) if rewritten else None
     alone = total_bytes(files) + (request.source_bytes or 0) <= SMALL_JOB_BYTES
     replaces = bool(request.matched or request.not_matched_by_source)
     return _Plan(files, request.source, alone=alone, keeps=alone and replaces and replaces_whole(attempt, files))
+
+
+def _narrowed(attempt: Attempt, plan: _Plan) -> _Plan:
+    """The same, where the source's keys left little to read: what is read is written anew."""
+    request = attempt.request
+    # A row that several delete, told once to be deleted, would come again as one that stays.
+    told_once = attempt.writes_changes and deletes_all_matched(request)
+    if _may_keep(attempt) and request.condition_deterministic and not told_once:
+        small = attempt.statement.plan_size(plan.source) <= _SMALL_SOURCE_BYTES
+        plan.keeps = plan.split = plan.broadcast = small
+    return plan
+
+
+def _may_keep(attempt: Attempt) -> bool:
+    """Whether the join's job may write the rows that stay, too."""
+    request = attempt.request
+    changes_rows = bool(request.matched or request.not_matched_by_source)
+    return changes_rows and not attempt.writes_vectors and not request.runs_python
 
 
 def _is_large(files: pa.Table, statement: Statement) -> bool:
@@ -214,7 +246,10 @@ def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
 def _joined(attempt: Attempt, plan: _Plan, scanned: Scan) -> Joined:
     changes = attempt.writes_changes
     if plan.split:
-        return join_matched(attempt.request, scanned, plan.source, changes=changes, broadcast=plan.broadcast)
+        source = relation(plan.source) if plan.kept else numbered(plan.source)
+        return join_matched(
+            attempt.request, scanned, source, changes=changes, broadcast=plan.broadcast, keeps=plan.keeps
+        )
     return join(attempt.request, scanned, plan.source, changes=changes, alone=plan.alone, keeps=plan.keeps)
 
 
@@ -230,6 +265,13 @@ def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
         source_rows=joined.source_rows,
         keeps=joined.keeps,
     )
+
+
+def _inserting(attempt: Attempt, plan: _Plan, scanned: Scan, *, changes: bool) -> Rewrite:
+    """The inserts, where they are a job of their own."""
+    request, source = attempt.request, plan.source
+    joined = unmatched_source(request, source) if plan.kept else join_unmatched(request, scanned, source)
+    return compose(request, attempt.target, joined.rows, joined.actions, changes=changes, identities=plan.identities)
 
 
 def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -> None:
@@ -311,15 +353,15 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     shown = Explanation(attempt, "MERGE", mode)
     shown.files(files.num_rows, total_bytes(files))
     scanned = scan(attempt, files)
-    large = _is_large(files, statement)
-    plan = _Plan(files, wanted.source) if large else _one_join(attempt, files)
+    at_once = _at_once(attempt, files)
+    plan = at_once or _Plan(files, wanted.source)
     joined = _joined(attempt, plan, scanned)
     if not wanted.matched and not wanted.not_matched_by_source:
         shown.strategy("insert-only", "no clause changes rows of the table: an anti join finds what is new")
     else:
         shown.rewriting(f"{joined.name} of target and source")
     keys = usable(wanted.keys)
-    if keys and not wanted.not_matched_by_source and large:
+    if keys and not wanted.not_matched_by_source and at_once is None:
         names = ", ".join(key.column for key in keys)
         shown.note(f"When it runs, the source's values of {names} narrow the files further.")
     shown.query(_rewrite(attempt, plan, joined))

@@ -52,10 +52,7 @@ def join(
     target = f"{_read(scanned.positioned, alone)} AS __hw_t"
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     if inserts and not matched and not unmatched:
-        rows = (
-            f"(SELECT *, {_NOWHERE} FROM {_read(relation(source), alone)} AS __hw_s\nLEFT ANTI JOIN {target} ON {on})"
-        )
-        return Joined("anti join", rows, _numbered(inserts, None, 0))
+        return Joined("anti join", _unmatched(request, scanned, relation(source), alone), _numbered(inserts, None, 0))
     if not keeps and not inserts and not unmatched and deletes_all_matched(request):
         rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(relation(source), alone)} AS __hw_s ON {on})"
         return Joined("semi join", rows, _numbered(matched, None, 0))
@@ -75,34 +72,57 @@ def join(
     return Joined(f"{kind.lower()} join", rows, actions, unique, keeps=keeps)
 
 
-def join_matched(request: DmlRequest, scanned: Scan, source: int, *, changes: bool, broadcast: bool) -> Joined:
+def numbered(source: int) -> str:
+    """SQL of a relation with a number for each of its rows, which is another one whenever they are read anew."""
+    return f"(SELECT *, monotonically_increasing_id() AS {SOURCE} FROM {relation(source)})"
+
+
+def join_matched(
+    request: DmlRequest, scanned: Scan, source: str, *, changes: bool, broadcast: bool, keeps: bool = False
+) -> Joined:
     """All clauses but inserts, over rows that tell which rows of the source found a match.
 
-    :param source: a relation with a column ``__hw_source``.
+    :param source: SQL of a relation with a column ``__hw_source``.
     :param broadcast: whether the source is small enough to be sent to every task whole.
+    :param keeps: whether rows of the target without an action come too.
     """
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
-    kind = "LEFT OUTER" if unmatched else "INNER"
+    outer = bool(unmatched) or keeps
+    kind = "LEFT OUTER" if outer else "INNER"
     hint = "/*+ BROADCAST(__hw_s) */ " if broadcast else ""
     target = f"{scanned.positioned} AS __hw_t"
-    rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {relation(source)} AS __hw_s ON {_on(request)})"
+    rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {source} AS __hw_s ON {_on(request)})"
     unique = not deletes_all_matched(request)
     once = not unique and changes
     if once:
         # A row is told once to be deleted; the other rows of the source that matched it are noted all the same.
         rows = _counted(rows)
-    guards = [*([f"{SOURCE} IS NOT NULL"] if unmatched else []), *([f"{_MATCH} = 1"] if once else [])]
+    guards = [*([f"{SOURCE} IS NOT NULL"] if outer else []), *([f"{_MATCH} = 1"] if once else [])]
     actions = [
         *_numbered(matched, " AND ".join(guards) or None, 0),
         *_numbered(unmatched, f"{SOURCE} IS NULL", len(matched) + len(inserts)),
     ]
-    return Joined(f"{kind.lower()} join", rows, actions, unique, source_rows=True)
+    return Joined(f"{kind.lower()} join", rows, actions, unique, source_rows=True, keeps=keeps)
 
 
 def unmatched_source(request: DmlRequest, source: int) -> Joined:
-    """The inserts alone: the rows of the source that the job before found no match for."""
+    """The inserts alone: the rows of the source that the job before found no match for.
+
+    :param source: a relation with a column ``__hw_source``, the same as then.
+    """
     rows = f"(SELECT *, {_NOWHERE} FROM {relation(source)} WHERE NOT hw_matched({SOURCE}))"
     return Joined("rows without a match", rows, _numbered(request.not_matched, None, len(request.matched)))
+
+
+def join_unmatched(request: DmlRequest, scanned: Scan, source: int) -> Joined:
+    """The inserts alone, found by a join of their own."""
+    rows = _unmatched(request, scanned, relation(source), False)
+    return Joined("anti join", rows, _numbered(request.not_matched, None, len(request.matched)))
+
+
+def _unmatched(request: DmlRequest, scanned: Scan, source: str, alone: bool) -> str:
+    target = f"{_read(scanned.positioned, alone)} AS __hw_t"
+    return f"(SELECT *, {_NOWHERE} FROM {_read(source, alone)} AS __hw_s\nLEFT ANTI JOIN {target} ON {_on(request)})"
 
 
 def _once(rows: str) -> str:
