@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from headwater.log.actions import Protocol
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, upkeep, wait_for_upkeep
 
 from .helpers import add_file, append, create, metadata, remove_file
 
@@ -32,13 +33,18 @@ def grown(path, versions):
     return snapshot
 
 
-def made_anew(path, versions):
+def another(path):
     """Another table at the same path."""
     shutil.rmtree(path)
     txn = Transaction(path, LocalStore(), None)
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(replace(metadata(), id="another-id"))
-    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    return txn.commit("CREATE TABLE", {}).snapshot
+
+
+def made_anew(path, versions):
+    """Another table at the same path, of so many appends."""
+    snapshot = another(path)
     for number in range(versions):
         snapshot = append(snapshot, f"new-{number}").snapshot
     wait_for_upkeep()
@@ -75,7 +81,7 @@ def test_made_anew_after_a_lost_race(path):
     def on_begin(version, _):
         if not times:
             append(snapshot, "winner")
-            wait_for_upkeep()  # or its checksum would be written into the other table's log
+            wait_for_upkeep()
         elif len(times) == 1:
             pytest.fail("a second attempt")
         times.append(version)
@@ -132,3 +138,22 @@ def test_a_cached_snapshot_is_not_of_the_table_that_was(path):
             assert some.metadata.id == newest.metadata.id
             expected = load_snapshot(path, store, version).select(["path"])["path"].to_pylist()
             assert some.select(["path"])["path"].to_pylist() == expected
+
+
+def test_the_old_tables_upkeep_is_not_done_in_the_new_ones_log(path, monkeypatch):
+    """A checkpoint of the old table would be the new one's state."""
+    snapshot = grown(path, 9)
+    started, may_go = threading.Event(), threading.Event()
+
+    def held(*_):
+        started.set()
+        assert may_go.wait(30)
+
+    monkeypatch.setattr(upkeep, "write_checksum", held)
+    assert upkeep.checkpoint_is_due(append(snapshot, "old-9").snapshot)
+    assert started.wait(30)
+    another(path)
+    may_go.set()
+    assert wait_for_upkeep(30)
+    assert os.listdir(f"{path}/_delta_log") == [f"{0:020d}.json"]
+    assert load_snapshot(path, LocalStore()).metadata.id == "another-id"

@@ -4,7 +4,8 @@ Owns when the checksum of a version, a checkpoint and a compacted log are writte
 commit was acknowledged, in threads of the process's own, one at a time for a table. Follows the protocol's chapters
 "Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata Cleanup".
 Promise: nothing here fails a commit or holds one up; a failure is a line in the log. A table that commits faster than
-upkeep can follow skips checksums, which are optional, and older checkpoints, which a newer one makes useless.
+upkeep can follow skips checksums, which are optional, and older checkpoints, which a newer one makes useless. A table
+made anew at the same path meanwhile gets nothing of the old one's: its readers would take it for their own.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache, partial
 from threading import Lock
+from typing import NamedTuple
 
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.compaction import compaction_is_due, write_compaction
 from headwater.log.snapshot import Snapshot
+from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_INTERVAL = 10
@@ -38,17 +41,26 @@ class _Pending:
     compaction: Snapshot | None = None
     layout: Layout | None = None
 
-    def next_task(self) -> tuple[str, Callable[[], object]] | None:
-        """What to do next, by name."""
+    def next_task(self) -> _Task | None:
+        """What to do next."""
         if self.checksums:
-            return "checksum", partial(write_checksum, *self.checksums.popleft())
+            snapshot, transaction_id = self.checksums.popleft()
+            return _Task("checksum", snapshot, partial(write_checksum, snapshot, transaction_id))
         if self.checkpoint is not None:
             snapshot, self.checkpoint = self.checkpoint, None
-            return "checkpoint", partial(_checkpoint, snapshot, self.layout)
+            return _Task("checkpoint", snapshot, partial(_checkpoint, snapshot, self.layout))
         if self.compaction is not None:
             snapshot, self.compaction = self.compaction, None
-            return "compacted log", partial(write_compaction, snapshot)
+            return _Task("compacted log", snapshot, partial(write_compaction, snapshot))
         return None
+
+
+class _Task(NamedTuple):
+    """Something to write, of a snapshot."""
+
+    what: str
+    snapshot: Snapshot
+    do: Callable[[], object]
 
 
 _lock = Lock()
@@ -101,11 +113,11 @@ def _drain(table_path: str) -> None:
             if task is None:
                 del _pending[table_path]
                 return
-        what, do = task
         try:
-            do()
+            check_same_table(task.snapshot, task.snapshot.store)
+            task.do()
         except Exception as error:
-            _LOG.warning("%s: the %s could not be written (%s); the commit stands", table_path, what, error)
+            _LOG.warning("%s: the %s could not be written (%s); the commit stands", table_path, task.what, error)
             _LOG.debug("upkeep", exc_info=True)
 
 
