@@ -163,7 +163,7 @@ PROPERTIES: Mapping[str, Property] = {
         _boolean("delta.ignoreProtocolDefaults"),
         _whole("delta.inCommitTimestampEnablementTimestamp", None, 0, settable=False),
         _whole("delta.inCommitTimestampEnablementVersion", None, 0, settable=False),
-        _choice("delta.isolationLevel", "Serializable", "Serializable", "WriteSerializable"),
+        _choice("delta.isolationLevel", "WriteSerializable", "Serializable", "WriteSerializable"),
         _interval("delta.logRetentionDuration", "interval 30 days"),
         _whole("delta.minReaderVersion", None, 1),
         _whole("delta.minWriterVersion", None, 1),

@@ -75,6 +75,7 @@ from headwater.log.file_names import CheckpointName, CommitName, commit_name, lo
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import Store
+from headwater.schema import properties
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
@@ -472,7 +473,7 @@ class Transaction:
         files: list[AddFile | RemoveFile] = [*self._all_adds, *self._all_removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT
-        level = self.metadata.configuration.get("delta.isolationLevel", "")
+        level = properties.text(self.metadata.configuration, "delta.isolationLevel") or ""
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 
     def _load(self, version: int | None) -> Snapshot:
