@@ -17,6 +17,7 @@ METRICS = {
     "DELETE": ["numDeletedRows"],
     "UPDATE": ["numUpdatedRows"],
     "MERGE": [
+        "numSourceRows",
         "numTargetRowsInserted",
         "numTargetRowsUpdated",
         "numTargetRowsDeleted",

@@ -39,6 +39,7 @@ def test_all_clauses(spark, tmp_path, vectors):
     metrics = table.metrics()
     assert metrics.pop("numTargetFilesAdded") > 0
     expected = {
+        "numSourceRows": 7,
         "numTargetRowsInserted": 2,
         "numTargetRowsUpdated": 3,
         "numTargetRowsMatchedUpdated": 2,
@@ -197,6 +198,7 @@ def test_sources(spark, tmp_path, database, vectors, using):
     table = Table(spark, tmp_path / "t", COLUMNS, "SELECT id, 0 FROM range(0, 3, 1, 1)", vectors=vectors)
     assert table.run(f"MERGE INTO {{t}} t USING {using} ON t.id = s.id {UPSERT}") == [(2, 1, 0, 1)]
     assert table.rows() == [(0, 0), (1, 11), (2, 0), (9, 99)]
+    assert table.metrics("numSourceRows") == {"numSourceRows": 2}
 
 
 @both

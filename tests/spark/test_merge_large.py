@@ -105,6 +105,7 @@ def test_not_matched_by_source_reads_all(large, vectors, changes):
     )
     assert merged(table, ["(5L, 5)", "(18L, 18)", "(30L, 30)"], clauses) == [(6, 3, 2, 1)]
     assert dict(table.rows("id, v")) == dict.fromkeys(range(2, 18), 0) | {5: 5, 18: 18, 19: 9, 30: 30}
+    assert table.metrics("numSourceRows") == {"numSourceRows": 3}
     if changes:
         kinds = [row[5] for row in table.change_rows()]
         assert {kind: kinds.count(kind) for kind in set(kinds)} == {
@@ -211,7 +212,11 @@ def test_the_files_left_are_read_once(large, scanned, vectors, changes, new):
     expected = dict.fromkeys(range(20), 0) | {2: -2, 15: -15} | ({100: -100, None: 1} if new else {})
     del expected[14]
     assert dict(table.rows("id, v")) == expected
-    counts = {"numTargetRowsCopied": 0 if vectors else 1, "numTargetRowsInserted": len(new)}
+    counts = {
+        "numSourceRows": 3 + len(new),
+        "numTargetRowsCopied": 0 if vectors else 1,
+        "numTargetRowsInserted": len(new),
+    }
     assert table.metrics(*counts) == counts
     if not vectors:
         assert not concerned & table.files()

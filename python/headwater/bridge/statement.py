@@ -65,7 +65,7 @@ class Statement:
     def write_tracked(self, specification: Mapping[str, Any]) -> dict[str, Any]:
         """Run a write job whose rows say what they replace: ``files`` as of :meth:`write`; ``positions`` by file
         number and ``source``, both base64 of 64-bit Roaring bitmaps; ``actions``, rows by action number; ``repeated``,
-        how many positions came more than once."""
+        how many positions came more than once; ``counted``, rows that met ``hw_counted()``."""
         return orjson.loads(self._context.write(orjson.dumps(specification).decode()))
 
     def discard(self) -> None:

@@ -24,6 +24,7 @@ from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
 from headwater.commands.dml.join import (
     Joined,
+    counted,
     deletes_all_matched,
     join,
     join_matched,
@@ -245,12 +246,14 @@ def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
 
 def _joined(attempt: Attempt, plan: _Plan, scanned: Scan) -> Joined:
     changes = attempt.writes_changes
+    source = relation(plan.source) if plan.kept or not plan.split else numbered(plan.source)
+    if plan.keys is None:
+        source = counted(source)
     if plan.split:
-        source = relation(plan.source) if plan.kept else numbered(plan.source)
         return join_matched(
             attempt.request, scanned, source, changes=changes, broadcast=plan.broadcast, keeps=plan.keeps
         )
-    return join(attempt.request, scanned, plan.source, changes=changes, alone=plan.alone, keeps=plan.keeps)
+    return join(attempt.request, scanned, source, changes=changes, alone=plan.alone, keeps=plan.keeps)
 
 
 def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
@@ -282,11 +285,11 @@ def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -
 
 def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, scan_time: int) -> dict[str, Any]:
     request = attempt.request
-    counted = {number: sum(job.actions.get(number, 0) for job in jobs) for number in range(_clauses(request))}
+    acted = {number: sum(job.actions.get(number, 0) for job in jobs) for number in range(_clauses(request))}
     matched, unmatched = len(request.matched), len(request.matched) + len(request.not_matched)
 
     def rows(kind: str, clauses: Sequence[Clause], first: int) -> int:
-        return sum(counted[i] for i, clause in enumerate(clauses, first) if clause.kind == kind)
+        return sum(acted[i] for i, clause in enumerate(clauses, first) if clause.kind == kind)
 
     by_source = request.not_matched_by_source
     matched_updated = rows("update", request.matched, 0)
@@ -299,7 +302,7 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
     written = [*(file for job in jobs for file in job.written.files), *effect.copied.files]
     gone = [number for number in effect.removed if number not in effect.marked]
     metrics = {
-        **({"numSourceRows": plan.keys.rows} if plan.keys else {}),
+        "numSourceRows": plan.keys.rows if plan.keys else jobs[0].source_rows,
         "numTargetRowsInserted": inserted,
         "numTargetRowsUpdated": updated,
         "numTargetRowsMatchedUpdated": matched_updated,

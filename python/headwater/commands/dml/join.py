@@ -40,10 +40,17 @@ def deletes_all_matched(request: DmlRequest) -> bool:
     return len(matched) == 1 and matched[0].kind == "delete" and matched[0].condition is None
 
 
+def counted(source: str) -> str:
+    """SQL of the rows of a source, which the job counts."""
+    return f"(SELECT * FROM {source} WHERE hw_counted())"
+
+
 def join(
-    request: DmlRequest, scanned: Scan, source: int, *, changes: bool, alone: bool = False, keeps: bool = False
+    request: DmlRequest, scanned: Scan, source: str, *, changes: bool, alone: bool = False, keeps: bool = False
 ) -> Joined:
     """All clauses over one join.
+
+    :param source: SQL of a relation.
 
     :param alone: whether one task is to do it all: for little data, sooner done than sent about.
     :param keeps: whether rows of the target without an action come too.
@@ -52,13 +59,13 @@ def join(
     target = f"{_read(scanned.positioned, alone)} AS __hw_t"
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     if inserts and not matched and not unmatched:
-        return Joined("anti join", _unmatched(request, scanned, relation(source), alone), _numbered(inserts, None, 0))
+        return Joined("anti join", _unmatched(request, scanned, source, alone), _numbered(inserts, None, 0))
     if not keeps and not inserts and not unmatched and deletes_all_matched(request):
-        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(relation(source), alone)} AS __hw_s ON {on})"
+        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(source, alone)} AS __hw_s ON {on})"
         return Joined("semi join", rows, _numbered(matched, None, 0))
     all_rows = bool(unmatched) or keeps
     kind = "FULL OUTER" if inserts and all_rows else "RIGHT OUTER" if inserts else "LEFT OUTER" if all_rows else "INNER"
-    present = f"(SELECT *, true AS {_PRESENT} FROM {_read(relation(source), alone)}) AS __hw_s"
+    present = f"(SELECT *, true AS {_PRESENT} FROM {_read(source, alone)}) AS __hw_s"
     rows = f"(SELECT * FROM {target}\n{kind} JOIN {present} ON {on})"
     both = None if kind == "INNER" else f"{FILE} IS NOT NULL AND {_PRESENT}"
     actions = [

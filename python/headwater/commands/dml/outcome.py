@@ -46,6 +46,7 @@ class Job:
     :param actions: how many rows each action had.
     :param repeated: rows of the target that were replaced more than once.
     :param source: the numbers of the source's rows that found a match, where that was asked for.
+    :param source_rows: how many rows the source has, where that was asked for.
     :param raw: the files, but those of change data, as the writer described them.
     """
 
@@ -55,6 +56,7 @@ class Job:
     actions: dict[int, int]
     repeated: int
     source: BitMap64
+    source_rows: int
     raw: list[dict[str, Any]]
 
     @property
@@ -74,6 +76,7 @@ def run_job(attempt: Attempt, rewrite: Rewrite) -> Job:
         {int(number): count for number, count in answer["actions"].items()},
         answer["repeated"],
         _bitmap(answer["source"]),
+        answer["counted"],
         [file for file in answer["files"] if not is_change_file(file)],
     )
 

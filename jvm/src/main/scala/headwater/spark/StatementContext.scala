@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
-import org.apache.spark.sql.headwater.{FileWriter, HeadwaterParquetFileFormat, KeptRows, PositionSet, QueryCompiler, SparkInternals}
+import org.apache.spark.sql.headwater.{FileWriter, HeadwaterParquetFileFormat, KeptRows, PositionSet, QueryCompiler, RowCounter, SparkInternals}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.expressions.Expression
 
@@ -83,13 +83,14 @@ final class StatementContext(val session: SparkSession) {
     endedBy = Some(error)
   }
 
-  /** Runs a write of a rewrite's rows into new files; JSON: `files`, and of a tracked query what its rows said ([[TrackedRows.describe]]). */
+  /** Runs a write of a rewrite's rows into new files; JSON: `files`, `counted` rows, and of a tracked query what its rows said ([[TrackedRows.describe]]). */
   def write(specification: String): String = {
     val spec = Json.parse(specification)
-    val (files, rows) = FileWriter.write(session.asInstanceOf[classic.SparkSession], compile(spec.get("query").asText()), spec)
+    val counter = RowCounter(session)
+    val (files, rows) = FileWriter.write(session.asInstanceOf[classic.SparkSession], compile(spec.get("query").asText(), counter), spec)
     written += spec.get("path").asText() -> files.mkString("[", ",", "]")
     rows.foreach(noted => matched = noted.source)
-    Json.write(Map("files" -> files.map(Json.parse)) ++ rows.map(_.describe).getOrElse(Map.empty))
+    Json.write(Map("files" -> files.map(Json.parse), "counted" -> counter.value) ++ rows.map(_.describe).getOrElse(Map.empty))
   }
 
   /** Deletes what the call has written, whose rows are not needed after all. */
@@ -115,8 +116,10 @@ final class StatementContext(val session: SparkSession) {
   def planSize(plan: Int): Long =
     SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), index => pinned.get(index.path)))
 
-  private def compile(sql: String): LogicalPlan =
-    PinSnapshots.pin(QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched), index => pinned.get(index.path))
+  private def compile(sql: String): LogicalPlan = compile(sql, RowCounter(session))
+
+  private def compile(sql: String, counter: RowCounter): LogicalPlan =
+    PinSnapshots.pin(QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched, counter), index => pinned.get(index.path))
 
   /**
    * Makes a table's relation among the statement's plans available at a version and restricted to files, with two more columns: the number of
