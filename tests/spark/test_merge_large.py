@@ -233,6 +233,15 @@ def test_the_files_left_are_read_once(large, scanned, vectors, changes, new):
         ]
 
 
+def test_no_file_is_left(large, scanned):
+    table = large()
+    table.break_files(table.files())
+    merging = f"MERGE INTO {{t}} t USING {scanned('(50L, 1)', '(NULL, 2)')} s ON t.id = s.id"
+    assert table.run(f"{merging} {UPSERT}") == [(2, 0, 0, 2)]
+    assert table.run(f"{merging} AND s.id > 50 WHEN MATCHED THEN DELETE") == [(0, 0, 0, 0)]
+    assert table.version == 2
+
+
 @both
 @pytest.mark.parametrize("changes", [False, True])
 def test_files_left_without_a_match_stay(large, scanned, vectors, changes):

@@ -51,7 +51,6 @@ def join(
     """All clauses over one join.
 
     :param source: SQL of a relation.
-
     :param alone: whether one task is to do it all: for little data, sooner done than sent about.
     :param keeps: whether rows of the target without an action come too.
     """
