@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 
 _HERE = Path(__file__).resolve().parent
@@ -67,6 +69,12 @@ class S3Server:
             "fs.s3a.retry.limit": "1",
             "fs.s3a.retry.interval": "10ms",
         }
+
+
+@pytest.fixture(autouse=True)
+def _errors_of_each_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a process has a Spark session, PySpark has its JVM explain the errors of all others, too; it cannot."""
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
 
 
 @pytest.fixture(scope="session")
