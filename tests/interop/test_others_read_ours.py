@@ -128,6 +128,13 @@ def make(spark, tmp_path):
     return run
 
 
+@pytest.fixture(autouse=True)
+def _of_this_test(request):
+    """What the peer logged about other tests' tables is theirs."""
+    if "peer" in request.fixturenames:
+        request.getfixturevalue("peer").warnings()
+
+
 def accepted(peer):
     """Nothing the peer logged is about this table's log."""
     complaints = [line for line in peer.warnings().splitlines() if "checksum" in line.lower() or " ERROR " in line]
