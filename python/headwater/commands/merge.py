@@ -244,10 +244,14 @@ def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
     return [c for c in identity_columns(attempt.target.schema) if c.name.lower() not in given]
 
 
-def _joined(attempt: Attempt, plan: _Plan, scanned: Scan) -> Joined:
+def _joined(attempt: Attempt, plan: _Plan, scanned: Scan, *, counts: bool = True) -> Joined:
+    """How target and source are brought together.
+
+    :param counts: whether the job is to count the source's rows, where they are not known.
+    """
     changes = attempt.writes_changes
     source = relation(plan.source) if plan.kept or not plan.split else numbered(plan.source)
-    if plan.keys is None:
+    if counts and plan.keys is None:
         source = counted(source)
     if plan.split:
         return join_matched(
@@ -358,7 +362,7 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     scanned = scan(attempt, files)
     at_once = _at_once(attempt, files)
     plan = at_once or _Plan(files, wanted.source)
-    joined = _joined(attempt, plan, scanned)
+    joined = _joined(attempt, plan, scanned, counts=False)
     if not wanted.matched and not wanted.not_matched_by_source:
         shown.strategy("insert-only", "no clause changes rows of the table: an anti join finds what is new")
     else:
