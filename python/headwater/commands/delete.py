@@ -50,7 +50,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
     if plan.mixed.num_rows:
         scanned = scan(attempt, plan.mixed)
         whole = replaces_whole(attempt, plan.mixed)
-        job = run_job(attempt, _rewrite(attempt, scanned, whole))
+        job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
         scan_time = attempt.milliseconds()
         deleted += job.replaced
         effect = replace_files(attempt, scanned, job, 0) if whole else replace_rows(attempt, scanned, job.positions)

@@ -56,7 +56,7 @@ def _update(attempt: Attempt) -> dict[str, Any]:
             return end(attempt, "UPDATE", {}, {}, [0])
         scanned, whole = scan(attempt, files), True
     scan_time = attempt.milliseconds()
-    job = run_job(attempt, _rewrite(attempt, scanned, whole))
+    job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
     if found is not None:
         _check_same(found, job)
     else:

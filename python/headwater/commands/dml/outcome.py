@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from headwater.commands.change_rows import is_change_file, with_changes
 from headwater.commands.committing import removals, vector_of
 from headwater.commands.dml.attempt import Attempt
+from headwater.commands.dml.encodings import writer_options
 from headwater.commands.dml.request import expression, relation
 from headwater.commands.dml.rewrite import Rewrite
 from headwater.commands.dml.scan import Scan, scan
@@ -29,6 +29,7 @@ from headwater.commands.tables import Options
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.actions import AddCDCFile, AddFile, DeletionVector
+from headwater.log.footers import read_footer
 from headwater.log.stores import absolute_path
 from headwater.schema.constraints import quote
 from headwater.schema.types import StructType, schema_string
@@ -65,9 +66,16 @@ class Job:
         return sum(len(positions) for positions in self.positions.values())
 
 
-def run_job(attempt: Attempt, rewrite: Rewrite) -> Job:
-    """Run a rewrite."""
-    answer = attempt.statement.write_tracked(job_specification(attempt, rewrite))
+def run_job(
+    attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None = None, *, planned_ahead: bool = False
+) -> Job:
+    """Run a rewrite.
+
+    :param replaced: the files whose rows it may write, as rows of ``snapshot.files``.
+    :param planned_ahead: whether Spark is not to plan it anew as it goes, as nothing is shuffled.
+    """
+    spec = {**_specification(attempt, rewrite, replaced), "plannedAhead": planned_ahead}
+    answer = attempt.statement.write_tracked(spec)
     written = describe_files(attempt.target, answer["files"], True)
     return Job(
         written,
@@ -81,11 +89,12 @@ def run_job(attempt: Attempt, rewrite: Rewrite) -> Job:
     )
 
 
-def job_specification(attempt: Attempt, rewrite: Rewrite) -> dict[str, Any]:
-    """The job, as Spark's side wants it."""
+def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> dict[str, Any]:
     spec = {**specification(attempt.target, rewrite.sql, Options(None)), "tracked": True}
     if not rewrite.has_rows:
         return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
+    if replaced is not None:
+        spec["options"] = {**spec["options"], **writer_options(attempt, replaced)}
     return with_changes(spec) if rewrite.has_changes else spec
 
 
@@ -221,7 +230,9 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     files = scanned.files.take(pa.array(numbers, pa.int64()))
     source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)})
     query = copy_query(attempt, source.plan)
-    listed = attempt.statement.write(specification(attempt.target, query, Options(None)))
+    spec = specification(attempt.target, query, Options(None))
+    spec["options"] = {**spec["options"], **writer_options(attempt, files)}
+    listed = attempt.statement.write(spec)
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
     _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
@@ -255,8 +266,7 @@ def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
     if isinstance(known, int):
         return known
     snapshot = attempt.snapshot
-    with snapshot.store.open_input(absolute_path(snapshot.table_path, row["path"])) as source:
-        return pq.read_metadata(source).num_rows
+    return read_footer(snapshot.store, absolute_path(snapshot.table_path, row["path"]), row["size"]).num_rows
 
 
 def live_rows(attempt: Attempt, files: pa.Table) -> int:
