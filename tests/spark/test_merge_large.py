@@ -167,6 +167,26 @@ def test_identity_columns(large, vectors):
     assert table.run("SELECT key FROM {t} WHERE id IN (3, 50) ORDER BY key") == [(27,), (28,)]
 
 
+@both
+def test_identity_columns_with_a_large_source(large, vectors):
+    """The source, which Spark takes for 6 GB, is sent to no task whole, and the inserts are a job of their own."""
+    table = large(
+        columns="key BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, v INT, pad STRING",
+        rows=f"(id, v, pad) SELECT id, 0, {PAD} FROM range(0, 20, 1, 10)",
+        vectors=vectors,
+    )
+    source = "(SELECT a.id, 9 AS v FROM range(15, 1000) a JOIN range(100000) b ON a.id = b.id WHERE b.id < 25)"
+    text = (
+        f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
+    )
+    assert "BROADCAST" not in table.run("EXPLAIN " + text)[0][0]
+    assert table.run(text) == [(10, 5, 0, 5)]
+    assert dict(table.run("SELECT id, v FROM {t}")) == {i: 9 if i >= 15 else 0 for i in range(25)}
+    assert table.values("key") == list(range(1, 26))
+    assert table.metrics("numSourceRows") == {"numSourceRows": 10}
+
+
 def test_source_that_is_not_deterministic_is_read_once(large):
     table = large(vectors=True)
     drawn = "(SELECT id + IF(rand() < 0.5, 0, 1000) AS id, 1 AS v FROM range(0, 20, 1, 2)) s"
@@ -231,6 +251,33 @@ def test_the_files_left_are_read_once(large, scanned, vectors, changes, new):
             (15, "update_preimage"),
             *([(100, "insert")] if new else []),
         ]
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("SELECT * FROM {s}", False),
+        ("SELECT v AS w, id AS k FROM (SELECT * FROM {s}) inner_one", False),
+        ("SELECT * FROM {s} WHERE id < 5000", True),
+        ("SELECT id + 0 AS id, v FROM {s}", True),
+    ],
+    ids=["files", "renamed", "filtered", "computed"],
+)
+@pytest.mark.parametrize("kind", ["INT", "BIGINT"])
+def test_keys_that_footers_tell_are_not_asked_for(large, spark, tmp_path, source, asked, kind):
+    table = large(vectors=True)
+    table.break_files(table.files_of("id NOT IN (18, 19)"))
+    rows = f"SELECT CAST(id AS {kind}) AS id, 7 AS v FROM range(18, 1518, 1, 3)"
+    spark.sql(f"INSERT OVERWRITE DIRECTORY '{tmp_path}/source' USING parquet {rows}")
+    spark.read.parquet(f"{tmp_path}/source").createOrReplaceTempView("source_of_merge")
+    on, v = ("t.id = s.k", "s.w") if " k " in source else ("t.id = s.id", "s.v")
+    source = source.format(s="source_of_merge")
+    text = f"MERGE INTO {{t}} t USING ({source}) s ON {on} WHEN MATCHED THEN UPDATE SET v = {v}"
+    counts, jobs = table.jobs(text)
+    assert counts == [(2, 2, 0, 0)]
+    assert table.run("SELECT v FROM {t} WHERE id >= 18") == [(7,), (7,)]
+    assert table.metrics("numSourceRows") == {"numSourceRows": 1500}
+    assert (jobs > 2) == asked, jobs  # the source's own two: it is sent to the tasks, and joined
 
 
 def test_no_file_is_left(large, scanned):

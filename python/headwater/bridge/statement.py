@@ -96,6 +96,13 @@ class Statement:
         """Run a query over the statement's pieces; its rows."""
         return [orjson.loads(row) for row in self._context.query(sql)]
 
+    def parquet_files(self, plan: int, expressions: list[int], most: int) -> dict[str, Any] | None:
+        """What a plan reads, where it does no more than read all rows of at most so many Parquet files: ``files``, as
+        ``[path, size]``, and ``columns``, the names of the columns that expressions are, None for other expressions;
+        None for other plans."""
+        answer = self._context.parquetFiles(plan, orjson.dumps(expressions).decode(), most)
+        return None if answer is None else orjson.loads(answer)
+
     def matching_partitions(self, plan: int, condition: int, partitions: list[list[str | None]]) -> list[bool] | None:
         """In which partitions of a relation a condition is true; None where it is about more than their values."""
         answer = self._context.matchingPartitions(plan, condition, orjson.dumps(partitions).decode())

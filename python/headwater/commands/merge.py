@@ -107,7 +107,8 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
         effect = replace_rows(attempt, scanned, job.positions)
     jobs = [job]
     if plan.split and request.not_matched and (plan.keys is None or len(job.source) < plan.keys.rows):
-        jobs.append(run_job(attempt, _inserting(attempt, plan, scanned, changes=bool(job.changes))))
+        inserting = _inserting(attempt, plan, scanned, changes=bool(job.changes))
+        jobs.append(run_job(attempt, inserting, plan.files))
     if plan.identities:
         _advance(attempt, plan.identities, jobs[-1])
     for done in jobs:
@@ -123,7 +124,7 @@ def _run(attempt: Attempt, plan: _Plan, scanned: Scan) -> tuple[Joined, Job]:
     :raises HeadwaterError: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
     """
     joined = _joined(attempt, plan, scanned)
-    job = run_job(attempt, _rewrite(attempt, plan, joined))
+    job = run_job(attempt, _rewrite(attempt, plan, joined), plan.files, planned_ahead=plan.broadcast)
     if joined.unique and job.repeated:
         raise HeadwaterError(
             "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
@@ -178,14 +179,14 @@ def _plan(attempt: Attempt) -> _Plan:
     keys = usable(request.keys) if not everywhere and files.num_rows > 1 else []
 
     def prune() -> None:
-        plan.keys = ask(statement, relation(plan.source), keys)
+        plan.keys = ask(statement, plan.source, keys)
         plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
 
     if keys and request.source_is_scan:
         prune()
         if not identities and not _is_large(plan.files, statement):
             return _narrowed(attempt, plan)
-    small = statement.plan_size(request.source) <= _SMALL_SOURCE_BYTES
+    small = _is_small_source(attempt)
     split = bool(request.not_matched) and (small or (bool(identities) and others))
     if split or not request.source_deterministic or (small and not request.source_is_scan):
         source = numbered(request.source) if split else relation(request.source)
@@ -216,8 +217,7 @@ def _narrowed(attempt: Attempt, plan: _Plan) -> _Plan:
     # A row that several delete, told once to be deleted, would come again as one that stays.
     told_once = attempt.writes_changes and deletes_all_matched(request)
     if _may_keep(attempt) and request.condition_deterministic and not told_once:
-        small = attempt.statement.plan_size(plan.source) <= _SMALL_SOURCE_BYTES
-        plan.keeps = plan.split = plan.broadcast = small
+        plan.keeps = plan.split = plan.broadcast = _is_small_source(attempt)
     return plan
 
 
@@ -226,6 +226,16 @@ def _may_keep(attempt: Attempt) -> bool:
     request = attempt.request
     changes_rows = bool(request.matched or request.not_matched_by_source)
     return changes_rows and not attempt.writes_vectors and not request.runs_python
+
+
+def _is_small_source(attempt: Attempt) -> bool:
+    request = attempt.request
+    assert request.source is not None
+    # What reads files reads no more of them once it is optimised, which takes its time.
+    told = request.source_bytes if request.source_is_scan else None
+    if told is not None and told <= _SMALL_SOURCE_BYTES:
+        return True
+    return attempt.statement.plan_size(request.source) <= _SMALL_SOURCE_BYTES
 
 
 def _is_large(files: pa.Table, statement: Statement) -> bool:

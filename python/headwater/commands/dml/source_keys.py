@@ -12,15 +12,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from headwater.bridge.statement import Statement
-from headwater.commands.dml.request import Key, expression
+from headwater.commands.dml.request import Key, expression, relation
+from headwater.errors import HeadwaterError
+from headwater.log.footers import read_footer
+from headwater.log.stores import store_for
 from headwater.schema.constraints import quote
 from headwater.schema.types import DataType, DecimalType, PrimitiveType, parse_type
 
 #: So many distinct keys are asked for one by one.
 _FEW = 1000
+#: The footers of so many files are read one after the other.
+_FEW_FILES = 32
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+#: The least and the greatest value as text, None where there is none.
+_Bounds = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -37,22 +48,16 @@ def usable(keys: Sequence[Key]) -> list[Key]:
     return [key for key in keys if _as_text(_type(key)) is not None]
 
 
-def ask(statement: Statement, source: str, keys: Sequence[Key]) -> SourceKeys:
-    """Read the source's keys.
+def ask(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys:
+    """Read the source's keys: from the footers of its files where they tell, else by a query.
 
-    :param source: SQL of the relation the keys' expressions are over.
+    :param plan: the relation the keys' expressions are over.
     """
+    source = relation(plan)
     kinds = [_type(key) for key in keys]
-    bounds = [
-        f"{_text(kind, f'{bound}({expression(key.value)})')} AS {bound}{i}"
-        for i, (key, kind) in enumerate(zip(keys, kinds, strict=True))
-        for bound in ("min", "max")
-    ]
-    found = statement.query(f"SELECT {', '.join(['count(*) AS n', *bounds])} FROM {source}")[0]
-    rows = int(found["n"])
+    rows, bounds = _told_by_footers(statement, plan, keys) or _queried(statement, source, keys)
     predicates = []
-    for i, (key, kind) in enumerate(zip(keys, kinds, strict=True)):
-        least, greatest = found.get(f"min{i}"), found.get(f"max{i}")
+    for key, kind, (least, greatest) in zip(keys, kinds, bounds, strict=True):
         if least is None or greatest is None:
             return SourceKeys(rows, ["false"])  # every key is null, and null equals nothing
         column = quote((key.column,))
@@ -63,6 +68,64 @@ def ask(statement: Statement, source: str, keys: Sequence[Key]) -> SourceKeys:
         else:
             predicates.append(f"{column} >= {_literal(kind, least)} AND {column} <= {_literal(kind, greatest)}")
     return SourceKeys(rows, predicates)
+
+
+def _queried(statement: Statement, source: str, keys: Sequence[Key]) -> tuple[int, list[_Bounds]]:
+    bounds = [
+        f"{_text(_type(key), f'{bound}({expression(key.value)})')} AS {bound}{i}"
+        for i, key in enumerate(keys)
+        for bound in ("min", "max")
+    ]
+    found = statement.query(f"SELECT {', '.join(['count(*) AS n', *bounds])} FROM {source}")[0]
+    return int(found["n"]), [(found.get(f"min{i}"), found.get(f"max{i}")) for i in range(len(keys))]
+
+
+def _told_by_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tuple[int, list[_Bounds]] | None:
+    """As a query would tell, of whole numbers in plain Parquet files; None where it takes a query."""
+    if any(_name(_type(key)) not in _WHOLE for key in keys):
+        return None
+    read = statement.parquet_files(plan, [key.value for key in keys], _FEW_FILES)
+    if read is None or None in read["columns"]:
+        return None
+    try:
+        footers = [
+            read_footer(*store_for(path, statement.hadoop, statement.confs), size) for path, size in read["files"]
+        ]
+    except (OSError, pa.ArrowInvalid, HeadwaterError):
+        return None  # the job that reads the file tells what is wrong with it
+    bounds = [_bounds(footers, column) for column in read["columns"]]
+    known = [bound for bound in bounds if bound is not None]
+    return (sum(footer.num_rows for footer in footers), known) if len(known) == len(bounds) else None
+
+
+def _bounds(footers: Sequence[pq.FileMetaData], column: str) -> _Bounds | None:
+    """A column's least and greatest value in some files, both None where all are null; None where that is not told."""
+    least, greatest = [], []
+    for footer in footers:
+        found = [i for i in range(footer.num_columns) if footer.schema.column(i).path.lower() == column.lower()]
+        if len(found) != 1 or not _is_signed(footer.schema.column(found[0])):
+            return None
+        for group in range(footer.num_row_groups):
+            chunk = footer.row_group(group).column(found[0])
+            told = chunk.statistics
+            if told is not None and told.has_min_max:
+                least.append(told.min_raw)
+                greatest.append(told.max_raw)
+            elif chunk.num_values and not (told is not None and told.null_count == chunk.num_values):
+                return None
+    return (str(min(least)), str(max(greatest))) if least else (None, None)
+
+
+def _is_signed(column: pq.ColumnSchema) -> bool:
+    """Whether a column of a file holds whole numbers, as they are."""
+    if column.physical_type not in ("INT32", "INT64"):
+        return False
+    logical = column.logical_type
+    return logical.type == "NONE" or (logical.type == "INT" and json.loads(logical.to_json())["isSigned"])
+
+
+def _name(kind: DataType) -> str | None:
+    return kind.name if isinstance(kind, PrimitiveType) else None
 
 
 def _type(key: Key) -> DataType:

@@ -116,6 +116,17 @@ final class StatementContext(val session: SparkSession) {
   def planSize(plan: Int): Long =
     SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), index => pinned.get(index.path)))
 
+  /**
+   * What a plan reads, where it does no more than read whole Parquet files: `files` (`[path, size]`) and the `columns` that expressions, given
+   * by their numbers, stand for (null for another expression); null for other plans and for more files than `most`.
+   */
+  def parquetFiles(plan: Int, wanted: String, most: Int): String = ParquetSource.of(plans(plan), most).map { source =>
+    val numbers = Json.parse(wanted).elements().asScala.map(_.asInt()).toSeq
+    Json.write(Map(
+      "files" -> source.files.map(file => Seq(SparkInternals.tablePath(session, file.getPath), file.getLen)),
+      "columns" -> numbers.map(number => source.column(expressions(number)))))
+  }.orNull
+
   private def compile(sql: String): LogicalPlan = compile(sql, RowCounter(session))
 
   private def compile(sql: String, counter: RowCounter): LogicalPlan =

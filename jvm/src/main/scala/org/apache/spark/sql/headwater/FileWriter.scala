@@ -29,13 +29,14 @@ object FileWriter {
       if (schema.isEmpty) (Nil, Some(TrackRowsExec.run(execution.executedPlan)))
       else {
         val committer = new HeadwaterCommitProtocol(spec.get("path").asText(), Json.write(spec.get("statistics")))
-        writeFiles(session, execution, schema, tracked, committer, spec)
+        EndedTasks.await(session.sparkContext)(writeFiles(session, execution, schema, tracked, committer, spec))
         (committer.files, Option.when(tracked)(committer.tracked))
       }
-    try SmallJob.run(session, execution.optimizedPlan, spec.path("smallBytes").asLong()) {
+    val settings = if (spec.path("plannedAhead").asBoolean()) JobSettings.PlannedAhead else Map.empty[String, String]
+    try JobSettings.within(session, settings)(SmallJob.run(session, execution.optimizedPlan, spec.path("smallBytes").asLong()) {
       if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
       else run()
-    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
+    }) catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
   }
 
   private def writeFiles(

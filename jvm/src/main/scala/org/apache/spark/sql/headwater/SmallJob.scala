@@ -18,13 +18,5 @@ object SmallJob {
   /** @param limit bytes, by Spark's estimate of what the plan reads; what reads more runs as the session is set. */
   def run[T](session: SparkSession, plan: => LogicalPlan, limit: Long)(body: => T): T =
     if (limit <= 0 || plan.collectLeaves().map(_.stats.sizeInBytes).sum > limit) body
-    else {
-      val conf = session.sessionState.conf.clone()
-      Settings.foreach { case (key, value) => conf.setConfString(key, value) }
-      val context = session.sparkContext
-      val before = Settings.keys.map(key => key -> context.getLocalProperty(key)).toMap
-      Settings.foreach { case (key, value) => context.setLocalProperty(key, value) }
-      try SQLConf.withExistingConf(conf)(body)
-      finally before.foreach { case (key, value) => context.setLocalProperty(key, value) }
-    }
+    else JobSettings.within(session, Settings)(body)
 }
