@@ -19,6 +19,8 @@ _FILES = 50
 _SOURCE_ROWS = 150_000
 _WIDE_COLUMNS = 200
 _WIDE_ROWS = 20_000
+#: Until then, both sides get faster with every statement, as the JVM compiles what the rows go through.
+_WARM_UP = 6
 
 #: Makes SQL that depends on the bench's sizes.
 Query = Callable[[Bench], str]
@@ -158,12 +160,12 @@ def cases() -> Iterator[Case]:
     ]
     for name, title, vectors, text, source, ratio in large:
         timed = _statement(f"{'vectors' if vectors else 'copy'}/{name}", _large(vectors), text, source)
-        yield Case(name, title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=2)
+        yield Case(name, title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=_WARM_UP)
     yield Case(
         "merge-wide",
         f"MERGE of 10 clauses, {_WIDE_COLUMNS} columns",
         (Against(PEER, ratio=0.6),),
         _statement("wide/merge", _wide, _ten_clauses(), _wide_source),
         5,
-        warm_up=3,
+        warm_up=_WARM_UP,
     )

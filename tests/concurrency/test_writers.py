@@ -43,6 +43,8 @@ class Writers:
 
     def __init__(self, path: str, outputs: Path) -> None:
         self.path, self.outputs, self.stop_file = path, outputs, outputs.with_suffix(".stop")
+        self.errors = outputs.with_suffix(".errors")
+        self.errors.mkdir()
         self.running: dict[str, tuple[str, subprocess.Popen[bytes]]] = {}
         self.killed: set[str] = set()
         self.number = 0
@@ -53,8 +55,9 @@ class Writers:
         script = Path(__file__).with_name("writing.py")
         command = [sys.executable, str(script), self.path, kind, name, str(self.number), str(self.stop_file)]
         environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
-        with open(self.outputs / name, "wb") as output:
-            self.running[name] = (kind, subprocess.Popen(command, env=environment, stdout=output))
+        with open(self.outputs / name, "wb") as output, open(self.errors / name, "wb") as errors:
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
+        self.running[name] = (kind, process)
 
     def kill_one(self, chance: random.Random) -> None:
         name = chance.choice(sorted(self.running))
@@ -76,7 +79,7 @@ class Writers:
     def end(self) -> None:
         self.stop_file.touch()
         for name, (_, process) in self.running.items():
-            assert process.wait(120) == 0, name
+            assert process.wait(120) == 0, f"{name}: {(self.errors / name).read_text()[-4000:]}"
 
     def stop(self) -> None:
         for _, process in self.running.values():

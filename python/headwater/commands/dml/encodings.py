@@ -69,7 +69,7 @@ def _without_dictionary(footer: pq.FileMetaData, besides: Collection[str], least
     :param besides: columns, by the first name of their path, that are not asked about.
     :param least_bytes: how large their values must be, without compression.
     """
-    if not (footer.created_by or "").startswith(_TRIES_DICTIONARIES):
+    if not footer.num_row_groups or not (footer.created_by or "").startswith(_TRIES_DICTIONARIES):
         return []
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     found = []
@@ -78,7 +78,7 @@ def _without_dictionary(footer: pq.FileMetaData, besides: Collection[str], least
         path = footer.schema.column(position).path
         if path.partition(".")[0] in besides or any(map(_has_dictionary, chunks)):
             continue
-        if sum(chunk.total_uncompressed_size for chunk in chunks) >= least_bytes * len(chunks) and chunks:
+        if sum(chunk.total_uncompressed_size for chunk in chunks) >= least_bytes * len(chunks):
             found.append(path)
     return found
 

@@ -87,10 +87,9 @@ def _told_by_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tu
     read = statement.parquet_files(plan, [key.value for key in keys], _FEW_FILES)
     if read is None or None in read["columns"]:
         return None
+    hadoop = statement.hadoop
     try:
-        footers = [
-            read_footer(*store_for(path, statement.hadoop, statement.confs), size) for path, size in read["files"]
-        ]
+        footers = [read_footer(*store_for(path, hadoop, statement.confs), size) for path, size in read["files"]]
     except (OSError, pa.ArrowInvalid, HeadwaterError):
         return None  # the job that reads the file tells what is wrong with it
     bounds = [_bounds(footers, column) for column in read["columns"]]
