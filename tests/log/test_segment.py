@@ -177,3 +177,22 @@ def test_other_files_are_passed_over(log):
     for name in (f".{commit_name(1)}.crc", f"{commit_name(2)}.tmp", "00000000000000000002.crc", "readme"):
         log.raw(name, b"x")
     assert find_segment(log.path, log.store).version == 1
+
+
+@pytest.mark.parametrize(("missing", "checkpoint"), [({3}, None), ({0}, None), ({4, 6}, 2)])
+def test_what_a_listing_lacks_is_looked_for_again(log, monkeypatch, missing, checkpoint):
+    """Writers are at work while it is made: a file may be older than others that it has, and not be in it."""
+    commits(log, range(8))
+    if checkpoint is not None:
+        log.checkpoint(checkpoint, *log.header())
+    complete, lacking = log.store.list_from, [missing, missing - {min(missing)}, {5}]
+
+    def overtaken(directory, start_name=""):
+        names = {commit_name(version) for version in (lacking.pop(0) if lacking else ())}
+        return [file for file in complete(directory, start_name) if file.name not in names]
+
+    monkeypatch.setattr(log.store, "list_from", overtaken)
+    segment = find_segment(log.path, log.store)
+    assert segment.version == 7
+    assert ranges(segment)[-1] == (7, 7)
+    assert len(ranges(segment)) == 7 - (-1 if checkpoint is None else checkpoint)

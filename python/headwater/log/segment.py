@@ -39,6 +39,9 @@ _WARNED: set[tuple[str, str]] = set()
 MOST_FOLLOWED = 200
 #: No cleanup takes a commit younger than this, in milliseconds.
 _OLD = 24 * 3600 * 1000
+#: What a listing that was overtaken by writers may look like, and how often it is made before that is believed.
+_MISSING = frozenset({"DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_MISSING_PART_FILES"})
+_LISTINGS = 4
 
 
 @dataclass(frozen=True)
@@ -203,9 +206,22 @@ def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> Lo
 def find_segment(table_path: str, store: Store, version: int | None = None) -> LogSegment:
     """The segment of ``version``, or of the newest one.
 
+    A listing that other writers add to meanwhile may lack a file that is older than another it has: file systems
+    promise no more than to list what was there all the time. What is missing is therefore looked for again.
+
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_EMPTY_DIRECTORY``, ``DELTA_VERSION_NOT_FOUND``,
         ``DELTA_VERSIONS_NOT_CONTIGUOUS``, ``DELTA_TRUNCATED_TRANSACTION_LOG`` or ``DELTA_MISSING_PART_FILES``.
     """
+    for _ in range(_LISTINGS - 1):
+        try:
+            return _list_segment(table_path, store, version)
+        except HeadwaterError as error:
+            if error.condition not in _MISSING:
+                raise
+    return _list_segment(table_path, store, version)
+
+
+def _list_segment(table_path: str, store: Store, version: int | None) -> LogSegment:
     hint = read_last_checkpoint(table_path, store)
     if hint is not None and hint.version > 0 and (version is None or hint.version <= version):
         listing = list_log(table_path, store, hint.version)
