@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.util import InheritableThread
 
-#: Its first row takes two seconds, in which the task's file is open, and hears of no cancellation meanwhile.
-SLEEPING = "SELECT id, java_method('java.lang.Thread', 'sleep', 2000L) AS slept FROM range(0, 4, 1, 1)"
+#: Each row takes two seconds, in which the task's file is open and the task hears of no cancellation.
+SLEEPING = "SELECT id, java_method('java.lang.Thread', 'sleep', 2000L) AS slept FROM range(0, 30, 1, 1)"
 GROUP = "cancelled-write"
 
 
 @pytest.fixture
 def cancelled(spark):
-    """Runs a statement and cancels its job as soon as its tasks run; the error."""
+    """Runs a statement and cancels its job as soon as a task has a file open under the directory; the error."""
     context = spark.sparkContext
 
-    def run(text: str) -> BaseException:
+    def run(text: str, directory: Path) -> BaseException:
         caught: list[BaseException] = []
 
         def statement() -> None:
@@ -31,10 +32,10 @@ def cancelled(spark):
 
         thread: threading.Thread = InheritableThread(target=statement)
         thread.start()
-        until = time.monotonic() + 60
-        while not _running(context) and time.monotonic() < until:
+        # Spark's status tracker is no help here: it may hear of a task seconds after it began.
+        while not _data_files(directory):
+            assert thread.is_alive(), f"the statement ended before a task had opened a file: {caught}"
             time.sleep(0.02)
-        time.sleep(0.3)
         context.cancelJobGroup(GROUP)
         thread.join(60)
         assert caught, "the statement ended without an error"
@@ -43,28 +44,21 @@ def cancelled(spark):
     return run
 
 
-def _running(context) -> bool:
-    tracker = context.statusTracker()
-    stages = [
-        stage
-        for job in tracker.getJobIdsForGroup(GROUP)
-        if (told := tracker.getJobInfo(job)) is not None
-        for stage in told.stageIds
-    ]
-    return any((told := tracker.getStageInfo(stage)) is not None and told.numActiveTasks > 0 for stage in stages)
+def _data_files(directory: Path) -> list[Path]:
+    return list(directory.rglob("*.parquet"))
 
 
 def test_the_table_can_be_created_at_once(spark, tmp_path, cancelled):
     table = f"delta.`{tmp_path}/t`"
-    error = cancelled(f"CREATE TABLE {table} USING delta AS {SLEEPING}")
+    error = cancelled(f"CREATE TABLE {table} USING delta AS {SLEEPING}", tmp_path / "t")
     assert isinstance(error, PySparkException) or "cancelled" in str(error)
-    assert not list((tmp_path / "t").rglob("*.parquet"))
+    assert not _data_files(tmp_path / "t")
     spark.sql(f"CREATE TABLE {table} (id BIGINT) USING delta")
 
 
 def test_an_insert_leaves_no_file(spark, tmp_path, cancelled):
     table = f"delta.`{tmp_path}/t`"
     spark.sql(f"CREATE TABLE {table} (id BIGINT, slept STRING) USING delta")
-    cancelled(f"INSERT INTO {table} {SLEEPING}")
-    assert not list((tmp_path / "t").rglob("*.parquet"))
+    cancelled(f"INSERT INTO {table} {SLEEPING}", tmp_path / "t")
+    assert not _data_files(tmp_path / "t")
     assert spark.table(table).count() == 0

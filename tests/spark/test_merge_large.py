@@ -150,14 +150,18 @@ def test_several_matches(large, fails, vectors, clauses, fine):
         assert table.comes_to(before)
 
 
+def identified(large, start, **given):
+    """The same with a generated key, from ``start``."""
+    return large(
+        columns=f"key BIGINT GENERATED ALWAYS AS IDENTITY (START WITH {start}), id BIGINT, v INT, k STRING, pad STRING",
+        rows=f"(id, v, k, pad) SELECT id, 0, 'k', {PAD} FROM range(0, 20, 1, 10)",
+        **given,
+    )
+
+
 @both
 def test_identity_columns(large, vectors):
-    table = large(
-        columns="key BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5), id BIGINT, v INT, k STRING, pad STRING",
-        rows=f"(id, v, k, pad) SELECT id, 0, 'k', {PAD} FROM range(0, 20, 1, 10)",
-        vectors=vectors,
-        changes=True,
-    )
+    table = identified(large, 5, vectors=vectors, changes=True)
     assert table.values("key") == list(range(5, 25))
     assert merged(table, ["(3L, 1)", "(50L, 2)", "(51L, 3)"]) == [(3, 1, 0, 2)]
     assert table.run("SELECT key FROM {t} WHERE id >= 50 ORDER BY key") == [(25,), (26,)]
@@ -170,11 +174,7 @@ def test_identity_columns(large, vectors):
 @both
 def test_identity_columns_with_a_large_source(large, vectors):
     """The source, which Spark takes for 6 GB, is sent to no task whole, and the inserts are a job of their own."""
-    table = large(
-        columns="key BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, v INT, pad STRING",
-        rows=f"(id, v, pad) SELECT id, 0, {PAD} FROM range(0, 20, 1, 10)",
-        vectors=vectors,
-    )
+    table = identified(large, 1, vectors=vectors)
     source = "(SELECT a.id, 9 AS v FROM range(15, 1000) a JOIN range(100000) b ON a.id = b.id WHERE b.id < 25)"
     text = (
         f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id "

@@ -212,13 +212,13 @@ def find_segment(table_path: str, store: Store, version: int | None = None) -> L
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_EMPTY_DIRECTORY``, ``DELTA_VERSION_NOT_FOUND``,
         ``DELTA_VERSIONS_NOT_CONTIGUOUS``, ``DELTA_TRUNCATED_TRANSACTION_LOG`` or ``DELTA_MISSING_PART_FILES``.
     """
-    for _ in range(_LISTINGS - 1):
+    for listing in itertools.count(1):
         try:
             return _list_segment(table_path, store, version)
         except HeadwaterError as error:
-            if error.condition not in _MISSING:
+            if error.condition not in _MISSING or listing == _LISTINGS:
                 raise
-    return _list_segment(table_path, store, version)
+    raise AssertionError("unreachable")
 
 
 def _list_segment(table_path: str, store: Store, version: int | None) -> LogSegment:

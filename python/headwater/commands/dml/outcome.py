@@ -90,12 +90,19 @@ def run_job(
 
 
 def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> dict[str, Any]:
-    spec = {**specification(attempt.target, rewrite.sql, Options(None)), "tracked": True}
+    # What is written nowhere needs no options.
+    spec = {**_write(attempt, rewrite.sql, replaced if rewrite.has_rows else None), "tracked": True}
     if not rewrite.has_rows:
         return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
-    if replaced is not None:
-        spec["options"] = {**spec["options"], **writer_options(attempt, replaced)}
     return with_changes(spec) if rewrite.has_changes else spec
+
+
+def _write(attempt: Attempt, query: str, replaced: pa.Table | None) -> dict[str, Any]:
+    """A write of a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
+    spec = specification(attempt.target, query, Options(None))
+    if replaced is not None:
+        spec["options"].update(writer_options(attempt, replaced))
+    return spec
 
 
 def _bitmap(text: str) -> BitMap64:
@@ -230,9 +237,7 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     files = scanned.files.take(pa.array(numbers, pa.int64()))
     source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)})
     query = copy_query(attempt, source.plan)
-    spec = specification(attempt.target, query, Options(None))
-    spec["options"] = {**spec["options"], **writer_options(attempt, files)}
-    listed = attempt.statement.write(spec)
+    listed = attempt.statement.write(_write(attempt, query, files))
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
     _check_none_lost(rows, sum(map(len, gone.values())), written.rows)

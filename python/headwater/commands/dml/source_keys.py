@@ -82,7 +82,7 @@ def _queried(statement: Statement, source: str, keys: Sequence[Key]) -> tuple[in
 
 def _told_by_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tuple[int, list[_Bounds]] | None:
     """As a query would tell, of whole numbers in plain Parquet files; None where it takes a query."""
-    if any(_name(_type(key)) not in _WHOLE for key in keys):
+    if not all(_is_whole(_type(key)) for key in keys):
         return None
     read = statement.parquet_files(plan, [key.value for key in keys], _FEW_FILES)
     if read is None or None in read["columns"]:
@@ -123,8 +123,8 @@ def _is_signed(column: pq.ColumnSchema) -> bool:
     return logical.type == "NONE" or (logical.type == "INT" and json.loads(logical.to_json())["isSigned"])
 
 
-def _name(kind: DataType) -> str | None:
-    return kind.name if isinstance(kind, PrimitiveType) else None
+def _is_whole(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in _WHOLE
 
 
 def _type(key: Key) -> DataType:

@@ -18,12 +18,10 @@ object EndedTasks {
   private val Job = "spark.headwater.job"
 
   def await[T](context: SparkContext)(job: => T): T = {
-    val before = context.getLocalProperty(Job)
     val id = UUID.randomUUID().toString
-    context.setLocalProperty(Job, id)
-    try job
-    catch { case e: Throwable => whileRunning(context, id); throw e }
-    finally context.setLocalProperty(Job, before)
+    LocalProperties.within(context, Map(Job -> id)) {
+      try job catch { case e: Throwable => whileRunning(context, id); throw e }
+    }
   }
 
   private def whileRunning(context: SparkContext, id: String): Unit = {

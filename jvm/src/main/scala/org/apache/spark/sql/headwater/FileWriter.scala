@@ -32,11 +32,11 @@ object FileWriter {
         EndedTasks.await(session.sparkContext)(writeFiles(session, execution, schema, tracked, committer, spec))
         (committer.files, Option.when(tracked)(committer.tracked))
       }
-    val settings = if (spec.path("plannedAhead").asBoolean()) JobSettings.PlannedAhead else Map.empty[String, String]
-    try JobSettings.within(session, settings)(SmallJob.run(session, execution.optimizedPlan, spec.path("smallBytes").asLong()) {
+    def settings = JobSettings.of(execution.optimizedPlan, spec.path("smallBytes").asLong(), spec.path("plannedAhead").asBoolean())
+    try JobSettings.within(session, settings) {
       if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
       else run()
-    }) catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
+    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
   }
 
   private def writeFiles(
