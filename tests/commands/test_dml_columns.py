@@ -46,6 +46,7 @@ def request_of(path, statement):
         "runsPython": False,
         "condition": 6,
         "conditionText": "a = 1",
+        "conditionColumns": [],
         "conjuncts": [{"target": "a = 1"}],
         "matched": [clause],
         "notMatched": [],

@@ -48,8 +48,8 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
     effect, changes, removed_bytes = Effect(), 0, total_bytes(plan.whole)
     scan_time = rewrite_time = 0
     if plan.mixed.num_rows:
-        scanned = scan(attempt, plan.mixed)
         whole = replaces_whole(attempt, plan.mixed)
+        scanned = scan(attempt, plan.mixed, every_row=whole)
         job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
         scan_time = attempt.milliseconds()
         deleted += job.replaced

@@ -93,7 +93,7 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
     plan = _plan(attempt)
     predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
     read(attempt, [] if request.not_matched_by_source else predicates)
-    scanned = scan(attempt, plan.files)
+    scanned = scan(attempt, plan.files, every_row=plan.keeps)
     joined, job = _run(attempt, plan, scanned)
     if plan.keeps and not _kept_all(attempt, scanned, joined, job):
         attempt.statement.discard()

@@ -46,15 +46,15 @@ def _update(attempt: Attempt) -> dict[str, Any]:
     read(attempt, attempt.request.predicates)
     if not files.num_rows:
         return end(attempt, "UPDATE", {}, {}, [0])
-    scanned = scan(attempt, files)
     whole = replaces_whole(attempt, files)
+    scanned = scan(attempt, files, every_row=whole)
     found = None
     if not whole and _finds_first(attempt):
         found = run_job(attempt, _search(attempt, scanned))
         files = files.take(pa.array(sorted(found.positions), pa.int64()))
         if not files.num_rows:
             return end(attempt, "UPDATE", {}, {}, [0])
-        scanned, whole = scan(attempt, files), True
+        scanned, whole = scan(attempt, files, every_row=True), True
     scan_time = attempt.milliseconds()
     job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
     if found is not None:

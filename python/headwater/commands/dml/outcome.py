@@ -235,7 +235,7 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     """Write the rows that stay into new files."""
     numbers = sorted(gone)
     files = scanned.files.take(pa.array(numbers, pa.int64()))
-    source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)})
+    source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)}, every_row=True)
     query = copy_query(attempt, source.plan)
     listed = attempt.statement.write(_write(attempt, query, files))
     written = describe_files(attempt.target, listed, True)

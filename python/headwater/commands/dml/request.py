@@ -64,6 +64,7 @@ class DmlRequest:
     :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
     :param target: the target's relation; ``columns`` are its columns, in the table's order.
     :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
+    :param condition_columns: the target's columns the condition is about.
     :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
     :param reads_target_elsewhere: whether the source or a subquery reads the target too.
     :param exact: whether these are the whole condition.
@@ -86,6 +87,7 @@ class DmlRequest:
     condition: int | None
     condition_deterministic: bool
     condition_text: str | None
+    condition_columns: frozenset[str]
     predicates: Sequence[str]
     exact: bool
     keys: Sequence[Key]
@@ -115,6 +117,7 @@ class DmlRequest:
             condition=request["condition"],
             condition_deterministic=request["conditionDeterministic"],
             condition_text=request["conditionText"],
+            condition_columns=frozenset(request["conditionColumns"]),
             predicates=texts,
             exact=len(texts) == len(conjuncts),
             keys=[Key(c["key"], c["value"], c["type"]) for c in conjuncts if "key" in c],

@@ -1,6 +1,7 @@
 """The target, restricted to the files a statement may touch.
 
-Owns the relation a rewrite reads: which files it has, in which order (their numbers), and which of their rows are gone.
+Owns the relation a rewrite reads: which files it has, in which order (their numbers), which of their rows are gone, and
+which columns are read late: only in rows for which somebody asks for their values, once the condition was true.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from headwater.commands.dml.attempt import Attempt
 from headwater.commands.dml.request import expression, relation
 from headwater.commands.read import describe, file_list
 from headwater.log import deletion_vectors
+from headwater.log.stores import LocalStore
+from headwater.schema.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 
 #: Columns of a scan's rows: the number of their file and their position in it.
 FILE, ROW = "__hw_file", "__hw_row"
+_LATE = "spark.headwater.dml.lateFileBytes"
+#: To read late is to open the file a second time, which does not pay for files of fewer bytes.
+_LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
 
 
 @dataclass(frozen=True)
@@ -39,10 +45,13 @@ class Scan:
         return self.positioned if condition is None else f"{self.positioned}\nWHERE {expression(condition)}"
 
 
-def scan(attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> Scan:
+def scan(
+    attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None, *, every_row: bool = False
+) -> Scan:
     """A scan of some of the snapshot's files.
 
     :param gone: positions that are left out, all of them, by file number; for other files, their deletion vectors say.
+    :param every_row: whether all columns of all rows are wanted, not of those alone that a condition is true for.
     """
     snapshot = attempt.snapshot
     described = describe(snapshot)
@@ -58,10 +67,31 @@ def scan(attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None 
             **{name: described[name] for name in ("version", "tableId", "sizeInBytes", "hasDeletionVectors", "schema")},
             "listedBytes": total_bytes(files),
             "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
+            "lateColumns": [] if every_row else _late_columns(attempt, files),
             "files": [list(row.values()) for row in listed.to_pylist()],
         },
     )
     return Scan(files, plan)
+
+
+def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
+    """The flat columns the condition is not about, where the files are large enough."""
+    request = attempt.request
+    least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
+    least = attempt.statement.whole_number(_LATE, least)
+    if request.condition is None or total_bytes(files) < least * files.num_rows:
+        return []
+    return [
+        field.name
+        for field in attempt.snapshot.schema
+        if _is_flat(field.type) and field.name not in request.condition_columns
+    ]
+
+
+def _is_flat(kind: DataType) -> bool:
+    if isinstance(kind, PrimitiveType):
+        return kind.name in PRIMITIVES and not pa.types.is_nested(PRIMITIVES[kind.name])
+    return isinstance(kind, DecimalType)
 
 
 def total_bytes(files: pa.Table) -> int:

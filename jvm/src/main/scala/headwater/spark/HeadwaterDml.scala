@@ -43,6 +43,7 @@ final case class DmlPieces(
     "condition" -> condition.map(context.addExpression),
     "conditionDeterministic" -> condition.forall(_.deterministic),
     "conditionText" -> condition.map(text),
+    "conditionColumns" -> condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
     "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
     "runsPython" -> runsPython,
     "matched" -> matched.map(describe(context, _)),

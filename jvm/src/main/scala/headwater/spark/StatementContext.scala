@@ -149,7 +149,7 @@ final class StatementContext(val session: SparkSession) {
     val listed = state("listedBytes", "listsDeletionVectors")
     val only = new HeadwaterFileIndex(
       session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(described.get("files")), numbersFiles = true)
-    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed)
+    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, Json.strings(described.get("lateColumns")).toSet)
     addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession)))
   }
 

@@ -9,7 +9,7 @@ import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriter, OutputWriterFactory, PartitionedFile}
-import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetWriteSupport}
+import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions, ParquetWriteSupport}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.{Filter, IsNotNull}
 import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
@@ -24,13 +24,14 @@ class HeadwaterParquetFileFormat(
     val schemaJson: String,
     val mappingMode: String,
     val hasDeletionVectors: Boolean,
-    val version: Long)
+    val version: Long,
+    val lateColumns: Set[String] = Set.empty)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
-  def at(state: TableState): HeadwaterParquetFileFormat =
-    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version)
+  def at(state: TableState, lateColumns: Set[String] = Set.empty): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, lateColumns)
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
@@ -79,8 +80,17 @@ class HeadwaterParquetFileFormat(
       }
     }
 
+    /** As [[positioned]], where some columns are read late. */
+    def lately(schema: StructType, position: Int, late: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
+      val present = schema.indices.filterNot(late)
+      new LateReading(
+        schema, late, position, positioned(StructType(present.map(schema)), present.indexOf(position)), positioned(schema, position),
+        new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead, SerializableConfiguration.broadcast(session.sparkContext, hadoopConf))
+    }
+
     val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
-    val plain = if (index < 0) reader(required) else positioned(required, index)
+    val late = required.indices.filter(i => lateColumns.contains(requiredSchema(i).name)).toSet
+    val plain = if (index < 0) reader(required) else if (batches && late.nonEmpty) lately(required, index, late) else positioned(required, index)
     if (!hasDeletionVectors) plain else {
       val added = index < 0
       val position = if (added) required.length else index

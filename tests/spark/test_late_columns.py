@@ -1,0 +1,256 @@
+"""Columns that a rewrite reads late: their values only where the condition is true, whatever way a file has them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from .dml_table import Table
+
+LATE = "spark.headwater.dml.lateFileBytes"
+#: Their files are so large that Spark compiles what reads them; else it asks for all columns of all rows.
+ROWS = 3000
+START = datetime(2020, 1, 1, tzinfo=timezone.utc)
+
+#: SQL and Arrow type of each column, and its value in a row.
+COLUMNS = {
+    "id": ("BIGINT", pa.int64(), lambda i: i),
+    "flag": ("BOOLEAN", pa.bool_(), lambda i: i % 3 == 0),
+    "tiny": ("TINYINT", pa.int8(), lambda i: i % 256 - 128),
+    "small": ("SMALLINT", pa.int16(), lambda i: i * 13 % 60000 - 30000),
+    "number": ("INT", pa.int32(), lambda i: i * 7919 % 100_003 - 50_000),
+    "large": ("BIGINT", pa.int64(), lambda i: i * 10**12 - 10**15),
+    "single": ("FLOAT", pa.float32(), lambda i: i / 4),
+    "real": ("DOUBLE", pa.float64(), lambda i: i % 50 / 8),
+    "text": ("STRING", pa.string(), lambda i: f"täxt {i % 40}" * (i % 4)),
+    "unique_text": ("STRING", pa.string(), lambda i: f"text {i} {'x' * (i % 30)}"),
+    "bytes": ("BINARY", pa.binary(), lambda i: random.Random(i).randbytes(500)),
+    "day": ("DATE", pa.date32(), lambda i: date(1969, 1, 1) + timedelta(days=i)),
+    "moment": ("TIMESTAMP", pa.timestamp("us", "UTC"), lambda i: START + timedelta(seconds=i, microseconds=i)),
+    "local": ("TIMESTAMP_NTZ", pa.timestamp("us"), lambda i: datetime(1969, 12, 31) + timedelta(seconds=i)),
+    "d9": ("DECIMAL(9, 2)", pa.decimal128(9, 2), lambda i: Decimal(i - 1500) / 4),
+    "d18": ("DECIMAL(18, 4)", pa.decimal128(18, 4), lambda i: Decimal(i - 1500) * 10**9),
+    "d38": ("DECIMAL(38, 6)", pa.decimal128(38, 6), lambda i: Decimal(i - 1500) * 10**28),
+    "s": (
+        "STRUCT<a: INT, b: STRING>",
+        pa.struct([("a", pa.int32()), ("b", pa.string())]),
+        lambda i: {"a": i, "b": "b"},
+    ),
+    "v": ("INT", pa.int32(), lambda i: 0),
+}
+#: Columns of which a writer may choose the encoding.
+ENCODINGS = {
+    "number": "DELTA_BINARY_PACKED",
+    "large": "DELTA_BINARY_PACKED",
+    "text": "DELTA_LENGTH_BYTE_ARRAY",
+    "unique_text": "DELTA_BYTE_ARRAY",
+}
+#: A text of 256 characters that does not compress, made of a row's `id`.
+LONG = "concat(sha2(string(id), 512), sha2(string(-id), 512))"
+WRITERS = {
+    "dictionaries": {},
+    "plain": {"use_dictionary": False},
+    "plain, pages of version 2": {"use_dictionary": False, "data_page_version": "2.0", "compression": "zstd"},
+    "dictionaries, pages of version 2": {"data_page_version": "2.0"},
+    "other encodings": {"use_dictionary": False, "column_encoding": ENCODINGS},
+    "decimals as whole numbers": {"store_decimal_as_integer": True},
+    "times of the old kind": {"use_deprecated_int96_timestamps": True},
+}
+
+
+def long_text(i: int) -> str:
+    return "".join(hashlib.sha512(str(number).encode()).hexdigest() for number in (i, -i))
+
+
+@pytest.fixture(autouse=True)
+def late(settings):
+    """However small the files."""
+    with settings({LATE: "0"}):
+        yield
+
+
+@pytest.fixture
+def table(spark, tmp_path):
+    """An empty table of all columns."""
+
+    def make(**given) -> Table:
+        columns = ", ".join(f"{name} {sql}" for name, (sql, _, _) in COLUMNS.items())
+        return Table(spark, tmp_path / "t", columns, **{"vectors": True, **given})
+
+    return make
+
+
+def arrow(nulls: bool = True, names=tuple(COLUMNS)) -> pa.Table:
+    """Rows; every column but `id` has nulls, each its own."""
+    columns = {}
+    for number, name in enumerate(names):
+        _, kind, value = COLUMNS[name]
+        absent = (lambda i, n=number: nulls and n and (i + n) % (n + 3) == 0) if name != "v" else lambda i: False
+        columns[name] = pa.array([None if absent(i) else value(i) for i in range(ROWS)], kind)
+    return pa.table(columns)
+
+
+def adopt(table: Table, rows: pa.Table, **options) -> Path:
+    """Makes a file of another writer part of the table: several row groups, and several pages in each."""
+    number = table.version + 1
+    path = table.path / f"other-{number}.parquet"
+    pq.write_table(rows, path, **{"row_group_size": 1100, "data_page_size": 700, "write_batch_size": 50, **options})
+    add = {
+        "path": path.name,
+        "partitionValues": {},
+        "size": path.stat().st_size,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
+    add["stats"] = json.dumps({"numRecords": rows.num_rows})
+    commit = table.path / "_delta_log" / f"{number:020d}.json"
+    commit.write_text("".join(json.dumps(action) + "\n" for action in ({"commitInfo": {}}, {"add": add})))
+    return path
+
+
+def updated(table: Table, condition: str, chosen) -> None:
+    """Updates the rows of a condition, and sees that these and only these have changed, in one column."""
+    before = table.rows()
+    at = table.spark.table(table.name).columns.index("v")
+    expected = [(*row[:at], 1, *row[at + 1 :]) if chosen(row) else row for row in before]
+    assert table.run(f"UPDATE {{t}} SET v = 1 WHERE {condition}") == [(sum(map(chosen, before)),)]
+    assert table.rows() == sorted(expected, key=repr)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_values(table, writer):
+    table = table()
+    adopt(table, arrow(), **WRITERS[writer])
+    adopt(table, arrow(nulls=False), **WRITERS[writer])
+    updated(table, "id % 70 = 3", lambda row: row[0] % 70 == 3)
+    updated(table, "id % 9 = 4", lambda row: row[0] % 9 == 4)
+
+
+def test_required_columns(table):
+    table = table()
+    rows = arrow(nulls=False)
+    adopt(table, rows.cast(pa.schema([field.with_nullable(False) for field in rows.schema])))
+    updated(table, "id % 70 = 3", lambda row: row[0] % 70 == 3)
+
+
+def test_columns_under_other_types_and_missing_ones(table):
+    """What this reader does not know, Spark's reads."""
+    table = table()
+    rows = arrow(names=[name for name in COLUMNS if name not in ("unique_text", "day", "d38")])
+    adopt(table, rows)
+    updated(table, "id % 70 = 3", lambda row: row[0] % 70 == 3)
+    narrow = rows.set_column(rows.schema.get_field_index("large"), "large", rows["number"].cast(pa.int32()))
+    adopt(table, narrow.rename_columns([name.upper() if name == "text" else name for name in narrow.column_names]))
+    updated(table, "id % 9 = 4", lambda row: row[0] % 9 == 4)
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_columns(spark, tmp_path, mode):
+    table = Table(
+        spark,
+        tmp_path / "t",
+        "id BIGINT, a STRING, b STRING, v INT",
+        f"SELECT id, concat('a', id, {LONG}), concat('b', id), 0 FROM range(0, 5000, 1, 1)",
+        vectors=True,
+        properties=[f"'delta.columnMapping.mode' = '{mode}'"],
+    )
+    table.run("ALTER TABLE {t} ADD COLUMN new INT")
+    updated(table, "id % 100 = 3", lambda row: row[0] % 100 == 3)
+    assert table.run("SELECT a, b, new FROM {t} WHERE id = 103") == [("a103" + long_text(103), "b103", None)]
+
+
+@pytest.mark.parametrize("condition", ["id % 1000 < 900", "id < 9000 OR id % 1000 = 5", "id % 1000 = 5 OR id >= 21000"])
+def test_many_rows_after_all(spark, tmp_path, condition):
+    """Where many rows are asked for, the rest of the file and the files after it are read at once."""
+    query = f"SELECT id, {LONG}, IF(id % 3 = 0, NULL, id), 0 FROM range(0, 30000, 1, 2)"
+    table = Table(spark, tmp_path / "t", "id BIGINT, n STRING, k BIGINT, v INT", query, vectors=True)
+    chosen = {row[0] for row in table.run(f"SELECT id FROM {{t}} WHERE {condition}")}
+    updated(table, condition, lambda row: row[0] in chosen)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("vectors", [False, True])
+def test_statements(spark, tmp_path, settings, vectors, changes):
+    """Partition columns, rows that are gone already, change data, MERGE by broadcast and DELETE."""
+    query = f"SELECT id, {LONG}, IF(id % 3 = 0, NULL, id), 0, id % 2 FROM range(0, 10000, 1, 2)"
+    columns = "id BIGINT, n STRING, k BIGINT, v INT, p BIGINT"
+    table = Table(spark, tmp_path / "t", columns, query, partitioned="p", vectors=vectors, changes=changes)
+
+    def row(i: int, v: int) -> tuple[object, ...]:
+        return (i, long_text(i), None if i % 3 == 0 else i, v, i % 2)
+
+    expected = {i: row(i, 0) for i in range(10000)}
+    for number, (statement, ids, v) in enumerate(
+        [
+            ("UPDATE {t} SET v = 1 WHERE id % 100 = 7", range(7, 10000, 100), 1),
+            ("DELETE FROM {t} WHERE id % 50 = 7", range(7, 10000, 50), None),
+            ("UPDATE {t} SET v = 2 WHERE id % 25 = 7", range(32, 10000, 50), 2),
+            (
+                "MERGE INTO {t} t USING (SELECT id * 20 + 3 AS id FROM range(500)) s ON t.id = s.id "
+                "WHEN MATCHED AND t.k IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET v = 3 "
+                "WHEN NOT MATCHED THEN INSERT (id, n, v, p) VALUES (s.id, '', 3, 0)",
+                [i for i in range(3, 10000, 20) if i % 3],
+                3,
+            ),
+        ]
+    ):
+        with settings({"spark.headwater.merge.smallTargetBytes": "0"}):
+            table.run(statement)
+        if number == 3:
+            for i in range(3, 10000, 60):
+                del expected[i]
+        for i in ids:
+            if v is None:
+                del expected[i]
+            elif i in expected:
+                expected[i] = row(i, v)
+        assert table.rows() == sorted(expected.values(), key=repr), statement
+    if changes:
+        found = table.run(f"SELECT n, v, _change_type FROM table_changes_by_path('{table.path}', 4, 4) WHERE id = 32")
+        wanted = [(long_text(32), 0, "update_preimage"), (long_text(32), 2, "update_postimage")]
+        assert sorted(found) == sorted(wanted)
+
+
+def spoil(path: Path, name: str) -> None:
+    """Overwrites a column's pages in the first row group."""
+    group = pq.read_metadata(path).row_group(0)
+    chunk = next(group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == name)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    data = bytearray(path.read_bytes())
+    data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(bytes(data))
+
+
+def unreadable(table: Table, path: Path, condition: str) -> None:
+    """An update that fails, as a query of Spark's does where it cannot read a file, and leaves the table as it is."""
+    state = table.state
+    with pytest.raises(Exception, match=rf"\[FAILED_READ_FILE.NO_HINT\].*{path.name}"):
+        table.run(f"UPDATE {{t}} SET v = 1 WHERE {condition}")
+    assert table.comes_to(state)
+
+
+def test_only_what_is_asked_for_is_read(table, settings):
+    table = table()
+    path = adopt(table, arrow())
+    spoil(path, "text")
+    # The rows are in a row group whose columns are whole, and so few that they alone are read.
+    assert table.run("UPDATE {t} SET v = 1 WHERE id % 100 = 3 AND id % 1100 = id - 1100") == [(11,)]
+    assert table.run("UPDATE {t} SET v = 1 WHERE id % 7 = 9") == [(0,)]
+    with settings({LATE: str(1 << 40)}):
+        unreadable(table, path, "id % 7 = 9")
+
+
+def test_a_file_that_cannot_be_read(table):
+    table = table()
+    path = adopt(table, arrow())
+    spoil(path, "text")
+    unreadable(table, path, "id % 100 = 3")
+    unreadable(table, path, "id % 100 < 50")
