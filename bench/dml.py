@@ -149,8 +149,10 @@ def cases() -> Iterator[Case]:
     one_in_a_hundred = "id % 100 = 7"
     update = f"UPDATE delta.`{{path}}` SET amount = amount + 1 WHERE {one_in_a_hundred}"
     delete = f"DELETE FROM delta.`{{path}}` WHERE {one_in_a_hundred}"
+    update_few = "UPDATE delta.`{path}` SET amount = amount + 1 WHERE id % 1000000 = 7"
     large: list[tuple[str, str, bool, str, Query | None, float]] = [
         ("update-vectors", "UPDATE of 1 %, deletion vectors", True, update, None, 0.35),
+        ("update-few", "UPDATE of 5 rows, deletion vectors", True, update_few, None, 0.35),
         ("delete-vectors", "DELETE of 1 %, deletion vectors", True, delete, None, 0.35),
         ("merge-vectors", "MERGE into every file, deletion vectors", True, _UPSERT, _spread, 0.5),
         ("update-copy", "UPDATE of 1 %, copy-on-write", False, update, None, 0.8),
