@@ -18,6 +18,7 @@ lazy val headwater = (project in file("."))
     scalacOptions ++= IO.readLines(baseDirectory.value / "jvm" / "scalac.options"),
     javacOptions ++= Seq("-encoding", "UTF-8", "--release", "17"),
     Compile / sourceDirectory := baseDirectory.value / "jvm" / "src" / "main",
+    Compile / unmanagedSourceDirectories += baseDirectory.value / "jvm" / "shims",
     Test / sourceDirectory := baseDirectory.value / "jvm" / "src" / "test",
     target := baseDirectory.value / "target",
     libraryDependencies ++= Seq(

@@ -9,6 +9,7 @@ appears whole or not at all.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -18,11 +19,13 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "jvm" / "src" / "main"
+SHIMS = ROOT / "jvm" / "shims"
 JAR = ROOT / "python" / "headwater" / "jars" / "headwater.jar"
 SCALAC_OPTIONS = ROOT / "jvm" / "scalac.options"
 VERSIONS = ROOT / "python" / "headwater" / "versions.py"
@@ -30,6 +33,8 @@ ERROR_CONDITIONS = ROOT / "conf" / "error-conditions.json"
 
 _HASH_ENTRY = "META-INF/headwater-sources.sha256"
 _OLDEST_JAVA = 17
+# The compiler runs for seconds: optimizing its code for longer takes 29 CPU seconds in place of 11.
+_JAVA_OPTIONS = ("-Xss8m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a ZIP entry can carry: JARs must not differ by when they were built
 
 
@@ -45,6 +50,23 @@ def build(jar: Path = JAR, *, force: bool = False) -> Path:
     expected = source_hash()
     if not force and recorded_hash(jar) == expected:
         return jar
+    with _only_one(jar):
+        # Another process may have built it while this one waited.
+        if force or recorded_hash(jar) != expected:
+            _build(jar, expected)
+    return jar
+
+
+@contextmanager
+def _only_one(jar: Path) -> Iterator[None]:
+    """Let one process build at a time: two shells started in a fresh clone both find the JAR missing."""
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    with (jar.parent / ".headwater-build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(jar: Path, expected: str) -> None:
     jdk, spark_jars = _find_jdk(), _find_spark_jars()
     print(f"Compiling {SOURCES} into {jar.name} ...", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="headwater-jar-") as work:
@@ -55,7 +77,6 @@ def build(jar: Path = JAR, *, force: bool = False) -> Path:
         entries.update(_resources())
         entries[_HASH_ENTRY] = expected.encode()
         _write_jar(jar, entries)
-    return jar
 
 
 def is_stale(jar: Path = JAR) -> bool:
@@ -75,7 +96,14 @@ def recorded_hash(jar: Path) -> str | None:
 def source_hash() -> str:
     """SHA-256 over the names and contents of everything that decides what the JAR holds."""
     digest = hashlib.sha256()
-    for path in [*_files(SOURCES), SCALAC_OPTIONS, VERSIONS, ERROR_CONDITIONS, Path(__file__).resolve()]:
+    for path in [
+        *_files(SOURCES),
+        *_files(SHIMS),
+        SCALAC_OPTIONS,
+        VERSIONS,
+        ERROR_CONDITIONS,
+        Path(__file__).resolve(),
+    ]:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
@@ -97,7 +125,7 @@ def _resources() -> Mapping[str, bytes]:
 
 
 def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:
-    scala = [path for path in _files(SOURCES) if path.suffix == ".scala"]
+    scala = [path for path in [*_files(SOURCES), *_files(SHIMS)] if path.suffix == ".scala"]
     java = [path for path in _files(SOURCES) if path.suffix == ".java"]
     if not scala and not java:
         raise BuildError(
@@ -105,7 +133,7 @@ def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:
         )
     classpath = str(spark_jars / "*")
     if scala:
-        compiler = [str(jdk / "java"), "-Xss8m", "-cp", classpath, "scala.tools.nsc.Main", "-usejavacp"]
+        compiler = [str(jdk / "java"), *_JAVA_OPTIONS, "-cp", classpath, "scala.tools.nsc.Main", "-usejavacp"]
         _run([*compiler, f"@{SCALAC_OPTIONS}", "-d", str(classes), *map(str, [*scala, *java])], "The Scala compiler")
     if java:
         flags = ["-encoding", "UTF-8", "--release", str(_OLDEST_JAVA)]

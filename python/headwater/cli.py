@@ -1,8 +1,8 @@
 """The ``headwater`` command.
 
 Owns the command line only: what a command does is in :mod:`headwater.launch` and :mod:`headwater.demo`. Promise:
-failures a user can mend are one message on stderr and exit code 1, never a traceback; Spark's shells replace this
-process, so their exit code, signals and terminal are their own.
+failures a user can mend are one message on stderr and exit code 1, never a traceback; Spark's shells and servers
+replace this process, so their exit code, signals and terminal are their own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ app = typer.Typer(
 
 # Spark's shells parse their own options, --help among them.
 _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+# A server's --help is ours, as Spark's is spark-submit's alone.
+_PASS_ON_BUT_HELP = {**_PASS_ON, "help_option_names": ["--help"]}
 
 
 def main() -> None:
@@ -70,6 +72,30 @@ def pyspark(context: typer.Context) -> None:
     _run_shell("pyspark", context.args)
 
 
+@app.command("thrift-server", context_settings=_PASS_ON_BUT_HELP)
+def thrift_server(context: typer.Context) -> None:
+    """Run Spark's Thrift server, for JDBC and ODBC, with Headwater set up, until it is interrupted.
+
+    Takes the options of spark-submit (--master, --conf, --jars, ...; "spark-submit --help" lists them) and
+    --hiveconf SETTING=VALUE. It listens on 127.0.0.1, port 10000, unless
+    --hiveconf hive.server2.thrift.bind.host=... and --hiveconf hive.server2.thrift.port=... say otherwise: set up
+    Hive's authentication before it listens to others.
+    """
+    _run_server("thrift-server", context.args)
+
+
+@app.command("connect-server", context_settings=_PASS_ON_BUT_HELP)
+def connect_server(context: typer.Context) -> None:
+    """Run Spark Connect's server with Headwater set up, until it is interrupted.
+
+    Takes the options of spark-submit (--master, --conf, --jars, ...; "spark-submit --help" lists them). It listens on
+    127.0.0.1, port 15002, unless --conf spark.connect.grpc.binding.address=... and
+    --conf spark.connect.grpc.binding.port=... say otherwise: set up Spark Connect's authentication before it listens
+    to others.
+    """
+    _run_server("connect-server", context.args)
+
+
 @app.command()
 def demo(
     directory: Annotated[
@@ -93,4 +119,11 @@ def _run_shell(shell: str, arguments: list[str]) -> None:
     from headwater.launch import shell_command
 
     command, environment = shell_command(shell, arguments)
+    os.execve(command[0], command, environment)
+
+
+def _run_server(server: str, arguments: list[str]) -> None:
+    from headwater.launch import server_command
+
+    command, environment = server_command(server, arguments)
     os.execve(command[0], command, environment)

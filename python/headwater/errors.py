@@ -8,11 +8,13 @@ show the same condition, state and text. Promise: an error raised here never car
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from headwater.redaction import without_credentials
 
@@ -32,6 +34,19 @@ def conditions() -> dict[str, dict[str, object]]:
     return json.loads((conf_directory() / "error-conditions.json").read_text(encoding="utf-8"))
 
 
+#: What to do about a failure of the operating system.
+_ADVICE: Mapping[int, str] = {
+    errno.ENOSPC: "Free space there and run the statement again",
+    errno.EDQUOT: "Free space there, or have the quota of the user running Spark raised, and run the statement again",
+    errno.EROFS: "Mount the file system for writing, or write to another place",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n) of the user running Spark",
+    errno.ENFILE: "Raise the limit of open files of the machine",
+    errno.EACCES: "Give the user running Spark the right to read and write there",
+    errno.EPERM: "Give the user running Spark the right to read and write there",
+    errno.ENAMETOOLONG: "Use a shorter path",
+}
+
+
 class HeadwaterError(Exception):
     """An error with a documented condition, to be shown to a user.
 
@@ -48,3 +63,27 @@ class HeadwaterError(Exception):
         template = "\n".join(lines) if isinstance(lines, list) else str(lines)
         self.text = _PLACEHOLDER.sub(lambda m: self.parameters.get(m.group(1), m.group(0)), template)
         super().__init__(f"[{condition}] {self.text} SQLSTATE: {self.sql_state}")
+
+    def describe(self) -> dict[str, Any]:
+        """The error as Spark's side takes it."""
+        return {
+            "condition": self.condition,
+            "sqlState": self.sql_state,
+            "text": _encodable(self.text),
+            "parameters": {name: _encodable(value) for name, value in self.parameters.items()},
+        }
+
+
+def _encodable(text: str) -> str:
+    """File names that are no UTF-8 hold lone surrogates, which neither JSON nor the JVM takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def access_failed(error: OSError, path: str | None = None) -> HeadwaterError:
+    """What the operating system refused, as ``DELTA_FILE_ACCESS_FAILED``; ``path`` is for one that names no file."""
+    advice = _ADVICE.get(
+        error.errno or 0, "Check that the file exists and that the user running Spark may read and write there"
+    )
+    reason = error.strerror or type(error).__name__
+    where = error.filename if error.filename is not None else path or "a file"
+    return HeadwaterError("DELTA_FILE_ACCESS_FAILED", {"path": where, "reason": reason, "advice": advice})

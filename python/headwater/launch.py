@@ -1,8 +1,8 @@
-"""Starting Spark with Headwater: the JAR, the settings, and Spark's own shells.
+"""Starting Spark with Headwater: the JAR, the settings, and Spark's own shells and servers.
 
-Owns what ``headwater.configure`` and the ``headwater spark-sql`` and ``headwater pyspark`` commands share: one list of
-settings, merged with what the user already set, so that no extension and no JAR of theirs is lost. Promise: PySpark is
-not imported unless a builder is configured.
+Owns what ``headwater.configure`` and the ``headwater`` commands that start Spark's shells and servers share: one list
+of settings, merged with what the user already set, so that no extension and no JAR of theirs is lost. Promise: PySpark
+is not imported unless a builder is configured.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,30 @@ _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
 _JARS_KEY = "spark.jars"
 _PYTHON_KEY = "spark.headwater.python"
 _MERGED_KEYS = frozenset({_EXTENSIONS_KEY, _CATALOG_KEY, _JARS_KEY, _PYTHON_KEY})
+
+
+@dataclass(frozen=True)
+class Server:
+    """One of Spark's servers: its class, and the setting that says which address it listens on."""
+
+    main_class: str
+    name: str
+    address: str
+
+
+SERVERS = {
+    "thrift-server": Server(
+        "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+        "Thrift JDBC/ODBC Server",
+        "hive.server2.thrift.bind.host",
+    ),
+    "connect-server": Server(
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "Spark Connect server",
+        "spark.connect.grpc.binding.address",
+    ),
+}
+LOOPBACK = "127.0.0.1"
 
 
 def jar_path() -> Path:
@@ -119,6 +144,57 @@ def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict
     environment = {**os.environ, "SPARK_HOME": str(home)}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     return command + rest, environment
+
+
+def server_command(server: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command line and the environment that run one of Spark's servers in the foreground with Headwater set up.
+
+    Such a server listens on the loopback interface alone, unless the user says otherwise: in the arguments, in the
+    files of Spark's configuration or in Hive's environment variable. Spark's own default is every interface.
+
+    :param server: a name of :data:`SERVERS`.
+    :param arguments: the user's: options of ``spark-submit``, and ``--hiveconf`` for the Thrift server.
+    :raises RuntimeError, HeadwaterError: as :func:`shell_command`.
+    """
+    kind = SERVERS[server]
+    command, environment = shell_command("spark-submit", arguments)
+    # The class comes first: Spark then takes the arguments it does not know for the server's.
+    own = ["--class", kind.main_class, "--name", kind.name]
+    listening: list[str] = []
+    if kind.address.startswith("spark."):
+        if kind.address not in _given_settings(arguments):
+            own += ["--conf", f"{kind.address}={LOOPBACK}"]
+    elif not _hive_address_given(kind.address, arguments):
+        listening = ["--hiveconf", f"{kind.address}={LOOPBACK}"]
+    return [command[0], *own, *command[1:], *listening], environment
+
+
+def _given_settings(arguments: Sequence[str]) -> dict[str, str]:
+    """Spark's settings as the arguments and the files of its configuration give them."""
+    given, rest = _split_arguments(arguments)
+    properties = given.get("--properties-file")
+    settings = _read_properties(Path(properties)) if properties else default_settings(spark_home())
+    return {**settings, **_values_of("--conf", rest)}
+
+
+def _hive_address_given(key: str, arguments: Sequence[str]) -> bool:
+    """Whether the user has set a setting of Hive's, in one of the places where Spark's Thrift server looks."""
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
+    site = folder / "hive-site.xml"
+    return (
+        key in _values_of("--hiveconf", arguments)
+        or not {f"spark.hadoop.{key}", f"spark.{key}"}.isdisjoint(_given_settings(arguments))
+        or bool(os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST"))
+        or (site.is_file() and f"<name>{key}</name>" in site.read_text(encoding="utf-8"))
+    )
+
+
+def _values_of(option: str, arguments: Sequence[str]) -> dict[str, str]:
+    """The settings that ``option key=value`` and ``option=key=value`` give among the arguments."""
+    following = [value for before, value in zip(arguments, arguments[1:], strict=False) if before == option]
+    joined = [argument[len(option) + 1 :] for argument in arguments if argument.startswith(f"{option}=")]
+    pairs = (value.partition("=") for value in [*following, *joined])
+    return {key: value for key, _, value in pairs}
 
 
 def _append(existing: str | None, item: str) -> str:

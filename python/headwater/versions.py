@@ -7,7 +7,7 @@ tools may load this file by its path.
 
 from __future__ import annotations
 
-SUPPORTED_SPARK = ("4.2.0", "4.2.1")
+SUPPORTED_SPARK = ("4.2.0", "4.2.1", "4.3.0")
 """Every Spark version the JAR is built for and tested with, oldest first."""
 
 

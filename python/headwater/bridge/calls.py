@@ -8,6 +8,8 @@ module, so no traceback and no py4j text reaches a user; a debugging log has the
 from __future__ import annotations
 
 import logging
+import re
+import threading
 import time
 from typing import Any
 
@@ -15,10 +17,18 @@ import orjson
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from headwater.bridge import log_context
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, access_failed
 
 logger = logging.getLogger("headwater.calls")
+_serving = threading.local()
+_NEEDLESS_QUOTES = re.compile(r"`([A-Za-z_][A-Za-z_0-9]*)`")
+
+
+def serves_call() -> bool:
+    """Whether this thread works for a call of Spark's."""
+    return getattr(_serving, "call", False)
 
 
 class EntryPoint:
@@ -27,27 +37,40 @@ class EntryPoint:
     def call(self, name: str, request: str, context: Any) -> str:
         """Run a handler and wrap its answer."""
         began = time.perf_counter()
-        answer = self._answer(name, request, context)
-        logger.debug("%s: %.1f ms", name, (time.perf_counter() - began) * 1000)
-        return answer
+        outer, about, _serving.call = serves_call(), log_context.about(), True
+        try:
+            answer = self._answer(name, request, context)
+            logger.debug("%s: %.1f ms", name, (time.perf_counter() - began) * 1000)
+            return answer
+        finally:
+            _serving.call = outer
+            log_context.set_about(about)
 
     def _answer(self, name: str, request: str, context: Any) -> str:
+        table: str | None = None
         try:
             from headwater.commands.registry import HANDLERS
 
             content = orjson.loads(request)
-            statement = Statement(context, content.pop("session", {}))
+            table = content.get("table")
+            log_context.set_about(_about(content))
+            statement = Statement(context, content.pop("session", {}), _title(name, content))
             return _encode({"result": HANDLERS[name](content, statement)})
         except HeadwaterError as error:
-            return _encode({"error": _describe(error)})
+            return _encode({"error": error.describe()})
         except Py4JJavaError as error:
             logger.debug("'%s' failed in Spark", name, exc_info=True)
             _hand_back(context, error)
-            return _encode({"error": _describe(_internal(error))})
+            return _encode({"error": _internal(error).describe()})
+        except Py4JError as error:
+            if not _is_cut_off(context):
+                logger.error("'%s' failed: %s", name, _locate(error))
+            logger.debug("'%s' failed, or nobody waits for it", name, exc_info=True)
+            return _encode({"error": _internal(error).describe()})
         except Exception as error:
             logger.error("'%s' failed: %s", name, _locate(error))
             logger.debug("'%s' failed", name, exc_info=True)
-            return _encode({"error": _describe(_internal(error))})
+            return _encode({"error": _internal(error, table).describe()})
         finally:
             _let_go(context)
 
@@ -55,17 +78,42 @@ class EntryPoint:
         implements = ["headwater.spark.Handler"]
 
 
+def _about(request: dict[str, Any]) -> str:
+    commit = request.get("commit") or request
+    table, version = commit.get("table"), commit.get("version")
+    if table is None:
+        return ""
+    return f"{table}: " if version is None else f"{table}@{version}: "
+
+
+def _title(name: str, request: dict[str, Any]) -> str:
+    """A call and its table, for people."""
+    table = _NEEDLESS_QUOTES.sub(r"\1", str(request.get("name") or request.get("table") or ""))
+    return f"{name.replace('_', ' ').upper()} {table.removeprefix('spark_catalog.')}".strip()
+
+
+def _is_cut_off(context: Any) -> bool:
+    """Whether Spark's side has closed the connection, as it does for a statement that was cancelled."""
+    connection = context._gateway_client.get_thread_connection() if isinstance(context, JavaObject) else None
+    return connection is None or connection.socket is None
+
+
 def _encode(answer: dict[str, Any]) -> str:
-    return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # what a log has may be beyond what JSON's readers take
+        return orjson.dumps(_plain(answer)).decode()
 
 
-def _describe(error: HeadwaterError) -> dict[str, Any]:
-    return {
-        "condition": error.condition,
-        "sqlState": error.sql_state,
-        "text": _encodable(error.text),
-        "parameters": {name: _encodable(value) for name, value in error.parameters.items()},
-    }
+def _plain(value: Any) -> Any:
+    """The value with text that UTF-8 has, and numbers of 64 bits or else their text."""
+    if isinstance(value, dict):
+        return {_plain(str(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        return str(value)
+    return _encodable(value) if isinstance(value, str) else value
 
 
 def _encodable(text: str) -> str:
@@ -86,13 +134,17 @@ def _let_go(context: Any) -> None:
         context._detach()
 
 
-def _internal(error: Exception) -> HeadwaterError:
-    if isinstance(error, OSError) and error.filename is not None:
-        return HeadwaterError(
-            "DELTA_FILE_ACCESS_FAILED", {"path": error.filename, "reason": error.strerror or type(error).__name__}
-        )
+def _internal(error: Exception, table: str | None = None) -> HeadwaterError:
+    """The error for an exception nobody foresaw, in words that are of use to who called ``table``'s statement."""
+    if isinstance(error, OSError) and (error.filename is not None or error.errno is not None):
+        return access_failed(error, table)
     if isinstance(error, Py4JError):
         return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": "a call back to Spark failed"})
+    if isinstance(error, MemoryError):
+        reason = f"the handler process has not enough memory ({error or 'no more was to be had'})"
+        return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+    if isinstance(error, RecursionError):
+        return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": "an expression or value is nested too deeply"})
     return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": f"{type(error).__name__}: {error}"})
 
 

@@ -11,10 +11,12 @@ import importlib
 import socket
 import time
 from dataclasses import dataclass
+from typing import Any
 
-from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from py4j.clientserver import ClientServer, JavaClient, JavaParameters, PythonParameters
+from py4j.protocol import Py4JNetworkError
 
-from headwater.bridge.calls import EntryPoint
+from headwater.bridge.calls import EntryPoint, serves_call
 
 _LOOPBACK = "127.0.0.1"
 
@@ -37,7 +39,7 @@ class Serving:
 
 def start(token: str) -> Serving:
     """Listen on a free loopback port; callers and callees must know the token."""
-    gateway = ClientServer(
+    gateway = _Gateway(
         java_parameters=JavaParameters(
             address=_LOOPBACK, port=0, auth_token=token, daemonize_memory_management=True, auto_field=False
         ),
@@ -49,6 +51,23 @@ def start(token: str) -> Serving:
     server = gateway.get_callback_server()
     _listen(server.server_socket)
     return Serving(gateway, server.get_listening_port())
+
+
+class _Gateway(ClientServer):
+    def _create_gateway_client(self) -> JavaClient:
+        deque = self._create_finalizer_worker()
+        return _Client(self.java_parameters, self.python_parameters, finalizer_deque=deque)
+
+
+class _Client(JavaClient):
+    """What a handler calls back arrives on the thread that called it, or nowhere: py4j would open another connection in
+    place of one that Spark's side has closed, and run the rest of a cancelled statement on a thread that knows nothing
+    of it."""
+
+    def _create_new_connection(self) -> Any:
+        if serves_call():
+            raise Py4JNetworkError("the statement has ended")
+        return super()._create_new_connection()
 
 
 def _listen(listener: socket.socket) -> None:

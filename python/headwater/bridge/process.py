@@ -16,6 +16,7 @@ import threading
 from importlib.abc import MetaPathFinder
 from typing import Any, TextIO
 
+from headwater.bridge.log_context import AboutTable
 from headwater.redaction import RedactingFormatter
 
 logger = logging.getLogger("headwater")
@@ -95,10 +96,15 @@ def _wait_for_end(stream: TextIO) -> None:
 
 def _configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(RedactingFormatter("%(levelname)s headwater %(threadName)s: %(message)s"))
+    handler.addFilter(AboutTable())
+    handler.setFormatter(RedactingFormatter("%(levelname)s headwater %(about)s%(message)s"))
     logger.addHandler(handler)
     logger.setLevel(_LEVELS.get(level.upper(), "WARNING"))
     # py4j logs tracebacks of its own, as errors; they are for who debugs.
     bridge = logging.getLogger("py4j")
     bridge.propagate = False
-    bridge.addHandler(handler if logger.isEnabledFor(logging.DEBUG) else logging.NullHandler())
+    shown = handler if logger.isEnabledFor(logging.DEBUG) else logging.NullHandler()
+    bridge.addHandler(shown)
+    # Some of them go to no logger of its own. A root logger without a handler would get one that prints.
+    logging.getLogger().addHandler(shown)
+    logger.propagate = False

@@ -6,24 +6,43 @@ handler does to Spark, it does through this and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from py4j.protocol import Py4JJavaError
 
 from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.errors import HeadwaterError
 
 
 class Statement:
-    """One running statement; lives as long as the call that brought it."""
+    """One running statement; lives as long as the call that brought it.
 
-    def __init__(self, context: Any, settings: Mapping[str, Any]) -> None:
+    :param title: the statement's kind and its table, as Spark's UI is to show them.
+    """
+
+    def __init__(self, context: Any, settings: Mapping[str, Any], title: str = "") -> None:
         self._context = context
+        self._placed: dict[str, int] = {}
         self._confs: Mapping[str, str] = settings.get("confs") or {}
         self.time_zone: str = settings.get("timeZone", "UTC")
         self.user: str | None = settings.get("user")
         self.spark_version: str | None = settings.get("sparkVersion")
+        self._title, self._step, self._steps = title, "", 1
+
+    def step(self, what: str, number: int = 1, of: int = 1) -> None:
+        """Say what the jobs that come are for: ``find matching rows``, which is step 2 of 3."""
+        self._step, self._steps = f"{number} of {of}, {what}" if of > 1 else what, of
+
+    def last_step(self, what: str) -> None:
+        """The same for the last of the steps that there were to be."""
+        self.step(what, self._steps, self._steps)
+
+    @property
+    def _purpose(self) -> str:
+        return f"{self._title}: {self._step}" if self._step else self._title
 
     @property
     def confs(self) -> Mapping[str, str]:
@@ -65,20 +84,44 @@ class Statement:
     def write_tracked(self, specification: Mapping[str, Any]) -> dict[str, Any]:
         """Run a write job whose rows say what they replace: ``files`` as of :meth:`write`; ``positions`` by file
         number and ``source``, both base64 of 64-bit Roaring bitmaps; ``actions``, rows by action number; ``repeated``,
-        how many positions came more than once; ``counted``, rows that met ``hw_counted()``."""
-        return orjson.loads(self._context.write(orjson.dumps(specification).decode()))
+        how many positions came more than once; ``counted``, rows that met ``count_row()``."""
+        with self._kept_rows():
+            return orjson.loads(self._context.write(orjson.dumps({**specification, "purpose": self._purpose}).decode()))
+
+    @contextmanager
+    def _kept_rows(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            if self._context.lostKept(error.java_exception):
+                raise HeadwaterError("DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY", {}) from error
+            raise
 
     def discard(self) -> None:
         """Delete the files this call has written so far; only for a call that has committed nothing."""
         self._context.discard()
+
+    def settled(self, path: str) -> bool:
+        """Wait until failed jobs of this Spark have removed what they wrote below a path; whether there were any."""
+        return self._context.settled(path)
 
     def restrict(self, plan: int, description: Mapping[str, Any]) -> int:
         """Make a relation over some files of a version, numbered in order, available as ``hw_plan.`n` ``; returns n."""
         return self._context.restrict(plan, orjson.dumps(description).decode())
 
     def keep(self, sql: str) -> int:
-        """Make a query's rows, computed once, available as ``hw_plan.`n` ``; returns n."""
-        return self._context.keep(sql)
+        """Make a query's rows, computed once, available as ``hw_plan.`n` ``; returns n.
+
+        A job that reads them after executors were lost with some of them raises
+        ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``: rows computed again may be others.
+        """
+        return self._context.keep(sql, self._purpose)
+
+    def noted_keys(self) -> list[list[Any]] | None:
+        """The distinct keys that ``note_keys(…)`` noted in the last query that has it: whole numbers (days of dates,
+        microseconds of timestamps) and texts. None where they are too many to be known."""
+        answer = self._context.notedKeys()
+        return None if answer is None else orjson.loads(answer)
 
     def plan_size(self, plan: int) -> int:
         """Spark's estimate of a relation's size in bytes."""
@@ -94,7 +137,8 @@ class Statement:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query over the statement's pieces; its rows."""
-        return [orjson.loads(row) for row in self._context.query(sql)]
+        with self._kept_rows():
+            return [orjson.loads(row) for row in self._context.query(sql, self._purpose)]
 
     def parquet_files(self, plan: int, expressions: list[int], most: int) -> dict[str, Any] | None:
         """What a plan reads, where it does no more than read all rows of at most so many Parquet files: ``files``, as
@@ -112,9 +156,27 @@ class Statement:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
         return self._context.addRelation(table, version, orjson.dumps(files).decode())
 
+    def place(self, text: str) -> str:
+        """An expression a user wrote, in a rewrite: Spark parses it by itself, so that it can change nothing around it.
+        Spark's own error, about the text alone, where it is none.
+        """
+        if text not in self._placed:
+            self._placed[text] = self._context.addText(text)
+        return f"hw_expr.`{self._placed[text]}`"
+
     def expression_type(self, text: str, schema: str) -> str:
         """The type (JSON) of a Spark SQL expression over columns of a schema; Spark's own error where it has none."""
         return self._context.checkExpression(text, schema)
+
+    def check_cancelled(self) -> None:
+        """End the statement here if it was cancelled; for waits of this process, which Spark does not see."""
+        self._context.checkCancelled()
+
+    def condition(self, text: str, schema: str) -> str | None:
+        """A condition a user wrote over columns of a schema, as Spark understood it, with times in UTC; None where SQL
+        cannot say that. Spark's own error, about the text alone, where it is none.
+        """
+        return self._context.checkCondition(text, schema)
 
     def begin_commit(self, description: Mapping[str, Any]) -> None:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from headwater.bridge.statement import Statement
+from headwater.commands import notices
 from headwater.commands.committing import commit, transaction
 from headwater.commands.tables import Options, open_snapshot
 from headwater.commands.write import set_schema
@@ -19,12 +20,25 @@ from headwater.schema.checks import check_schema
 from headwater.schema.columns import check_statistics_columns
 from headwater.schema.difference import describe_difference
 from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, set_comment
-from headwater.schema.properties import allows_arbitrary, canonical_name, normalize
+from headwater.schema.properties import allows_arbitrary, canonical_name, normalize, refuse_universal_format
 from headwater.schema.requirements import protocol_for, without_protocol_properties
 from headwater.schema.types import parse_schema, parse_type, schema_string
 from headwater.transaction import Transaction
 
 Change = Mapping[str, Any]
+
+#: What cannot be done yet, as people say it.
+_IN_WORDS = {
+    "add_constraint": "add a constraint",
+    "drop_constraint": "drop a constraint",
+    "cluster_by": "change the columns it is clustered by",
+    "column_type": "change the type of a column",
+    "column_nullability": "change whether a column may be null",
+    "column_default": "set or drop the default of a column",
+    "column_position": "move a column",
+    "rename_column": "rename a column",
+    "drop_column": "drop a column",
+}
 
 
 def alter_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -40,7 +54,9 @@ def alter_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]
             if txn.metadata == snapshot.metadata and txn.protocol == snapshot.protocol:
                 return {"version": snapshot.version}
             return commit(txn, statement, Options(None), operation, parameters)
-    raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"change": ", ".join(sorted(kinds)).replace("_", " ")})
+    asked = ", ".join(sorted(_IN_WORDS.get(kind, kind.replace("_", " ")) for kind in kinds))
+    name = request.get("name") or snapshot.table_path
+    raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"tableName": name, "change": asked})
 
 
 def _set_properties(
@@ -51,13 +67,15 @@ def _set_properties(
     if "comment" in given:
         metadata = replace(metadata, description=given.pop("comment"))
     properties = normalize(given, allow_arbitrary=allows_arbitrary(statement.confs))
+    refuse_universal_format(properties, snapshot.table_path, metadata.configuration)
+    notices.of_properties(properties, snapshot.table_path)
     configuration = {**metadata.configuration, **properties}
     _install(txn, snapshot, replace(metadata, configuration=configuration))
     shown = {
         **properties,
         **({"comment": metadata.description} if metadata.description != snapshot.metadata.description else {}),
     }
-    return "SET TBLPROPERTIES", {"properties": json.dumps(shown, separators=(",", ":"))}
+    return "SET TBLPROPERTIES", {"properties": shown}
 
 
 def _install(txn: Transaction, snapshot: Snapshot, metadata: Metadata) -> None:
@@ -91,7 +109,7 @@ def _unset_properties(
         metadata = replace(metadata, description=None)
     configuration = {k: v for k, v in metadata.configuration.items() if k not in keys}
     _install(txn, snapshot, replace(metadata, configuration=configuration))
-    return "UNSET TBLPROPERTIES", {"properties": json.dumps(keys, separators=(",", ":")), "ifExists": "true"}
+    return "UNSET TBLPROPERTIES", {"properties": keys, "ifExists": "true"}
 
 
 def _add_columns(
@@ -104,7 +122,7 @@ def _add_columns(
         {"column": {"name": ".".join(c.path), "type": c.type.to_json(), "nullable": c.nullable, "metadata": {}}}
         for c in columns
     ]
-    return "ADD COLUMNS", {"columns": json.dumps(described, separators=(",", ":"))}
+    return "ADD COLUMNS", {"columns": described}
 
 
 def _require_protocol(txn: Transaction, snapshot: Snapshot) -> None:
@@ -137,7 +155,7 @@ def _comment_columns(
     set_schema(txn, schema)
     path = changes[0]["path"]
     column = {"name": path[-1], "comment": changes[0]["comment"]}
-    return "CHANGE COLUMN", {"column": json.dumps({"path": ".".join(path), **column}, separators=(",", ":"))}
+    return "CHANGE COLUMN", {"column": {"path": ".".join(path), **column}}
 
 
 _STATEMENTS: list[

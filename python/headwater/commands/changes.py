@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
 from typing import Any, NoReturn
 
 from headwater.bridge.statement import Statement
@@ -30,6 +29,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.log.stores import absolute_path
 from headwater.schema import visible
 from headwater.schema.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.times import timestamp_text
 
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
 _CHANGE_COLUMNS = (
@@ -40,7 +40,6 @@ _CHANGE_COLUMNS = (
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def table_changes(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -210,7 +209,7 @@ def _listed(file: ChangedFile, partition_names: Sequence[str], table_path: str, 
         *(file.partition_values.get(name) for name in partition_names),
         *([] if file.change_type is None else [file.change_type]),
         str(file.version),
-        (_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec="milliseconds"),
+        f"{timestamp_text(timestamp * 1000, digits=3)}Z",
     ]
 
 

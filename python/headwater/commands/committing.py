@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.bridge.statement import Statement
+from headwater.commands import notices
 from headwater.commands.tables import CACHE, Options, locate
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DeletionVector, RemoveFile
 from headwater.log.checkpoint_writing import Layout
 from headwater.log.features import check_writable
+from headwater.log.file_names import commit_name, log_directory
 from headwater.log.snapshot import Snapshot
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
@@ -32,6 +34,8 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
     """
     if snapshot is not None:
         check_writable(snapshot.protocol, snapshot.metadata)
+        notices.of_written(snapshot)
+    notices.of_settings(statement.confs)
     location = locate(table, statement)
     txn = Transaction(location.path, location.store, snapshot, CACHE)
     location.store.check_writable(location.path)
@@ -65,7 +69,8 @@ def commit(
         txn.set_transaction(*identity)
 
     def on_begin(version: int, transaction_id: str) -> None:
-        begun = {"table": txn.table_path, "version": version, "txnId": transaction_id}
+        path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
+        begun = {"table": txn.table_path, "version": version, "txnId": transaction_id, "path": path}
         statement.begin_commit({**begun, "answer": answer} if answer else begun)
 
     committed = txn.commit(

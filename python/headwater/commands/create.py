@@ -6,18 +6,18 @@ with it, and refused where it does not.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 from headwater.bridge.statement import Statement
 from headwater.commands.committing import commit, removals, skip_if_done, transaction
 from headwater.commands.definition import Definition, declared_schema, define
-from headwater.commands.rows import Target, Written, json_list, write_rows
+from headwater.commands.rows import Target, Written, write_rows
 from headwater.commands.tables import CACHE, Location, Options, locate
 from headwater.errors import HeadwaterError
 from headwater.log.features import check_readable
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.log.store_interface import FileInfo
 from headwater.schema.difference import describe_difference
 from headwater.schema.properties import for_new_table
 from headwater.schema.requirements import without_protocol_properties
@@ -36,7 +36,7 @@ def create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any
         return _adopt(request, location)
     snapshot = CACHE.get(location.path, location.store) if exists else None
     if snapshot is None:
-        _check_empty(location)
+        _check_empty(location, statement)
     elif skip_if_done(snapshot, options, statement):
         return {"version": snapshot.version, "skipped": True}
     if snapshot is not None:
@@ -102,28 +102,35 @@ def _operation(request: dict[str, Any]) -> str:
 
 def _parameters(request: dict[str, Any], definition: Definition) -> dict[str, Any]:
     metadata = definition.metadata
-    partitioning = json_list(metadata.partition_columns)
+    partitioning = list(metadata.partition_columns)
     if "operation" in request:
         return {"mode": request.get("saveMode", "ErrorIfExists"), "partitionBy": partitioning}
     return {
         "partitionBy": partitioning,
-        "clusterBy": json_list(".".join(path) for path in definition.clustered_by),
+        "clusterBy": [".".join(path) for path in definition.clustered_by],
         "description": metadata.description,
         "isManaged": "false" if request.get("external") else "true",
-        "properties": json.dumps(dict(metadata.configuration), separators=(",", ":")),
+        "properties": dict(metadata.configuration),
     }
 
 
-def _check_empty(location: Location) -> None:
-    """A new table's directory must not hold files that are not its own."""
-    try:
-        files = [f for f in location.store.list_from(location.path, "") if not f.name.startswith((".", "_"))]
-    except FileNotFoundError:
-        return
+def _check_empty(location: Location, statement: Statement) -> None:
+    """A new table's directory must not hold files that are not its own; those of a cancelled write are on their way
+    out."""
+    files = _data_files(location)
+    if files and statement.settled(location.path):
+        files = _data_files(location)
     if files:
         raise HeadwaterError(
             "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", {"tableLocation": location.path, "example": files[0].name}
         )
+
+
+def _data_files(location: Location) -> list[FileInfo]:
+    try:
+        return [f for f in location.store.list_from(location.path, "") if not f.name.startswith((".", "_"))]
+    except FileNotFoundError:
+        return []
 
 
 def _adopt(request: dict[str, Any], location: Location) -> dict[str, Any]:

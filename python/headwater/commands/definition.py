@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.bridge.statement import Statement
-from headwater.commands import clustering
+from headwater.commands import clustering, notices
 from headwater.commands.tables import open_snapshot
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DomainMetadata, Metadata, Protocol
@@ -25,7 +25,12 @@ from headwater.schema.columns import Path, check_statistics_columns, map_fields,
 from headwater.schema.constraints import add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import GENERATION_EXPRESSION, generated_columns
 from headwater.schema.identity import HIGH_WATER_MARK, check_identity_columns, identity_metadata
-from headwater.schema.properties import PROPERTIES, for_new_table
+from headwater.schema.properties import (
+    PROPERTIES,
+    UNIVERSAL_FORMATS,
+    for_new_table,
+    refuse_universal_format,
+)
 from headwater.schema.requirements import (
     TABLE_FEATURES_WRITER,
     protocol_for,
@@ -56,6 +61,8 @@ def define(request: dict[str, Any], statement: Statement, replaced: Snapshot | N
     partition_columns = _partition_columns(request, schema)
     clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
     configuration = _configuration(request, statement, source)
+    if clustered_by:
+        notices.of_clustering(request["table"])
     if mapping.mode(configuration) != "none":
         schema, highest = mapping.assign(schema, 0)
         configuration[mapping.MAX_ID] = str(highest)
@@ -135,11 +142,13 @@ def _copied_features(source: Snapshot | None) -> frozenset[str]:
 
 def _configuration(request: dict[str, Any], statement: Statement, source: Snapshot | None) -> dict[str, str]:
     configuration = for_new_table(request["properties"], statement.confs)
+    refuse_universal_format(configuration, request.get("name") or request["table"])
+    notices.of_properties(configuration, request["table"])
     if source is not None:
         kept = {
             key: value
             for key, value in source.metadata.configuration.items()
-            if key not in PROPERTIES or PROPERTIES[key].settable
+            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != UNIVERSAL_FORMATS
         }
         configuration = {**kept, **for_new_table(request["properties"], {})}
     for constraint in (request.get("constraints") or ()) if source is None else ():

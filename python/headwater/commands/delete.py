@@ -6,7 +6,6 @@ rows to delete. Rows for which the condition is null stay.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,15 @@ from headwater.commands.committing import removals
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.outcome import Effect, live_rows, replace_files, replace_rows, replaces_whole, run_job
+from headwater.commands.dml.outcome import (
+    Effect,
+    live_rows,
+    replace_files,
+    replace_rows,
+    replaces_whole,
+    run_job,
+    steps,
+)
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
@@ -50,6 +57,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
     if plan.mixed.num_rows:
         whole = replaces_whole(attempt, plan.mixed)
         scanned = scan(attempt, plan.mixed, every_row=whole)
+        attempt.statement.step("find rows to delete", 1, steps(attempt, whole))
         job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
         scan_time = attempt.milliseconds()
         deleted += job.replaced
@@ -75,7 +83,7 @@ def _delete(attempt: Attempt) -> dict[str, Any]:
         "rewriteTimeMs": rewrite_time,
     }
     text = attempt.request.condition_text
-    parameters = {"predicate": json.dumps([text] if text is not None else [], ensure_ascii=False)}
+    parameters = {"predicate": [] if text is None else [text]}
     return end(attempt, "DELETE", parameters, metrics, [deleted])
 
 
@@ -133,9 +141,9 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     changes = _writes_changes(attempt)
     if whole and condition is not None:
         action = Action(0, Clause("delete"), expression(condition))
-        return compose(attempt.request, attempt.target, scanned.positioned, [action], changes=changes, keeps=True)
+        return compose(attempt, scanned.positioned, [action], changes=changes, keeps=True)
     action = Action(0, Clause("delete"))
-    return compose(attempt.request, attempt.target, scanned.where(condition), [action], changes=changes)
+    return compose(attempt, scanned.where(condition), [action], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 from headwater.bridge.statement import Statement
@@ -13,6 +12,7 @@ from headwater.commands.tables import locate, open_snapshot
 from headwater.log.history import history
 from headwater.schema.columns import format_name
 from headwater.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.times import timestamp_text
 
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 _TIMESTAMP, _BOOLEAN, _INT = PrimitiveType("timestamp"), PrimitiveType("boolean"), PrimitiveType("integer")
@@ -76,10 +76,10 @@ def _history_row(version: int, timestamp: int, info: Mapping[str, Any]) -> dict[
         "timestamp": _time(timestamp),
         **{name: _text(info.get(name)) for name in _PLAIN},
         "operationParameters": _texts(info.get("operationParameters")),
-        "job": info.get("job"),
-        "notebook": info.get("notebook"),
-        "readVersion": info.get("readVersion"),
-        "isBlindAppend": info.get("isBlindAppend"),
+        "job": _texts(info.get("job")),
+        "notebook": _texts(info.get("notebook")),
+        "readVersion": _whole(info.get("readVersion")),
+        "isBlindAppend": blind if isinstance(blind := info.get("isBlindAppend"), bool) else None,
         "operationMetrics": _texts(info.get("operationMetrics")),
     }
 
@@ -94,10 +94,18 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, separators=(",", ":"))
 
 
+def _whole(value: Any) -> int | None:
+    """What any program may have written there, where it is a number of 64 bits."""
+    return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
 def _time(milliseconds: int | None) -> str | None:
+    """The time as text; None for one that cannot be told, as of a clock gone wrong."""
     if milliseconds is None:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    if not -(1 << 63) <= milliseconds * 1000 < 1 << 63:
+        return None
+    return timestamp_text(milliseconds * 1000, digits=3, separator="T") + "Z"
 
 
 def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, Any]:

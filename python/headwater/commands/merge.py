@@ -11,7 +11,6 @@ late. Where both sides are tiny, one task does it all.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +31,7 @@ from headwater.commands.dml.join import (
     numbered,
     unmatched_source,
 )
+from headwater.commands.dml.key_reads import exact_keys, noting, reads
 from headwater.commands.dml.outcome import (
     Effect,
     Job,
@@ -41,8 +41,9 @@ from headwater.commands.dml.outcome import (
     replace_rows,
     replaces_whole,
     run_job,
+    steps,
 )
-from headwater.commands.dml.request import Clause, DmlRequest, relation
+from headwater.commands.dml.request import Clause, DmlRequest, Key, relation
 from headwater.commands.dml.rewrite import Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
 from headwater.commands.dml.source_keys import SourceKeys, ask, usable
@@ -74,7 +75,8 @@ class _Plan:
     """``files``: rows of ``snapshot.files`` that may have matches. ``source``: the relation to join. ``split``: whether
     inserts are a job of their own; ``kept``: whether the source has numbers for its rows then, as it was kept for both
     jobs. ``broadcast``: whether it is sent to every task. ``alone``: whether one task does it all. ``keeps``: whether
-    the join's job writes the rows that stay, too."""
+    the join's job writes the rows that stay, too. ``exact``: the keys that show whether rows of another writer matter.
+    """
 
     files: pa.Table
     source: int
@@ -85,14 +87,14 @@ class _Plan:
     keeps: bool = False
     keys: SourceKeys | None = None
     identities: Sequence[IdentityColumn] = field(default_factory=list)
+    exact: Sequence[Key] = ()
 
 
 def _merge(attempt: Attempt) -> dict[str, Any]:
     request = attempt.request
     _check(attempt)
     plan = _plan(attempt)
-    predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
-    read(attempt, [] if request.not_matched_by_source else predicates)
+    plan.exact = [] if plan.identities else exact_keys(attempt)
     scanned = scan(attempt, plan.files, every_row=plan.keeps)
     joined, job = _run(attempt, plan, scanned)
     if plan.keeps and not _kept_all(attempt, scanned, joined, job):
@@ -100,13 +102,16 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
         plan = replace(plan, keeps=False)
         joined, job = _run(attempt, plan, scanned)
     scan_time = attempt.milliseconds()
+    inserts_later = plan.split and bool(request.not_matched) and (plan.keys is None or len(job.source) < plan.keys.rows)
+    _note_reads(attempt, plan, job, inserts_later)
     effect = Effect()
     if plan.keeps:
         effect = replace_files(attempt, scanned, job, _new_rows(joined, job))
     elif job.positions:
         effect = replace_rows(attempt, scanned, job.positions)
     jobs = [job]
-    if plan.split and request.not_matched and (plan.keys is None or len(job.source) < plan.keys.rows):
+    if inserts_later:
+        attempt.statement.last_step("insert rows without a match")
         inserting = _inserting(attempt, plan, scanned, changes=bool(job.changes))
         jobs.append(run_job(attempt, inserting, plan.files))
     if plan.identities:
@@ -118,12 +123,30 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
     return _end(attempt, plan, jobs, effect, scan_time)
 
 
+def _note_reads(attempt: Attempt, plan: _Plan, job: Job, inserts_later: bool) -> None:
+    """What of the table the result depends on: the rows with the source's keys, where these are known."""
+    request = attempt.request
+    predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
+    noted = inserts_later if plan.split else _notes_all(attempt, plan) and (bool(request.not_matched) or job.replaced)
+    if plan.exact and (plan.kept or noted):
+        attempt.txn.read_keys(reads(attempt, plan.exact, plan.source if plan.kept else None), predicates)
+    else:
+        read(attempt, [] if request.not_matched_by_source else predicates)
+
+
+def _notes_all(attempt: Attempt, plan: _Plan) -> bool:
+    """Whether the join's job is sure to read all of the source, if it finds a match at all."""
+    return bool(attempt.request.not_matched) or plan.alone
+
+
 def _run(attempt: Attempt, plan: _Plan, scanned: Scan) -> tuple[Joined, Job]:
     """The join's job.
 
     :raises HeadwaterError: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
     """
     joined = _joined(attempt, plan, scanned)
+    number, of = (2, 3) if plan.split or plan.keys else (1, steps(attempt, plan.keeps))
+    attempt.statement.step("find matching rows", number, of)
     job = run_job(attempt, _rewrite(attempt, plan, joined), plan.files, planned_ahead=plan.broadcast)
     if joined.unique and job.repeated:
         raise HeadwaterError(
@@ -179,6 +202,7 @@ def _plan(attempt: Attempt) -> _Plan:
     keys = usable(request.keys) if not everywhere and files.num_rows > 1 else []
 
     def prune() -> None:
+        statement.step("read the source's keys", 1, 3)
         plan.keys = ask(statement, plan.source, keys)
         plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
 
@@ -188,8 +212,10 @@ def _plan(attempt: Attempt) -> _Plan:
             return _narrowed(attempt, plan)
     small = _is_small_source(attempt)
     split = bool(request.not_matched) and (small or (bool(identities) and others))
-    if split or not request.source_deterministic or (small and not request.source_is_scan):
-        source = numbered(request.source) if split else relation(request.source)
+    # Spark calls a source deterministic that has other rows each time it is read: a LIMIT, say, without an order.
+    unsteady = not request.source_is_scan and (bool(keys) or small)
+    if split or not request.source_deterministic or unsteady:
+        source = numbered(request, request.source) if split else relation(request.source)
         plan.source = statement.keep(f"SELECT * FROM {source}")
         plan.split, plan.kept, plan.broadcast = split, split, small
     if keys and plan.keys is None:
@@ -260,9 +286,11 @@ def _joined(attempt: Attempt, plan: _Plan, scanned: Scan, *, counts: bool = True
     :param counts: whether the job is to count the source's rows, where they are not known.
     """
     changes = attempt.writes_changes
-    source = relation(plan.source) if plan.kept or not plan.split else numbered(plan.source)
+    source = relation(plan.source) if plan.kept or not plan.split else numbered(attempt.request, plan.source)
     if counts and plan.keys is None:
         source = counted(source)
+    if not plan.split and _notes_all(attempt, plan):
+        source = noting(source, plan.exact)
     if plan.split:
         return join_matched(
             attempt.request, scanned, source, changes=changes, broadcast=plan.broadcast, keeps=plan.keeps
@@ -273,8 +301,7 @@ def _joined(attempt: Attempt, plan: _Plan, scanned: Scan, *, counts: bool = True
 def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
     only_inserts = all(action.clause.kind == "insert" for action in joined.actions)
     return compose(
-        attempt.request,
-        attempt.target,
+        attempt,
         joined.rows,
         joined.actions,
         changes=attempt.writes_changes and not only_inserts,
@@ -287,8 +314,11 @@ def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
 def _inserting(attempt: Attempt, plan: _Plan, scanned: Scan, *, changes: bool) -> Rewrite:
     """The inserts, where they are a job of their own."""
     request, source = attempt.request, plan.source
-    joined = unmatched_source(request, source) if plan.kept else join_unmatched(request, scanned, source)
-    return compose(request, attempt.target, joined.rows, joined.actions, changes=changes, identities=plan.identities)
+    if plan.kept:
+        joined = unmatched_source(request, source)
+    else:
+        joined = join_unmatched(request, scanned, noting(relation(source), plan.exact))
+    return compose(attempt, joined.rows, joined.actions, changes=changes, identities=plan.identities)
 
 
 def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -> None:
@@ -338,7 +368,7 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
         "rewriteTimeMs": attempt.milliseconds() - scan_time,
     }
     parameters = {
-        "predicate": json.dumps([request.condition_text], ensure_ascii=False),
+        "predicate": [request.condition_text],
         "matchedPredicates": _predicates(request.matched),
         "notMatchedPredicates": _predicates(request.not_matched),
         "notMatchedBySourcePredicates": _predicates(by_source),
@@ -350,12 +380,12 @@ def _clauses(request: DmlRequest) -> int:
     return len(request.matched) + len(request.not_matched) + len(request.not_matched_by_source)
 
 
-def _predicates(clauses: Sequence[Clause]) -> str:
+def _predicates(clauses: Sequence[Clause]) -> list[dict[str, str]]:
     told = []
     for clause in clauses:
         condition = {"predicate": clause.condition_text} if clause.condition_text is not None else {}
         told.append({**condition, "actionType": clause.kind})
-    return json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+    return told
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:

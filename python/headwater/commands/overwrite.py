@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
-from headwater.commands.change_rows import deleting, with_changes
+from headwater.commands.change_rows import change_column, deleting, with_changes
 from headwater.commands.committing import removals
 from headwater.commands.read import file_list
 from headwater.commands.rows import Target, Written, describe_files, is_void, specification
@@ -33,20 +33,23 @@ from headwater.transaction import Transaction
 class Overwrite:
     """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to),
     ``predicate``.
+
+    :param predicate: as the user wrote it.
+    :param plain: the same as Spark understands it, with times in UTC; None where SQL cannot say that.
     """
 
     kind: str
     predicate: str | None = None
+    plain: str | None = None
 
 
-def tells_changes(statement: Statement, snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
+def tells_changes(snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
     """Whether the write needs change data: where files go whole, and whole files come, the log tells the changes."""
     if overwrite.predicate is None or not data_change:
         return False
     if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
         return False
-    _check_predicate(statement, snapshot, overwrite.predicate)
-    return _concerned(statement, snapshot, overwrite.predicate)[1].num_rows > 0
+    return _concerned(snapshot, overwrite)[1].num_rows > 0
 
 
 def replace_files(
@@ -73,9 +76,11 @@ def replace_files(
             txn.read_where([predicate], "UTC")
             removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
     elif overwrite.predicate is not None:
-        _check_predicate(statement, snapshot, overwrite.predicate)
-        txn.read_where([overwrite.predicate], statement.time_zone)
-        removed, mixed = _concerned(statement, snapshot, overwrite.predicate)
+        if overwrite.plain is None:
+            txn.read_whole_table()
+        else:
+            txn.read_where([overwrite.plain], "UTC")
+        removed, mixed = _concerned(snapshot, overwrite)
         if mixed.num_rows:
             # Readers of changes look at the change files alone where a commit has any: then all rows are told.
             kept = _keep_others(
@@ -89,11 +94,12 @@ def replace_files(
     return kept, removed
 
 
-def _concerned(statement: Statement, snapshot: Snapshot, predicate: str) -> tuple[pa.Table, pa.Table]:
+def _concerned(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Table]:
     """Rows of ``snapshot.files`` that may have matching rows, and those of them that may have others too."""
-    zone = statement.time_zone
-    matching = prune(snapshot, predicate, zone)
-    both = pc.and_(matching, leaves_rows(snapshot, predicate, zone))
+    if overwrite.plain is None:
+        return snapshot.files, snapshot.files
+    matching = prune(snapshot, overwrite.plain, "UTC")
+    both = pc.and_(matching, leaves_rows(snapshot, overwrite.plain, "UTC"))
     return snapshot.files.filter(matching), snapshot.files.filter(both)
 
 
@@ -106,22 +112,25 @@ def _keep_others(
     target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
     columns = [quote((column.name,)) for column in snapshot.schema if not is_void(column)]
     if changes:
-        spec = with_changes(specification(target, deleting(columns, rows, predicate), Options(None)))
+        query = deleting(snapshot.schema, rows, statement.place(predicate))
+        spec = with_changes(specification(target, query, Options(None)), change_column(snapshot.schema))
     else:
-        query = f"SELECT {', '.join(columns)} FROM {rows} WHERE NOT coalesce(({predicate}), false)"
+        query = f"SELECT {', '.join(columns)} FROM {rows} WHERE NOT coalesce({statement.place(predicate)}, false)"
         spec = specification(target, query, Options(None))
+    statement.step("copy rows that are not replaced")
     return describe_files(target, statement.write(spec), data_change)
 
 
-def _check_predicate(statement: Statement, snapshot: Snapshot, predicate: str) -> None:
-    """Spark's own error for a predicate that does not resolve over the table.
+def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> Overwrite:
+    """The rows a predicate holds for; Spark's own error for one that is no condition over the table.
 
     :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
     """
-    statement.expression_type(predicate, schema_string(visible.for_reading(snapshot.schema)))
+    plain = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
     any_column = statement.flag("spark.databricks.delta.replaceWhere.dataColumns.enabled", True)
-    if not any_column and not is_partition_only(predicate, snapshot.partition_columns):
+    if not any_column and not (plain is not None and is_partition_only(plain, snapshot.partition_columns)):
         raise HeadwaterError("DELTA_NON_PARTITION_COLUMN_REFERENCE", {"predicate": predicate})
+    return Overwrite("predicate", predicate, plain)
 
 
 def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:

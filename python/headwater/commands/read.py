@@ -33,6 +33,7 @@ from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
 from headwater.schema.types import schema_string
 from headwater.time_zones import time_zone_of
+from headwater.times import date_text
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
@@ -251,7 +252,13 @@ def aggregate(request: dict[str, Any], statement: Statement) -> list[list[str | 
         else:
             columns.append(table.column(position))
             position += 1
-    return [[_text(value) for value in row] for row in zip(*(c.to_pylist() for c in columns), strict=True)]
+    return [list(row) for row in zip(*(_texts(column) for column in columns), strict=True)]
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None]:
+    if pa.types.is_date32(column.type):
+        return [None if days is None else date_text(days) for days in column.cast(pa.int32()).to_pylist()]
+    return [_text(value) for value in column.to_pylist()]
 
 
 def _text(value: Any) -> str | None:

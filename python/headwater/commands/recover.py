@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
-
-import orjson
 
 from headwater.bridge.statement import Statement
 from headwater.commands.tables import locate
 from headwater.errors import HeadwaterError
-from headwater.log.file_names import commit_name, log_directory
+from headwater.log.commits import commit_info_of
 from headwater.transaction.upkeep import wait_for_upkeep
 
 _LONGEST_UPKEEP_SECONDS = 30.0
+#: So often a commit is looked for that the store does not let be seen.
+_LOOKS = 4
+_PAUSE_SECONDS = 0.2
 
 
 def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """The answer of the call that died, if the commit it was making is in the log.
+    """The answer of the call that died, if the ``commit`` it was making is in the log.
 
-    :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` where it is not: the statement did nothing and can be run again.
+    :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` where it is not: the statement did nothing and can be run again;
+        ``HEADWATER_COMMIT_MAY_STAND`` where the store does not say.
     """
-    location = locate(request["table"], statement)
-    version = request["version"]
-    try:
-        lines = location.store.read(f"{log_directory(location.path)}/{commit_name(version)}").splitlines()
-    except FileNotFoundError:
-        lines = []
-    for line in lines:
-        info = orjson.loads(line).get("commitInfo")
-        if info is not None and info.get("txnId") == request["txnId"]:
-            return {**(request.get("answer") or {}), "version": version}
-    raise HeadwaterError("DELTA_COMMIT_NOT_MADE", {"tableLocation": location.path, "version": version})
+    commit = request["commit"]
+    for attempt in range(_LOOKS):
+        time.sleep(attempt * _PAUSE_SECONDS)
+        try:
+            info = commit_info_of(locate(commit["table"], statement).store.read(commit["path"])) or {}
+        except FileNotFoundError:
+            info = {}
+        except OSError as error:
+            failure = error
+            continue
+        if info.get("txnId") == commit["txnId"]:
+            return {**(commit.get("answer") or {}), "version": commit["version"]}
+        named = {"tableLocation": commit["table"], "version": commit["version"]}
+        raise HeadwaterError("DELTA_COMMIT_NOT_MADE", named)
+    raise HeadwaterError(
+        "HEADWATER_COMMIT_MAY_STAND",
+        {
+            "tableLocation": commit["table"],
+            "version": commit["version"],
+            "path": commit["path"],
+            "txnId": commit["txnId"],
+            "reason": f"the handler process ended, and the commit could not be looked for ({failure})",
+        },
+    )
 
 
 def finish_upkeep(request: dict[str, Any], statement: Statement) -> bool:

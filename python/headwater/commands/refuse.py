@@ -63,6 +63,19 @@ def not_of_one_row(request: dict[str, Any], statement: Statement) -> NoReturn:
     raise HeadwaterError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": request["expression"]})
 
 
+def insert_into_directory(request: dict[str, Any], statement: Statement) -> NoReturn:
+    """INSERT OVERWRITE DIRECTORY … USING delta, which would leave files without a log."""
+    path = str(request.get("path") or "/path").removeprefix("file:")
+    raise HeadwaterError(
+        "DELTA_OPERATION_NOT_ALLOWED",
+        {
+            "operation": "INSERT OVERWRITE DIRECTORY",
+            "hint": f"Use CREATE OR REPLACE TABLE delta.`{path}` USING delta AS SELECT …, or INSERT OVERWRITE "
+            f"delta.`{path}` where the table exists.",
+        },
+    )
+
+
 def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
     raise HeadwaterError(

@@ -16,6 +16,7 @@ from headwater.commands import (
     delete,
     describe,
     explain,
+    failures,
     merge,
     merge_target,
     read,
@@ -26,7 +27,7 @@ from headwater.commands import (
     update,
     write,
 )
-from headwater.sql import statements
+from headwater.sql import elsewhere, statements
 
 Handler = Callable[[dict[str, Any], Statement], Any]
 
@@ -57,6 +58,8 @@ HANDLERS: Mapping[str, Handler] = {
     "show_create_table": show.show_create_table,
     "show_partitions": show.show_partitions,
     "parse": statements.parse,
+    "not_parsed": elsewhere.refuse,
+    "explain_failure": failures.explain_failure,
     "recover_commit": recover.recover_commit,
     "finish_upkeep": recover.finish_upkeep,
     "missing_path": refuse.missing_path,
@@ -69,6 +72,7 @@ HANDLERS: Mapping[str, Handler] = {
     "not_of_one_row": refuse.not_of_one_row,
     "refuse_for_path": refuse.for_path,
     "not_delta": refuse.not_delta,
+    "insert_into_directory": refuse.insert_into_directory,
     "no_file_system": refuse.no_file_system,
     "replace_other_format": refuse.replace_other_format,
 }

@@ -6,19 +6,18 @@ the files have them, statistics. Nothing here commits; files that no commit name
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.bridge.statement import Statement
-from headwater.commands.change_rows import inserting, is_change_file, with_changes
+from headwater.commands.change_rows import change_column, inserting, is_change_file, with_changes
 from headwater.commands.tables import Options
 from headwater.errors import HeadwaterError, conditions
 from headwater.log.actions import AddCDCFile, AddFile, Metadata, Protocol
 from headwater.log.file_statistics import statistics_json
-from headwater.schema import mapping
+from headwater.schema import mapping, properties
 from headwater.schema.checks import check_reserved_names, check_writable
 from headwater.schema.columns import indexed_leaves, map_fields
 from headwater.schema.constraints import Check, check_constraints, invariants, not_null_checks, quote
@@ -95,11 +94,13 @@ def write_rows(
         writing=True,
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
-    query = compose(target, plan, provided, identities, extra_checks if enforce else (), enforce)
+    checked = extra_checks if enforce else ()
+    query = compose(target, plan, provided, identities, checked, enforce, statement.place)
     if changes:
-        query = inserting([quote((column.name,)) for column in schema if not is_void(column)], query)
+        query = inserting(schema, query)
     spec = specification(target, query, options)
-    files = statement.write(with_changes(spec) if changes else spec)
+    statement.step("write rows")
+    files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
     written = describe_files(target, files, data_change)
     written.schema = advanced_identities(target, identities, [f for f in files if not is_change_file(f)])
     return written
@@ -142,9 +143,12 @@ def compose(
     identities: Sequence[IdentityColumn],
     extra_checks: Sequence[tuple[Check, str]],
     enforce: bool,
+    place: Callable[[str], str],
 ) -> str:
     """The query whose rows go into the files: the plan itself where nothing is to be added, else one level for each
     step.
+
+    :param place: makes SQL of what a user wrote.
     """
     schema = target.schema
     source = f"hw_plan.`{plan}`"
@@ -164,7 +168,7 @@ def compose(
         if folded in have:
             columns.append(name)
         elif folded in computed:
-            columns.append(f"{computed[folded].value_sql} AS {name}")
+            columns.append(f"{computed[folded].value(place)} AS {name}")
         elif folded in ids:
             columns.append(f"{_identity_sql(ids[folded])} AS {name}")
         else:
@@ -173,7 +177,7 @@ def compose(
         # One partition, and below what numbers its rows: so there are no gaps, whatever the plan's own partitions are.
         source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
     query = f"SELECT {', '.join(columns)} FROM {source}"
-    for holds in checks_sql(checks, schema):
+    for holds in checks_sql(checks, schema, place):
         query = f"SELECT * FROM ({query}) WHERE {holds}"
     return query
 
@@ -190,14 +194,15 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     ]
 
 
-def checks_sql(checks: Sequence[tuple[Check, str]], schema: StructType) -> list[str]:
+def checks_sql(checks: Sequence[tuple[Check, str]], schema: StructType, place: Callable[[str], str]) -> list[str]:
     """SQL conditions that are true where the checks hold, and else end the statement with the row's values.
 
     :param checks: each with the error condition that its violation is.
+    :param place: makes SQL of what a user wrote.
     """
     not_null = [check for check, condition in checks if condition == _NOT_NULL]
     others = [(check, condition) for check, condition in checks if condition != _NOT_NULL]
-    found = [_check_sql(check, condition, schema) for check, condition in others]
+    found = [_check_sql(check, condition, schema, place) for check, condition in others]
     return [_not_null_sql(not_null, schema), *found] if not_null else found
 
 
@@ -210,11 +215,11 @@ def _not_null_sql(checks: Sequence[Check], schema: StructType) -> str:
     return f"CASE WHEN {holds} THEN true ELSE {raised} END"
 
 
-def _check_sql(check: Check, condition: str, schema: StructType) -> str:
-    fill = {name: _literal(text) for name, text in (("constraintName", check.name), ("expression", check.sql))}
-    shown = [column for column in _mentioned(check.sql, schema) if _shown(column)]
+def _check_sql(check: Check, condition: str, schema: StructType, place: Callable[[str], str]) -> str:
+    fill = {name: _literal(text) for name, text in (("constraintName", check.name), ("expression", check.text))}
+    shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
     raised = _raise_sql(condition, {**fill, "columnName": fill["constraintName"]}, shown)
-    return f"CASE WHEN ({check.sql}) THEN true ELSE {raised} END"
+    return f"CASE WHEN {check.placed(place)} THEN true ELSE {raised} END"
 
 
 def _raise_sql(condition: str, fill: Mapping[str, str], shown: Sequence[StructField]) -> str:
@@ -228,7 +233,7 @@ def _raise_sql(condition: str, fill: Mapping[str, str], shown: Sequence[StructFi
     filled = {f"<{name}>": sql for name, sql in {**fill, "values": values}.items()}
     parts = [filled.get(text, _literal(text)) for text in re.split(r"(<\w+>)", template) if text]
     parts = [part for part in parts if part]
-    return f"hw_raise({_literal(condition)}, {_literal(str(message['sqlState']))}, concat({', '.join(parts)}))"
+    return f"raise_row_error({_literal(condition)}, {_literal(str(message['sqlState']))}, concat({', '.join(parts)}))"
 
 
 def _mentioned(sql: str, schema: StructType) -> list[StructField]:
@@ -264,7 +269,10 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
     mode = mapping.mode(target.metadata.configuration, target.protocol)
     stored = StructType(tuple(f for f in target.schema if not is_void(f)))
     physical = {f.name.lower(): f.physical_name for f in target.schema}
-    kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": options.get("compression")}
+    codec = options.get("compression") or properties.text(
+        target.metadata.configuration, "delta.parquet.compression.codec"
+    )
+    kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
     return {
         "path": target.path,
         "query": query,
@@ -345,8 +353,3 @@ def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError
 
     lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]
     return schema_mismatch_error(table, data) if lines else None
-
-
-def json_list(values: Iterable[str]) -> str:
-    """A list as commitInfo's parameters hold it."""
-    return json.dumps(list(values), separators=(",", ":"))

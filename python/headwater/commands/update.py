@@ -15,7 +15,7 @@ from headwater.bridge.statement import Statement
 from headwater.commands.dml.attempt import Attempt, begin, check_appends_only, run
 from headwater.commands.dml.ending import end, read
 from headwater.commands.dml.explanation import Explanation
-from headwater.commands.dml.outcome import Job, replace_files, replace_rows, replaces_whole, run_job
+from headwater.commands.dml.outcome import Job, replace_files, replace_rows, replaces_whole, run_job, steps
 from headwater.commands.dml.request import Clause, DmlRequest, expression
 from headwater.commands.dml.rewrite import Action, Rewrite, compose
 from headwater.commands.dml.scan import Scan, scan, total_bytes
@@ -45,17 +45,22 @@ def _update(attempt: Attempt) -> dict[str, Any]:
     files = _files(attempt)
     read(attempt, attempt.request.predicates)
     if not files.num_rows:
-        return end(attempt, "UPDATE", {}, {}, [0])
+        return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
     whole = replaces_whole(attempt, files)
     scanned = scan(attempt, files, every_row=whole)
     found = None
     if not whole and _finds_first(attempt):
+        attempt.statement.step("find matching rows", 1, 2)
         found = run_job(attempt, _search(attempt, scanned))
         files = files.take(pa.array(sorted(found.positions), pa.int64()))
         if not files.num_rows:
-            return end(attempt, "UPDATE", {}, {}, [0])
+            return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
         scanned, whole = scan(attempt, files, every_row=True), True
     scan_time = attempt.milliseconds()
+    if found is not None:
+        attempt.statement.step("write the files with updated rows", 2, 2)
+    else:
+        attempt.statement.step("update matching rows", 1, steps(attempt, whole))
     job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
     if found is not None:
         _check_same(found, job)
@@ -83,8 +88,12 @@ def _update(attempt: Attempt) -> dict[str, Any]:
         "scanTimeMs": scan_time,
         "rewriteTimeMs": attempt.milliseconds() - scan_time,
     }
+    return end(attempt, "UPDATE", _parameters(attempt), metrics, [job.replaced])
+
+
+def _parameters(attempt: Attempt) -> dict[str, Any]:
     text = attempt.request.condition_text
-    return end(attempt, "UPDATE", {"predicate": f'["{text}"]' if text else None}, metrics, [job.replaced])
+    return {"predicate": [] if text is None else [text]}
 
 
 def _finds_first(attempt: Attempt) -> bool:
@@ -98,7 +107,7 @@ def _finds_first(attempt: Attempt) -> bool:
 def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
     """The rows the condition is true for: only noted, not written."""
     rows = scanned.where(attempt.request.condition)
-    return compose(attempt.request, attempt.target, rows, [Action(0, Clause("delete"))], changes=False)
+    return compose(attempt, rows, [Action(0, Clause("delete"))], changes=False)
 
 
 def _check_same(found: Job, done: Job) -> None:
@@ -127,8 +136,8 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     clause, changes = attempt.request.matched[0], attempt.writes_changes
     if whole and condition is not None:
         action = Action(0, clause, expression(condition))
-        return compose(attempt.request, attempt.target, scanned.positioned, [action], changes=changes, keeps=True)
-    return compose(attempt.request, attempt.target, scanned.where(condition), [Action(0, clause)], changes=changes)
+        return compose(attempt, scanned.positioned, [action], changes=changes, keeps=True)
+    return compose(attempt, scanned.where(condition), [Action(0, clause)], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 from headwater.bridge.statement import Statement
 from headwater.commands.committing import commit, skip_if_done, transaction
-from headwater.commands.overwrite import Overwrite, removed_bytes, replace_files, tells_changes
+from headwater.commands.overwrite import Overwrite, removed_bytes, replace_files, replace_where, tells_changes
 from headwater.commands.read import names_version_of_table
-from headwater.commands.rows import Target, json_list, unknown_columns_error, write_rows
+from headwater.commands.rows import Target, unknown_columns_error, write_rows
 from headwater.commands.tables import Options, locate, open_same, open_snapshot
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
@@ -128,7 +128,7 @@ def write(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     target = Target(snapshot.table_path, txn.protocol, txn.metadata)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
-    changes = tells_changes(statement, snapshot, overwrite, data_change)
+    changes = tells_changes(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
         statement, target, request["plan"], names, options, checks, data_change=data_change, changes=changes
@@ -161,7 +161,7 @@ def write(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
 def _parameters(overwrite: Overwrite, snapshot: Snapshot) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "mode": "Append" if overwrite.kind == "append" else "Overwrite",
-        "partitionBy": json_list(snapshot.partition_columns),
+        "partitionBy": list(snapshot.partition_columns),
     }
     if overwrite.predicate is not None:
         parameters["predicate"] = overwrite.predicate
@@ -183,7 +183,7 @@ def _overwrite_of(options: Options, statement: Statement, snapshot: Snapshot) ->
             and options["partitionoverwritemode"].lower() == "dynamic"
         ):
             raise HeadwaterError("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", {})
-        return Overwrite("predicate", predicate)
+        return replace_where(statement, snapshot, predicate)
     if snapshot.partition_columns and (mode == "dynamic" or _is_dynamic(options, statement)):
         return Overwrite("dynamic")
     return Overwrite("all")

@@ -47,11 +47,11 @@ class DeletionVector:
         if not value:
             return None
         return DeletionVector(
-            value["storageType"],
-            value["pathOrInlineDv"],
-            value["sizeInBytes"],
-            value["cardinality"],
-            value.get("offset"),
+            _text(value, "storageType"),
+            _text(value, "pathOrInlineDv"),
+            _count(value, "sizeInBytes"),
+            _count(value, "cardinality"),
+            None if value.get("offset") is None else _count(value, "offset"),
         )
 
 
@@ -180,7 +180,12 @@ class AddCDCFile:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> AddCDCFile:
-        return AddCDCFile(value["path"], value.get("partitionValues") or {}, value["size"], value.get("tags"))
+        return AddCDCFile(
+            _text(value, "path"),
+            _texts_by_name(value, "partitionValues", nulls=True),
+            _whole(value, "size"),
+            value.get("tags"),
+        )
 
 
 @dataclass(frozen=True)
@@ -223,15 +228,15 @@ class Metadata:
         }
         file_format = value.get("format") or {}
         return Metadata(
-            value["id"],
-            value.get("schemaString") or "",  # some engines write none for a table without columns
-            tuple(value.get("partitionColumns") or ()),
-            dict(value.get("configuration") or {}),
-            value.get("name"),
-            value.get("description"),
-            value.get("createdTime"),
-            file_format.get("provider", "parquet"),
-            dict(file_format.get("options") or {}),
+            _text(value, "id"),
+            _text(value, "schemaString", ""),  # some engines write none for a table without columns
+            tuple(_texts(value, "partitionColumns") or ()),
+            _texts_by_name(value, "configuration"),
+            _text(value, "name", None),
+            _text(value, "description", None),
+            _whole(value, "createdTime", None),
+            _text(file_format, "provider", "parquet"),
+            _texts_by_name(file_format, "options"),
             {k: v for k, v in value.items() if k not in known},
         )
 
@@ -262,10 +267,10 @@ class Protocol:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Protocol:
-        reader, writer = value.get("readerFeatures"), value.get("writerFeatures")
+        reader, writer = _texts(value, "readerFeatures"), _texts(value, "writerFeatures")
         return Protocol(
-            int(value["minReaderVersion"]),
-            int(value["minWriterVersion"]),
+            _whole(value, "minReaderVersion"),
+            _whole(value, "minWriterVersion"),
             None if reader is None else frozenset(reader),
             None if writer is None else frozenset(writer),
         )
@@ -288,7 +293,7 @@ class SetTransaction:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> SetTransaction:
-        return SetTransaction(value["appId"], value["version"], value.get("lastUpdated"))
+        return SetTransaction(_text(value, "appId"), _whole(value, "version"), _whole(value, "lastUpdated", None))
 
 
 @dataclass(frozen=True)
@@ -304,7 +309,7 @@ class DomainMetadata:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> DomainMetadata:
-        return DomainMetadata(value["domain"], value.get("configuration") or "", bool(value.get("removed", False)))
+        return DomainMetadata(_text(value, "domain"), _text(value, "configuration", ""), _flag(value, "removed"))
 
 
 @dataclass(frozen=True)
@@ -351,6 +356,79 @@ def serialize(actions: Iterable[Action]) -> bytes:
     """The bytes of a commit file: one action a line, UTF-8, a newline after each."""
     lines = (json.dumps(action.to_json(), separators=(",", ":"), ensure_ascii=False) for action in actions)
     return "".join(f"{line}\n" for line in lines).encode("utf-8")
+
+
+_REQUIRED: Any = object()
+_LONG = 1 << 63
+
+
+def _text(value: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
+    """A field that is text, ``default`` where it is null or missing.
+
+    :raises KeyError, TypeError, UnicodeEncodeError: it is missing, no text, or none that UTF-8 has.
+    """
+    content = _content(value, name, default)
+    if content is default and default is not _REQUIRED:
+        return default
+    if not isinstance(content, str):
+        raise TypeError(f"{name} is not text")
+    content.encode()
+    return content
+
+
+def _whole(value: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
+    """A field that is a whole number of 64 bits, ``default`` where it is null or missing; raises as :func:`_text`."""
+    content = _content(value, name, default)
+    if content is default and default is not _REQUIRED:
+        return default
+    if type(content) is not int or not -_LONG <= content < _LONG:
+        raise TypeError(f"{name} is not a whole number of 64 bits")
+    return content
+
+
+def _count(value: Mapping[str, Any], name: str) -> int:
+    number = _whole(value, name)
+    if number < 0:
+        raise TypeError(f"{name} is negative")
+    return number
+
+
+def _flag(value: Mapping[str, Any], name: str) -> bool:
+    content = value.get(name)
+    if content is not None and not isinstance(content, bool):
+        raise TypeError(f"{name} is neither true nor false")
+    return bool(content)
+
+
+def _texts(value: Mapping[str, Any], name: str) -> list[str] | None:
+    content = value.get(name)
+    if content is None:
+        return None
+    if not isinstance(content, list):
+        raise TypeError(f"{name} is not a list")
+    return [_text({name: each}, name) for each in content]
+
+
+def _texts_by_name(value: Mapping[str, Any], name: str, *, nulls: bool = False) -> dict[str, Any]:
+    """An object with text in each field; a map, in a checkpoint's rows, is a list of pairs."""
+    content = value.get(name)
+    if content is not None and not isinstance(content, (Mapping, list)):
+        raise TypeError(f"{name} is not an object")
+    found = dict(content or {})
+    for key, each in found.items():
+        _text({"key": key}, "key")
+        if each is not None or not nulls:
+            _text({f"{name}.{key}": each}, f"{name}.{key}")
+    return found
+
+
+def _content(value: Mapping[str, Any], name: str, default: Any) -> Any:
+    content = value.get(name)
+    if content is not None:
+        return content
+    if default is _REQUIRED:
+        raise KeyError(name)
+    return default
 
 
 def _put(value: dict[str, Any], name: str, content: Any) -> None:

@@ -10,6 +10,7 @@ cleanup of the log in between does no harm.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError
 from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from headwater.log.commits import ParsedActions, parse_actions
+from headwater.log.commits import ParsedActions, invalid_commit, parse_actions
 from headwater.log.file_names import SIDECAR_DIRECTORY, log_directory
 from headwater.log.files import (
     DELETION_VECTOR_JSON_NAMES,
@@ -45,6 +46,9 @@ _REQUIRED = {
     "sidecar": "path",
 }
 _STATISTICS_BATCH = 65_536
+#: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
+_DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
+_UNREADABLE = (*_DAMAGED, HeadwaterError)
 
 
 class UnreadableCheckpoint(Exception):
@@ -83,8 +87,8 @@ def read_checkpoint(checkpoint: CheckpointFiles, table_path: str, store: Store) 
     """
     try:
         return _read(checkpoint, table_path, store)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnreadableCheckpoint(f"{type(error).__name__}: {error}") from error
+    except _UNREADABLE as error:
+        raise UnreadableCheckpoint(_reason(error)) from error
 
 
 def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
@@ -114,6 +118,10 @@ def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> Checkpo
     return CheckpointState(parsed.protocol, parsed.metadata, parsed.transactions, parsed.domains, blocks, tombstones)
 
 
+def _reason(error: BaseException) -> str:
+    return error.text if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+
+
 def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
     """The names of the sidecars a checkpoint needs; classic and multi-part ones need none.
 
@@ -126,8 +134,8 @@ def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
                 parsed = parse_actions(store.read(info.path), info.path)
             else:
                 ParquetActions(store, info.path).other_actions(parsed)
-    except (OSError, pa.ArrowException, HeadwaterError) as error:
-        raise UnreadableCheckpoint(f"{type(error).__name__}: {error}") from error
+    except _UNREADABLE as error:
+        raise UnreadableCheckpoint(_reason(error)) from error
     return {unquote(sidecar["path"]).rpartition("/")[2] for sidecar in parsed.sidecars}
 
 
@@ -171,14 +179,26 @@ class ParquetActions:
         ]
 
     def read(self, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> pa.Table:
-        with self._lock:
+        """The columns' values.
+
+        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where they are spoiled.
+        """
+        with self._lock, self._spoiled(columns):
             if row_groups is None:
                 return self._file.read(columns=list(columns))
             return self._file.read_row_groups(list(row_groups), columns=list(columns))
 
     def batches(self, column: str) -> Iterator[pa.RecordBatch]:
-        with self._lock:
+        """The column's values in pieces; raises as :meth:`read`."""
+        with self._lock, self._spoiled([column]):
             yield from self._file.iter_batches(_STATISTICS_BATCH, columns=[column])
+
+    @contextmanager
+    def _spoiled(self, columns: Sequence[str]) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGED as error:
+            raise invalid_commit(self.path, f"column {', '.join(columns)}", str(error)) from None
 
     def other_actions(self, into: ParsedActions) -> None:
         """Add the actions that are not of files to ``into``."""
@@ -239,7 +259,8 @@ class CheckpointStatistics:
             return
         position = 0
         for batch in self._file.batches("add.stats"):
-            texts = batch.column(0).field("stats").cast(pa.string())
+            with self._file._spoiled(["add.stats"]):
+                texts = batch.column(0).field("stats").cast(pa.string())
             if self._selected is not None:
                 part = self._selected[position : position + len(texts)]
                 if not part.all():

@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.log.actions import AddCDCFile, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileActions, table_of
 
 #: What comes of an action whose fields are missing or of another type.
@@ -73,6 +73,8 @@ def _objects(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             value = orjson.loads(line)
         except ValueError:
             value = _lenient(line, path, number)
+        if not isinstance(value, dict):
+            raise invalid_commit(path, number, "the line is not a JSON object")
         yield number, value
 
 
@@ -118,7 +120,7 @@ def commit_info_of(data: bytes) -> dict[str, Any] | None:
         line = data[start : len(data) if end < 0 else end]
         try:
             info = json.loads(line).get("commitInfo")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             info = None
         if isinstance(info, dict):
             return info
@@ -137,6 +139,10 @@ def _take(actions: ParsedActions, name: str, content: Mapping[str, Any]) -> None
         case "add" | "remove":
             if not isinstance(content["path"], str):
                 raise TypeError("path is not text")
+            values = content.get("partitionValues")
+            if values is not None and not isinstance(values, dict):
+                raise TypeError("partitionValues is not an object")
+            DeletionVector.from_json(content.get("deletionVector"))
             actions.files.append(name == "add", content)
         case "commitInfo":
             actions.commit_info = dict(content)
@@ -151,19 +157,21 @@ def _take(actions: ParsedActions, name: str, content: Mapping[str, Any]) -> None
             domain = DomainMetadata.from_json(content)
             actions.domains[domain.domain] = domain
         case "cdc":
+            AddCDCFile.from_json(content)
             actions.change_files.append(dict(content))
         case "sidecar":
-            actions.sidecars.append({"path": content["path"], **content})
+            if not isinstance(content["path"], str):
+                raise TypeError("path is not text")
+            actions.sidecars.append(dict(content))
 
 
-def _lenient(line: bytes, path: str, number: int) -> dict[str, Any]:
+def _lenient(line: bytes, path: str, number: int) -> Any:
     """What the stricter and quicker parser refuses but JSON in the wild has: NaN, numbers beyond 64 bits, lone
     surrogates.
     """
     try:
-        value = json.loads(line)
+        return json.loads(line)
     except ValueError as error:
         raise invalid_commit(path, number, f"the line is not a whole JSON object ({error})") from None
-    if not isinstance(value, dict):
-        raise invalid_commit(path, number, "the line is not a JSON object")
-    return value
+    except RecursionError:
+        raise invalid_commit(path, number, "the line is nested too deeply to be an action") from None

@@ -71,9 +71,11 @@ def absolute_location(descriptor: DeletionVector, table_path: str) -> str:
         try:
             uuid = UUID(bytes=z85_decode(descriptor.path_or_inline[-_ENCODED_UUID_LENGTH:]))
         except ValueError as error:
-            raise _invalid(descriptor.path_or_inline, f"its file's name cannot be decoded ({error})") from None
+            raise _invalid(
+                f"{table_path}/{descriptor.path_or_inline}", f"its file's name cannot be decoded ({error})"
+            ) from None
         return f"{table_path}/{relative_name(uuid, prefix)}"
-    raise _invalid(descriptor.path_or_inline, f"storage type '{descriptor.storage_type}' has no file")
+    raise _invalid(f"{table_path}/{descriptor.path_or_inline}", f"storage type '{descriptor.storage_type}' has no file")
 
 
 def relative_name(uuid: UUID, prefix: str = "") -> str:
@@ -175,7 +177,12 @@ def _decode_inline(descriptor: DeletionVector) -> bytes:
 
 def _read_block(path: str, store: Store, descriptor: DeletionVector) -> bytes:
     """The vector's bytes out of its file, after its length and before its checksum, both of which are verified."""
-    block = store.read_range(path, descriptor.offset or 0, descriptor.size + 8)
+    try:
+        if descriptor.size < 0 or (descriptor.offset or 0) < 0:
+            raise ValueError("its place in the file is negative")
+        block = store.read_range(path, descriptor.offset or 0, descriptor.size + 8)
+    except (TypeError, ValueError, OverflowError) as error:  # what the log says is no place in any file
+        raise _invalid(path, f"the log's entry for it is damaged ({error})") from None
     if len(block) < 8:
         raise _mismatch("SIZE", path, len(block), descriptor.size)
     (size,) = struct.unpack_from(">i", block)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +20,8 @@ from headwater.log.features import in_commit_timestamps_enabled
 from headwater.log.segment import LogListing, list_log
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.stores import FileInfo, Store
+from headwater.times import timestamp_text
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _READ_AT_ONCE = 256
 
 
@@ -117,11 +116,7 @@ def last_version_at(listing: LogListing, snapshot: Snapshot, timestamp_ms: int) 
 
 def format_timestamp(milliseconds: int) -> str:
     """A time for messages, UTC: ``2024-05-01 12:00:00.000``."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return f"{milliseconds} ms since 1970"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d} UTC"
+    return f"{timestamp_text(milliseconds * 1000, digits=3)} UTC"
 
 
 def monotonic_times(commits: Mapping[int, FileInfo]) -> dict[int, int]:
@@ -148,7 +143,7 @@ class CommitTimes:
         self._known: dict[int, int] = {}
         if in_commit_timestamps_enabled(metadata):
             since = metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0")
-            self.in_commit_since = int(since) if since.isdigit() else 0
+            self.in_commit_since = int(since) if since.isdecimal() else 0
         else:
             self.in_commit_since = newest + 1
         self._file_times = monotonic_times({v: f for v, f in self.commits.items() if v < self.in_commit_since})

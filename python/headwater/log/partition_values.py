@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from types import MappingProxyType
 from typing import Any
@@ -20,13 +20,16 @@ import pyarrow.compute as pc
 from headwater.errors import HeadwaterError
 from headwater.schema.types import DataType, DecimalType, PrimitiveType
 from headwater.time_zones import time_zone_of
+from headwater.times import MICROSECONDS_OF_DAY, days_of, microseconds_of, utc_offset
 
 _TIMESTAMP = re.compile(
-    r"([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d{1,9}))?)?)?"
-    r"\s*(Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?"
+    r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d{1,9}))?)?)?"
+    r"\s*(Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?",
+    re.ASCII,
 )
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+_INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _BOOLEANS = {"true": True, "false": False}
-_EPOCH = datetime(1970, 1, 1)
 
 
 def typed_values(maps: pa.ChunkedArray, name: str, data_type: DataType, time_zone: str = "UTC") -> pa.ChunkedArray:
@@ -82,15 +85,16 @@ def parse_timestamp(text: str, zone: tzinfo | None) -> int:
     if match is None:
         raise ValueError(f"not a timestamp: {text}")
     year, month, day, hour, minute, second, fraction, offset = match.groups()
-    moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
-    micros = int((fraction or "0").ljust(9, "0")[:6])
+    days = days_of(int(year), int(month), int(day))
+    fraction_micros = int((fraction or "0").ljust(9, "0")[:6])
+    local = microseconds_of(days, int(hour or 0), int(minute or 0), int(second or 0), fraction_micros)
     if offset is not None:
         if zone is None:
             raise ValueError(f"a wall clock time has no zone: {text}")
         shift = _offset(offset)
     else:
-        shift = (moment.replace(tzinfo=zone).utcoffset() if zone is not None else None) or timedelta()
-    return (moment - _EPOCH - shift) // timedelta(microseconds=1) + micros
+        shift = timedelta() if zone is None else utc_offset(zone, local)
+    return _fitting(local - shift // timedelta(microseconds=1), 64)
 
 
 def _offset(text: str) -> timedelta:
@@ -118,9 +122,36 @@ def _boolean(text: str) -> bool:
     return value
 
 
-def _date(text: str) -> int:
-    """Days since the epoch; some writers give dates as timestamps at midnight."""
-    return parse_timestamp(text, None) // 86_400_000_000
+def _fitting(number: int, bits: int) -> int:
+    """The number, if it is one of so many bits.
+
+    :raises ValueError: it is not.
+    """
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"not a number of {bits} bits: {number}")
+    return number
+
+
+def _integer_parser(bits: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if _WHOLE_NUMBER.fullmatch(text.strip()) is None:
+            raise ValueError(f"not a whole number: {text}")
+        return _fitting(int(text), bits)
+
+    return parse
+
+
+def parse_date(text: str) -> int:
+    """Days since the epoch of a date; some writers give dates as timestamps at midnight.
+
+    :raises ValueError: no such date.
+    """
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None or match[8] is not None:
+        raise ValueError(f"not a date: {text}")
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.group(1, 2, 3, 4, 5, 6))
+    days = days_of(year, month, day)
+    return _fitting(microseconds_of(days, hour, minute, second) // MICROSECONDS_OF_DAY, 32)
 
 
 def _decimal_parser(data_type: DecimalType) -> Callable[[str], Decimal]:
@@ -140,15 +171,12 @@ def _binary(text: str) -> bytes:
 _PARSERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
     {
         "string": str,
-        "long": int,
-        "integer": int,
-        "short": int,
-        "byte": int,
+        **{name: _integer_parser(bits) for name, bits in _INTEGER_BITS.items()},
         "float": float,
         "double": float,
         "boolean": _boolean,
         "binary": _binary,
-        "date": _date,
+        "date": parse_date,
     }
 )
 

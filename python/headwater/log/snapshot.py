@@ -108,7 +108,11 @@ class Snapshot:
     @cached_property
     def schema(self) -> StructType:
         """The table's schema, with logical names."""
-        return parse_schema(self.metadata.schema_string)
+        try:
+            return parse_schema(self.metadata.schema_string)
+        except HeadwaterError as error:
+            where = f"{error.parameters['schema']} (version {self.version} of {self.table_path})"
+            raise HeadwaterError(error.condition, {"schema": where}) from None
 
     @property
     def partition_columns(self) -> list[str]:
@@ -340,7 +344,10 @@ def _parse(r: CommitRange, content: bytes, listing: LogListing, store: Store) ->
 def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     for kind, action in (("protocol", state.protocol), ("metaData", state.metadata)):
         if action is None:
-            raise HeadwaterError("DELTA_STATE_RECOVER_ERROR", {"operation": kind, "version": segment.version})
+            raise HeadwaterError(
+                "DELTA_STATE_RECOVER_ERROR",
+                {"operation": kind, "version": segment.version, "path": log_directory(segment.table_path)},
+            )
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol)

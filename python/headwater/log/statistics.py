@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from headwater.errors import HeadwaterError
 from headwater.log.files import FileBlock
 from headwater.log.json_values import JsonPath, read_ahead, values_of
-from headwater.log.partition_values import parse_timestamp
+from headwater.log.partition_values import parse_date, parse_timestamp
 from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructType
 
 #: Below the precision at which a double cannot tell two decimals apart, the quick parser's doubles are exact.
@@ -297,15 +297,15 @@ def _times(texts: list[str | None], name: str) -> pa.Array:
     try:
         array = pa.array(texts, pa.string()).cast(quick)
     except (pa.ArrowInvalid, UnicodeEncodeError):
-        micros = [None if text is None else _micros(text, name) for text in texts]
-        if name == "date":
-            return pa.array([None if m is None else m // 86_400_000_000 for m in micros], pa.int32()).cast(pa.date32())
-        return pa.array(micros, pa.int64())
+        times = [None if text is None else _time(text, name) for text in texts]
+        return pa.array(times, pa.int32()).cast(pa.date32()) if name == "date" else pa.array(times, pa.int64())
     return array if name == "date" else array.cast(pa.int64())
 
 
-def _micros(text: str, name: str) -> int | None:
+def _time(text: str, name: str) -> int | None:
     try:
+        if name == "date":
+            return parse_date(text)
         # An instant needs a zone in its text, and a wall clock time must not have one: else it could mean two things.
         if name == "timestamp" and not (text.endswith("Z") or "+" in text[10:] or "-" in text[10:]):
             return None

@@ -15,7 +15,7 @@ import importlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import unquote
@@ -79,7 +79,7 @@ class LocalStore(Store):
         return found
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with _named(path), open(path, "rb") as file:
             return file.read()
 
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
@@ -90,15 +90,16 @@ class LocalStore(Store):
         return [data for some in in_parallel(lambda some: [self.read(path) for path in some], pieces) for data in some]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        with open(path, "rb") as file:
+        with _named(path), open(path, "rb") as file:
             file.seek(offset)
             return file.read(length)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.OSFile(path, "rb")
+        with _named(path):
+            return pa.OSFile(path, "rb")
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        with _written_beside(path, data) as temporary:
+        with _named(path), _written_beside(path, data) as temporary:
             try:
                 os.link(temporary, path)  # atomic, and fails where the name is taken, on every POSIX file system
             except FileExistsError:
@@ -123,7 +124,7 @@ class LocalStore(Store):
             raise
 
     def put(self, path: str, data: bytes) -> None:
-        with _written_beside(path, data) as temporary:
+        with _named(path), _written_beside(path, data) as temporary:
             os.replace(temporary, path)
         _sync_directory(os.path.dirname(path))
 
@@ -204,6 +205,18 @@ def absolute_path(table_path: str, path: str) -> str:
 
 
 @contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Failures of the operating system name this file: those of reading and writing name none, others one that is
+    written in its place.
+    """
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+
+
+@contextlib.contextmanager
 def _written_beside(path: str, data: bytes) -> Any:
     """A durable temporary file with ``data`` in the directory of ``path``; gone afterwards unless it was renamed.
 
@@ -236,6 +249,7 @@ def _sync_directory(directory: str) -> None:
             os.close(descriptor)
     except OSError as error:
         if error.errno in _NOT_DURABLE:
+            error.filename = directory
             raise
 
 

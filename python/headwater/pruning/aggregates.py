@@ -51,7 +51,7 @@ def aggregate_from_log(
     """
     try:
         return _aggregate(snapshot, group_by, aggregates, predicate_sql, time_zone)
-    except (_NotExact, pa.ArrowException, HeadwaterError):
+    except (_NotExact, pa.ArrowException, HeadwaterError, ValueError, ArithmeticError):
         return None
 
 

@@ -49,7 +49,7 @@ _FLOATING = ("float", "double")
 #: Lists longer than this are looked at by their range first, then as a set.
 _SHORT_LIST = 8
 #: What Arrow, or a value that no Arrow type holds, may raise; a file is kept then.
-_FAILURES = (pa.ArrowException, HeadwaterError, KeyError, UnicodeError, OverflowError)
+_FAILURES = (pa.ArrowException, HeadwaterError, KeyError, ValueError, ArithmeticError)
 
 
 class Outcome(Enum):
@@ -160,7 +160,7 @@ class Evaluator:
         if len(literals) <= _SHORT_LIST:
             combine = disjunction if outcome is Outcome.TRUE else conjunction
             return reduce(combine, (compare("=", x, y, outcome) for y in literals))
-        ordered = pa.array(sorted({y.low.as_py() for y in literals}), x.low.type)
+        ordered = pa.array(sorted({_number(y.low) for y in literals}), x.low.type)
         if outcome is Outcome.FALSE:
             single: Mask = False if x.nan or x.cut_off else pc.equal(x.low, x.high)
             return conjunction(_some_value(x), inverse(conjunction(single, _listed(x.low, ordered))))
@@ -309,6 +309,12 @@ def _lists_one_between(low: Any, high: Any, ordered: pa.Array) -> Mask:
     following = np.searchsorted(listed, lows)
     hit = (following < len(listed)) & (listed[np.minimum(following, len(listed) - 1)] <= highs)
     return pc.or_kleene(pc.or_kleene(pc.is_null(low), pc.is_null(high)), pa.array(hit))
+
+
+def _number(scalar: pa.Scalar) -> Any:
+    """The value that Arrow makes an array of: dates and times as numbers, which hold every year."""
+    temporal = isinstance(scalar, pa.Date32Scalar | pa.TimestampScalar)
+    return scalar.value if temporal else scalar.as_py()
 
 
 def _numbers(values: Any) -> np.ndarray:

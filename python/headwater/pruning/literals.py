@@ -6,15 +6,16 @@ nothing. Promise: a value is exactly the one Spark would see, or ``None``.
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 import struct
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from headwater.pruning.predicates import INTEGRAL_RANGES, Literal
 from headwater.schema.types import DataType, DecimalType, PrimitiveType
 from headwater.time_zones import time_zone_of
+from headwater.times import days_of, microseconds_of, utc_offset
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -71,18 +72,20 @@ def cast_literal(value: Literal, target: DataType) -> Literal | None:
     return None
 
 
-_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_DATE = re.compile(r"([+-]?\d{4,7})-(\d{2})-(\d{2})", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(Z|[+-]\d{2}:\d{2})?", re.ASCII
+    r"([+-]?\d{4,6}-\d{2}-\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(Z|[+-]\d{2}:\d{2})?", re.ASCII
 )
 
 
-def parse_date(text: str) -> datetime.date | None:
+def parse_date(text: str) -> int | None:
+    """Days since the epoch."""
     match = _DATE.fullmatch(text)
     try:
-        return datetime.date(*(int(part) for part in match.groups())) if match else None
+        days = days_of(*(int(part) for part in match.groups())) if match else None
     except ValueError:
         return None
+    return days if days is not None and -(2**31) <= days < 2**31 else None
 
 
 def timestamp_micros(text: str, zone: str | None, with_zone: bool) -> int | None:
@@ -93,20 +96,14 @@ def timestamp_micros(text: str, zone: str | None, with_zone: bool) -> int | None
     day, hour, minute, second, fraction, offset = match.groups()
     if offset is not None and not with_zone:
         return None
-    date = parse_date(day)
-    if date is None:
+    days = parse_date(day)
+    if days is None or (offset or zone) is None:
         return None
+    fraction_micros = int((fraction or "").ljust(6, "0"))
     try:
-        local = datetime.datetime(date.year, date.month, date.day, int(hour or 0), int(minute or 0), int(second or 0))
-        shift = _utc_offset(local, offset or zone)
+        local = microseconds_of(days, int(hour or 0), int(minute or 0), int(second or 0), fraction_micros)
+        shift = utc_offset(time_zone_of(offset or zone or ""), local)
     except (ValueError, OverflowError, OSError):  # no such time, or no such zone here
         return None
-    if shift is None:
-        return None
-    since = local - datetime.datetime(1970, 1, 1) - shift
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + int((fraction or "").ljust(6, "0"))
-
-
-def _utc_offset(local: datetime.datetime, zone: str | None) -> datetime.timedelta | None:
-    """The zone's offset at a local time; in a gap or an overlap the earlier one, as Java resolves them."""
-    return None if zone is None else local.replace(tzinfo=time_zone_of(zone)).utcoffset()
+    micros = local - shift // timedelta(microseconds=1)
+    return micros if -(2**63) <= micros < 2**63 else None

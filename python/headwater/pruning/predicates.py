@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of a type, ``None`` for null. Dates are ``date``, timestamps microseconds since the epoch."""
+    """A value of a type, ``None`` for null. Dates are days, timestamps microseconds since the epoch."""
 
     type: DataType
     value: Any

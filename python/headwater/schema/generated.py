@@ -7,7 +7,7 @@ chapter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from headwater.schema.columns import all_fields
@@ -24,10 +24,12 @@ class GeneratedColumn(NamedTuple):
     type: DataType
     sql: str
 
-    @property
-    def value_sql(self) -> str:
-        """The expression cast to the column's type: what to write."""
-        return f"CAST(({self.sql}) AS {self.type.sql()})"
+    def value(self, place: Callable[[str], str]) -> str:
+        """The expression cast to the column's type: what to write.
+
+        :param place: makes SQL of what a user wrote, which by itself may change the query around it.
+        """
+        return f"CAST({place(self.sql)} AS {self.type.sql()})"
 
 
 def generated_columns(schema: StructType) -> list[GeneratedColumn]:
@@ -50,7 +52,7 @@ def generated_checks(schema: StructType, provided: Iterable[str] | None = None) 
     """
     wanted = None if provided is None else {name.lower() for name in provided}
     return [
-        Check(column.name, f"{quote((column.name,))} <=> {column.value_sql}", GENERATED)
+        Check(column.name, column.sql, GENERATED, f"{quote((column.name,))} <=> CAST((", f") AS {column.type.sql()})")
         for column in generated_columns(schema)
         if wanted is None or column.name.lower() in wanted
     ]

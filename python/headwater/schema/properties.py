@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from headwater.errors import HeadwaterError
@@ -19,6 +19,8 @@ from headwater.errors import HeadwaterError
 PREFIX = "delta."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.
 SESSION_DEFAULTS_PREFIX = "spark.databricks.delta.properties.defaults."
+#: The formats whose metadata a writer with UniForm keeps beside the log.
+UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
 #: The session setting that lets any ``delta.`` name through.
 ALLOW_ARBITRARY = "spark.databricks.delta.allowArbitraryProperties.enabled"
 
@@ -71,13 +73,18 @@ def parse_bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class Property:
-    """A known property. ``accepts`` tells whether a text is a value, ``expected`` says in words which are."""
+    """A known property. ``accepts`` tells whether a text is a value, ``expected`` says in words which are.
+
+    ``unused`` says why nothing here acts on it, in a sentence; None of one that something does. A property that is
+    unused is recorded, for other engines and for versions to come, and whoever sets it is warned.
+    """
 
     name: str
     default: str | None
     accepts: Callable[[str], bool]
     expected: str
     settable: bool = True
+    unused: str | None = None
 
 
 def _boolean(name: str, default: str | None = "false") -> Property:
@@ -124,33 +131,47 @@ def _pattern(name: str, default: str, pattern: str, expected: str) -> Property:
     return Property(name, default, lambda text: re.fullmatch(pattern, text) is not None, expected)
 
 
+_FILE_SIZES = "files are as large as the tasks of a write make them, until a statement that rewrites them is there"
+_CONVERT = "CONVERT TO DELTA is not there yet"
+_DROP_FEATURE = "DROP FEATURE is not there yet"
+
+
+def _unused(why: str, known: Property) -> Property:
+    return replace(known, unused=why)
+
+
 PROPERTIES: Mapping[str, Property] = {
     known.name: known
     for known in (
         _boolean("delta.appendOnly"),
-        _boolean("delta.autoOptimize", None),
-        _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto"),
-        _boolean("delta.autoOptimize.optimizeWrite", None),
-        _boolean("delta.castIcebergTimeType"),
+        _unused(_FILE_SIZES, _boolean("delta.autoOptimize", None)),
+        _unused(_FILE_SIZES, _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto")),
+        _unused(_FILE_SIZES, _boolean("delta.autoOptimize.optimizeWrite", None)),
+        _unused(_CONVERT, _boolean("delta.castIcebergTimeType")),
         _whole("delta.checkpointInterval", "10", 1),
         _whole("delta.checkpoint.partSize", None, 1),
         _choice("delta.checkpointPolicy", "classic", "classic", "v2"),
-        _interval("delta.checkpointRetentionDuration", "interval 2 days"),
+        _unused(
+            "checkpoints are deleted with the commits before them, after delta.logRetentionDuration",
+            _interval("delta.checkpointRetentionDuration", "interval 2 days"),
+        ),
         _boolean("delta.checkpoint.writeStatsAsJson", "true"),
         _boolean("delta.checkpoint.writeStatsAsStruct", "true"),
         _choice("delta.columnMapping.mode", "none", "none", "name", "id"),
         _whole("delta.columnMapping.maxColumnId", "0", 0, settable=False),
-        _boolean("delta.compatibility.symlinkFormatManifest.enabled"),
+        _unused("manifests are not written", _boolean("delta.compatibility.symlinkFormatManifest.enabled")),
         _whole("delta.dataSkippingNumIndexedCols", "32", -1),
         _text("delta.dataSkippingStatsColumns"),
-        _whole("delta.dataSkippingStringPrefixLength", None, 0),
+        _unused(
+            "statistics keep prefixes of a length of their own", _whole("delta.dataSkippingStringPrefixLength", None, 0)
+        ),
         _interval("delta.deletedFileRetentionDuration", "interval 1 week"),
-        _interval("delta.dropFeatureTruncateHistory.retentionDuration", "interval 24 hours"),
+        _unused(_DROP_FEATURE, _interval("delta.dropFeatureTruncateHistory.retentionDuration", "interval 24 hours")),
         _boolean("delta.enableChangeDataCapture"),
         _boolean("delta.enableChangeDataFeed"),
         _boolean("delta.enableDeletionVectors"),
         _boolean("delta.enableExpiredLogCleanup", "true"),
-        _boolean("delta.enableFullRetentionRollback", "true"),
+        _unused("RESTORE is not there yet", _boolean("delta.enableFullRetentionRollback", "true")),
         _boolean("delta.enableIcebergCompatV1", None),
         _boolean("delta.enableIcebergCompatV2", None),
         _boolean("delta.enableIcebergCompatV3", None),
@@ -159,7 +180,7 @@ PROPERTIES: Mapping[str, Property] = {
         _boolean("delta.enableRowTracking"),
         _boolean("delta.enableTypeWidening"),
         _boolean("delta.enableVariantShredding"),
-        _boolean("delta.ignoreIcebergBucketPartition"),
+        _unused(_CONVERT, _boolean("delta.ignoreIcebergBucketPartition")),
         _boolean("delta.ignoreProtocolDefaults"),
         _whole("delta.inCommitTimestampEnablementTimestamp", None, 0, settable=False),
         _whole("delta.inCommitTimestampEnablementVersion", None, 0, settable=False),
@@ -172,19 +193,22 @@ PROPERTIES: Mapping[str, Property] = {
             None,
             *("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd", "brotli"),
         ),
-        _pattern("delta.parquet.format.version", "1.0.0", r"1\.0\.0|2\.\d+\.\d+", "1.0.0 or 2.x.x"),
-        _boolean("delta.randomizeFilePrefixes"),
-        _whole("delta.randomPrefixLength", "2", 1),
-        _whole("delta.requireCheckpointProtectionBeforeVersion", "0", 0),
-        _boolean("delta.rowTrackingSuspended"),
+        _unused(
+            "Spark writes the version it is set to",
+            _pattern("delta.parquet.format.version", "1.0.0", r"1\.0\.0|2\.\d+\.\d+", "1.0.0 or 2.x.x"),
+        ),
+        _unused("files are named and placed without random prefixes", _boolean("delta.randomizeFilePrefixes")),
+        _unused("files are named and placed without random prefixes", _whole("delta.randomPrefixLength", "2", 1)),
+        _unused(_DROP_FEATURE, _whole("delta.requireCheckpointProtectionBeforeVersion", "0", 0)),
+        _unused("tables with row tracking are not written", _boolean("delta.rowTrackingSuspended")),
         _text("delta.rowTracking.materializedRowIdColumnName", settable=False),
         _text("delta.rowTracking.materializedRowCommitVersionColumnName", settable=False),
-        _interval("delta.sampleRetentionDuration", "interval 7 days"),
+        _unused("no samples are kept", _interval("delta.sampleRetentionDuration", "interval 7 days")),
         _interval("delta.setTransactionRetentionDuration", None),
-        _size("delta.targetFileSize"),
-        _boolean("delta.tuneFileSizesForRewrites", None),
-        _text("delta.universalFormat.enabledFormats"),
-        _boolean("delta.writePartitionColumnsToParquet", None),
+        _unused(_FILE_SIZES, _size("delta.targetFileSize")),
+        _unused(_FILE_SIZES, _boolean("delta.tuneFileSizesForRewrites", None)),
+        _text(UNIVERSAL_FORMATS),
+        _unused("partition values are kept in the log alone", _boolean("delta.writePartitionColumnsToParquet", None)),
     )
 }
 _BY_FOLDED_NAME = {name.lower(): name for name in PROPERTIES}
@@ -266,6 +290,18 @@ def for_new_table(properties: Mapping[str, str], session: Mapping[str, str]) -> 
     return {**session_defaults(session), **normalize(properties, allow_arbitrary=allows_arbitrary(session))}
 
 
+def refuse_universal_format(
+    configuration: Mapping[str, str], table: str, existing: Mapping[str, str] | None = None
+) -> None:
+    """Refuse to switch UniForm on; a table that has it already keeps what it has.
+
+    :raises HeadwaterError: ``DELTA_UNIVERSAL_FORMAT_VIOLATION``.
+    """
+    formats = configuration.get(UNIVERSAL_FORMATS, "").strip()
+    if formats and formats != (existing or {}).get(UNIVERSAL_FORMATS, "").strip():
+        raise HeadwaterError("DELTA_UNIVERSAL_FORMAT_VIOLATION", {"tableName": table, "formats": formats})
+
+
 def allows_arbitrary(session: Mapping[str, str]) -> bool:
     return session.get(ALLOW_ARBITRARY, "false").lower() == "true"
 
@@ -281,8 +317,13 @@ def boolean(configuration: Mapping[str, str], name: str) -> bool:
 
 
 def whole(configuration: Mapping[str, str], name: str) -> int | None:
-    """A number, None where neither set nor with a default."""
+    """A number, None where neither set nor with a default.
+
+    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` where another writer stored none.
+    """
     value = text(configuration, name)
+    if value is not None and not PROPERTIES[name].accepts(value):
+        validate(name, value)
     return None if value is None else int(value)
 
 

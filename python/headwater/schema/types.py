@@ -207,7 +207,10 @@ def parse_type(value: Any) -> DataType:
     """
     if isinstance(value, str):
         if match := _DECIMAL.fullmatch(value):
-            return DecimalType(int(match.group(1)), int(match.group(2)))
+            precision, scale = match.groups()
+            if len(precision) < 3 and 1 <= int(precision) <= 38 and len(scale) < 4 and int(scale) <= int(precision):
+                return DecimalType(int(precision), int(scale))
+            raise HeadwaterError("DELTA_INVALID_SCHEMA", {"schema": value[:200]})
         return DecimalType(10, 0) if value == "decimal" else PrimitiveType(value)
     try:
         match value["type"]:
@@ -221,15 +224,16 @@ def parse_type(value: Any) -> DataType:
                 )
             case "udt":
                 return parse_type(value["sqlType"])
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         pass
     raise HeadwaterError("DELTA_INVALID_SCHEMA", {"schema": json.dumps(value)[:200]})
 
 
 def _parse_field(value: Mapping[str, Any]) -> StructField:
-    return StructField(
-        value["name"], parse_type(value["type"]), bool(value.get("nullable", True)), value.get("metadata") or {}
-    )
+    name, metadata = value["name"], value.get("metadata") or {}
+    if not isinstance(name, str) or not isinstance(metadata, dict):
+        raise TypeError("a field's name is not text, or its metadata no object")
+    return StructField(name, parse_type(value["type"]), bool(value.get("nullable", True)), metadata)
 
 
 def parse_schema(text: str) -> StructType:
@@ -241,7 +245,7 @@ def parse_schema(text: str) -> StructType:
         return StructType()
     try:
         parsed = parse_type(json.loads(text))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise HeadwaterError("DELTA_INVALID_SCHEMA", {"schema": text[:200]}) from None
     if not isinstance(parsed, StructType):
         raise HeadwaterError("DELTA_INVALID_SCHEMA", {"schema": text[:200]})

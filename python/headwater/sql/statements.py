@@ -12,17 +12,18 @@ from headwater.bridge.statement import Statement
 from headwater.commands.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 from headwater.errors import HeadwaterError
 from headwater.schema.types import schema_string
+from headwater.sql.text import without_leading_comments
 
-_COMMENT = re.compile(r"(?s)\s+|--[^\n]*(?:\n|$)|/\*.*?\*/")
 _DESCRIBE = re.compile(r"(?is)desc(?:ribe)?\s+(history|detail)\s+(.+)")
 _LIMIT = re.compile(r"""(?is)(.*\S)\s+limit\s+([^\s`'"]+)""")  # outside of quotes: a path may say so too
 _QUOTED_PATH = re.compile(r"""(?s)(['"])(.*)\1""")
+_IDENTIFIER = re.compile(r"(?is)identifier\s*\(.*\)")  # a name by an expression, which is Spark's to read
 _NAME = re.compile(r"(?s)(?:`(?:[^`]|``)*`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|[\w$]+))*")
 
 
 def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
     """The command of a text, None where the text is Spark's."""
-    text = _without_leading_comments(request["text"]).rstrip().rstrip(";").rstrip()
+    text = without_leading_comments(request["text"]).rstrip().rstrip(";").rstrip()
     match = _DESCRIBE.fullmatch(text)
     if match is None:
         return None
@@ -41,13 +42,6 @@ def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | Non
     }
 
 
-def _without_leading_comments(text: str) -> str:
-    position = 0
-    while match := _COMMENT.match(text, position):
-        position = match.end()
-    return text[position:]
-
-
 def _limit(text: str, statement: str) -> int:
     if not text.isdecimal():
         raise HeadwaterError(
@@ -60,7 +54,7 @@ def _table(text: str, statement: str) -> str:
     """A table's name as written, or the path of a quoted one."""
     if path := _QUOTED_PATH.fullmatch(text):
         return path.group(2)
-    if _NAME.fullmatch(text):
+    if _NAME.fullmatch(text) or _IDENTIFIER.fullmatch(text):
         return text
     raise HeadwaterError(
         "DELTA_STATEMENT_NOT_PARSED",

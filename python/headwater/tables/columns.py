@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
+from headwater.tables.handing_over import alone
 from headwater.tables.names import literal, quote
 
 COMMENT = "comment"
@@ -55,7 +56,7 @@ class ColumnDefinition:
             values = f"START WITH {self.generated.start} INCREMENT BY {self.generated.step}"
             text += f" GENERATED {kind} AS IDENTITY ({values})"
         elif self.generated is not None:
-            text += f" GENERATED ALWAYS AS ({self.generated}\n)"
+            text += f" GENERATED ALWAYS AS {alone(self.generated)}"
         if self.comment is not None:
             text += f" COMMENT {literal(self.comment)}"
         return text

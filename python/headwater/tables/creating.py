@@ -20,6 +20,7 @@ from headwater.tables.columns import (
     sql_type,
 )
 from headwater.tables.errors import DeltaTableError, check_type
+from headwater.tables.handing_over import check_parses
 from headwater.tables.names import literal, named_path, path_name, quote, split_name
 
 if TYPE_CHECKING:
@@ -140,6 +141,9 @@ class DeltaTableBuilder:
         from headwater.tables.table import DeltaTable
 
         name, location = self._place()
+        for column in self._columns:
+            if isinstance(column.generated, str):
+                check_parses(self._spark, column.generated)
         self._spark.sql(self._sql(name, location))
         return DeltaTable.forName(self._spark, name)
 

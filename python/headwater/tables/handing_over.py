@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from pyspark.errors import PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from headwater.tables.errors import DeltaTableError, check_type
@@ -66,12 +66,16 @@ class HandingOver:
 
         It is not in parentheses: Spark takes ``t WHERE (a)`` for a table with another name.
         """
-        return condition if isinstance(condition, str) else self.expression(condition, sees)
+        if not isinstance(condition, str):
+            return self.expression(condition, sees)
+        check_parses(self._spark, condition)
+        return condition
 
     def expression(self, expression: Expression, sees: Sees) -> str:
         """An expression in the statement."""
         if isinstance(expression, str):
-            return f"({expression}\n)"  # a comment at its end must not reach further
+            check_parses(self._spark, expression)
+            return alone(expression)
         columns = self._columns.setdefault(sees, [])
         columns.append(expression)
         return f"headwater_column('{self._view(sees)}', {len(columns) - 1})"
@@ -112,6 +116,26 @@ class HandingOver:
             fields = [part for n, column in enumerate(columns) for part in (functions.lit(str(n)), column)]
             frame = frame.where(functions.isnotnull(functions.named_struct(*fields)))
         return frame
+
+
+def alone(text: str) -> str:
+    """An expression that Spark has parsed by itself, in a statement."""
+    # A comment at its end must not reach further, nor one whose line a backslash joins with the next one.
+    return f"({text}\n\n)"
+
+
+def check_parses(spark: SparkSession, text: str) -> None:
+    """Spark's own error for a text that is no expression: in a statement it might change what is around it."""
+    if not is_connect(spark):
+        spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+        return
+    try:
+        # The server parses it before it looks for what it names, which is for the statement to find.
+        _ = spark.range(0).select(_functions(spark).expr(text)).schema
+    except ParseException:
+        raise
+    except PySparkException:
+        pass
 
 
 def is_connect(spark: SparkSession) -> bool:

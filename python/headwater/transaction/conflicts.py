@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 from typing import Any
 
@@ -25,6 +24,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
+from headwater.times import timestamp_text
 
 
 class Isolation(str, Enum):
@@ -131,8 +131,7 @@ class WinningCommit:
         """The parameters by which every conflict's message names the winner."""
         when = "at an unknown time"
         if self.timestamp is not None:
-            moment = datetime.fromtimestamp(self.timestamp / 1000, timezone.utc)
-            when = moment.isoformat(" ", "milliseconds").replace("+00:00", " UTC")
+            when = f"{timestamp_text(self.timestamp * 1000, digits=3)} UTC"
         return {"version": str(self.version), "operation": self.operation, "timestamp": when}
 
 
@@ -172,11 +171,17 @@ def _metadata(mine: Intent, winner: WinningCommit) -> None:
         raise _conflict("DELTA_METADATA_CHANGED", winner)
 
 
+def counts_appends(mine: Intent, winner: WinningCommit) -> bool:
+    """Whether rows that a winner added can be a conflict at all."""
+    if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
+        return False
+    unnoticed = winner.blind_append and mine.isolation is Isolation.WRITE_SERIALIZABLE
+    return not unnoticed or mine.metadata_changed
+
+
 def _appends(mine: Intent, winner: WinningCommit) -> None:
     """Rows came that what this transaction read would have shown it. Files that only rearrange rows bring none."""
-    if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
-        return
-    if winner.blind_append and mine.isolation is Isolation.WRITE_SERIALIZABLE and not mine.metadata_changed:
+    if not counts_appends(mine, winner):
         return
     # A file that is removed and added again, with another deletion vector, brings no rows: its removal is what matters.
     known = {canonical_path(file.path) for file in winner.removes}
@@ -249,4 +254,5 @@ def _partitions(files: Iterable[AddFile] | Iterable[RemoveFile]) -> str:
 
 
 def _conflict(condition: str, winner: WinningCommit, **parameters: str) -> HeadwaterError:
-    return HeadwaterError(condition, {**winner.description, **parameters})
+    # Who runs a statement again says here how often it tried.
+    return HeadwaterError(condition, {**winner.description, "tried": "", **parameters})

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headwater.log.actions import AddFile, RemoveFile
-from headwater.log.files import FileBlock
+from headwater.log.files import FileBlock, canonical_path
 from headwater.log.replay import LiveBlock
 from headwater.log.snapshot import Snapshot
 from headwater.transaction.conflicts import file_key
@@ -49,6 +49,17 @@ class PredicateReads:
         block = FileBlock.of_actions([file.to_json()["add"] for file in files])
         alone = replace(self._snapshot, state=replace(self._snapshot.state, blocks=(LiveBlock(block),)))
         return [file for file, matches in zip(files, self._matched(alone).tolist(), strict=True) if matches]
+
+    def excluded(self, added: Sequence[AddFile], removed: Sequence[RemoveFile]) -> frozenset[str]:
+        """Canonical paths of files of another that none of the reads would have found, as their actions alone show."""
+        told = [file for file in removed if file.partition_values is not None]
+        gone = [AddFile(file.path, file.partition_values or {}, 0, 0, True, file.stats) for file in told]
+        files = [*added, *gone]
+        if not files:
+            return frozenset()
+        matching = {canonical_path(file.path) for file in self.may_match(files)}
+        unknown = {canonical_path(file.path) for file in removed if file.partition_values is None}
+        return frozenset({canonical_path(file.path) for file in files} - matching - unknown)
 
     def were_read(self, files: Sequence[RemoveFile]) -> list[RemoveFile]:
         """Those of files removed by another that one of the reads had found."""

@@ -8,7 +8,7 @@ writers that want the same row, one is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pyroaring import BitMap64
@@ -50,22 +50,35 @@ class Marks:
     def adds(self) -> list[AddFile]:
         return [mark.add for mark in self._by_path.values() if mark.add is not None]
 
-    def after(self, winner: WinningCommit, read: ReadVector, write: WriteVectors) -> WinningCommit:
+    @property
+    def paths(self) -> Collection[str]:
+        """The canonical paths of the files."""
+        return self._by_path.keys()
+
+    def after(
+        self,
+        winner: WinningCommit,
+        read: ReadVector,
+        write: WriteVectors,
+        disputed: Collection[str] = frozenset(),
+    ) -> WinningCommit:
         """Carry the marks over to the files as a winner left them, where it marked other rows of them.
 
-        Returns what of the winner is still to be checked: without what it did to these files.
+        :param disputed: canonical paths of files where that is a conflict all the same.
+        :returns: what of the winner is still to be checked: without what it did to these files.
         """
         added = {canonical_path(file.path): file for file in winner.adds if file.deletion_vector is not None}
         carried: dict[str, tuple[AddFile, BitMap64]] = {}
         for removed in winner.removes:
             path = canonical_path(removed.path)
             mine, theirs = self._by_path.get(path), added.get(path)
-            if mine is None or theirs is None or not _same_vector(mine.remove, removed):
+            if mine is None or theirs is None or path in disputed or not _same_vector(mine.remove, removed):
                 continue
             assert theirs.deletion_vector is not None
             gone = read(theirs.deletion_vector)
-            # What both had from the start is no row of either.
-            if not gone & mine.positions:
+            before = read(removed.deletion_vector) if removed.deletion_vector is not None else BitMap64()
+            # Rows that the winner brought back are rows this transaction has not read.
+            if not gone & mine.positions and before <= gone:
                 carried[path] = (theirs, gone | mine.positions)
         if not carried:
             return winner

@@ -24,7 +24,8 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    With no conflict the commit moves to the version after the newest, after a short wait of random length. In-commit
    timestamp and read version's successor are worked out anew; file actions stay as they are. A conflict ends the
    transaction: its data files are as in 2. Rows marked deleted in a file where the winner marked others are carried
-   over to the winner's marks (:mod:`headwater.transaction.row_level`).
+   over to the winner's marks (:mod:`headwater.transaction.row_level`). A MERGE whose rows are known by their keys
+   does not notice what winners did to rows with other keys (:mod:`headwater.transaction.keyed`).
 6. *The store failed instead.* Whether the file was created is then unknown, so it is looked for: each commit carries an
    identifier of its own. If it is there, the commit stands, and is reported so; if it is not, the failure is reported.
    The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
@@ -51,6 +52,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import orjson
 from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
@@ -72,13 +74,23 @@ from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
 from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
+from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.log.stores import Store
 from headwater.schema import properties
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
-from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
+from headwater.transaction.conflicts import (
+    Intent,
+    Isolation,
+    Reads,
+    WinningCommit,
+    check,
+    counts_appends,
+    file_key,
+)
+from headwater.transaction.keyed import KeyReads
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 from headwater.transaction.row_level import Mark, Marks
 from headwater.transaction.same_table import check_same_table
@@ -140,6 +152,8 @@ class Transaction:
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._whole_table = False
+        self._keys: KeyReads | None = None
+        self._key_predicates: tuple[str, ...] = ()
         self._reads: list[tuple[tuple[str, ...], str]] = []
         self._read_app_ids: set[str] = set()
         self._transactions: dict[str, SetTransaction] = {}
@@ -148,6 +162,7 @@ class Transaction:
         self._removes: list[RemoveFile] = []
         self._adds: list[AddFile] = []
         self._changes: list[AddCDCFile] = []
+        self._attempts = 0
 
     # What is read
 
@@ -163,6 +178,18 @@ class Transaction:
             self._reads.append((tuple(predicates), time_zone))
         else:
             self.read_whole_table()
+
+    def read_keys(self, keys: KeyReads, predicates: Sequence[str] = ()) -> None:
+        """Note that the result depends only on the rows with one of these keys.
+
+        :param predicates: Spark SQL texts, times in UTC, which are all true for these rows.
+        """
+        self._keys, self._key_predicates = keys, tuple(predicates)
+
+    @property
+    def reads_keys(self) -> bool:
+        """Whether it is known by their keys which rows the result depends on."""
+        return self._keys is not None and not self._whole_table
 
     @property
     def reads_whole_table(self) -> bool:
@@ -295,8 +322,21 @@ class Transaction:
                 tags=tags,
             )
 
+        began = time.monotonic()
         version, timestamp = self._put(intent, provenance, on_begin)
+        if _LOG.isEnabledFor(logging.INFO):
+            _LOG.info("%s", self._describe(version, operation, time.monotonic() - began))
         return self._committed(version, timestamp)
+
+    def _describe(self, version: int, operation: str, seconds: float) -> str:
+        """The commit in one line of a log."""
+        added, removed = (
+            f"{len(files)} files with {_live_rows(files)} rows" for files in (self._all_adds, self._all_removes)
+        )
+        return (
+            f"{self.table_path}: version {version} committed by {operation}: {added} added, {removed} removed, "
+            f"{seconds * 1000:.0f} ms, attempts: {self._attempts}"
+        )
 
     def _put(
         self,
@@ -316,6 +356,7 @@ class Transaction:
         else:
             check_same_table(self.snapshot, self.store)
         for attempt in range(self._max_attempts):
+            self._attempts = attempt + 1
             now = _now()
             metadata, stamp = self._stamped_metadata(version, now, previous)
             data = serialize([provenance(now, stamp), *self._table_actions(metadata)]) + body
@@ -337,9 +378,10 @@ class Transaction:
             if self.snapshot is not None:
                 check_same_table(self.snapshot, self.store)
             for winner in winners:
-                left = self._marks.after(winner, self._read_vector, self._write_vectors)
+                concerning, disputed = self._concerning(winner, intent)
+                left = self._marks.after(concerning, self._read_vector, self._write_vectors, disputed)
                 check(intent, left)
-                if left is not winner:
+                if left is not concerning:
                     intent, body = self._intent(), serialize(self._file_actions())
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
@@ -384,6 +426,21 @@ class Transaction:
                 winner = replace(winner, timestamp=file.modification_time)
             winners.append(winner)
         return winners
+
+    def _concerning(self, winner: WinningCommit, intent: Intent) -> tuple[WinningCommit, frozenset[str]]:
+        """What of a winner is about rows that this transaction read, and the files in which it marked such rows that
+        this transaction has marks in, too.
+        """
+        if self._keys is None or self._whole_table:
+            return winner, frozenset()
+        assert self.snapshot is not None
+        removed = {canonical_path(file.path) for file in self._removes}
+        excluded: frozenset[str] = frozenset()
+        if self._key_predicates and winner.metadata is None:
+            reads = PredicateReads(self.snapshot, [(self._key_predicates, "UTC")], self._matcher)
+            excluded = reads.excluded(winner.adds, winner.removes)
+        appends = counts_appends(intent, winner)
+        return self._keys.after(winner, removed, self._marks.paths, excluded, appends=appends)
 
     def _is_there(self, path: str, reported: Exception) -> bool:
         """Step 6: whether the file of that name is this transaction's commit, after the store reported a failure.
@@ -460,6 +517,8 @@ class Transaction:
         )
 
     def _reads_so_far(self) -> Reads:
+        if self._keys is not None and self.snapshot is not None:
+            return Reads(True)  # of what _concerning leaves
         if self._whole_table or not self._reads or self.snapshot is None:
             return Reads(self._whole_table and self.snapshot is not None)
         answers = PredicateReads(self.snapshot, self._reads, self._matcher)
@@ -506,6 +565,17 @@ class Transaction:
         except Exception:
             _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)
             return Committed(version, now, lambda: self._load(version))
+
+
+def _live_rows(files: Sequence[AddFile | RemoveFile]) -> int | str:
+    """How many rows files have that are not marked deleted, as the log says."""
+    rows = 0
+    for file in files:
+        count = orjson.loads(file.stats).get("numRecords") if file.stats else None
+        if not isinstance(count, int):
+            return "an unknown number of"
+        rows += count - (file.deletion_vector.cardinality if file.deletion_vector else 0)
+    return rows
 
 
 def _now() -> int:

@@ -8,9 +8,8 @@ files it wrote are deleted as far as they can be.
 from __future__ import annotations
 
 import logging
-import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -19,20 +18,35 @@ from headwater.commands.committing import transaction
 from headwater.commands.dml.request import DmlRequest
 from headwater.commands.read import check_same_columns
 from headwater.commands.rows import Target
-from headwater.commands.tables import open_same, open_snapshot
+from headwater.commands.tables import locate, open_same, open_snapshot
 from headwater.commands.write import set_schema
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.schema import properties
-from headwater.schema.types import StructType, parse_schema
+from headwater.schema.types import StructField, StructType, parse_schema
 from headwater.transaction import Transaction
+from headwater.transaction.queueing import backoff_seconds, queue_of
 
 _LOG = logging.getLogger(__name__)
-_RETRIES = "spark.headwater.dml.retries"
-_DEFAULT_RETRIES = 3
-#: Conflicts with rows of others; from a newer snapshot the statement may well succeed.
-_RETRIED = frozenset({"DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ", "DELTA_CONCURRENT_DELETE_DELETE"})
-_LONGEST_WAIT_SECONDS = 0.2
+#: For so many seconds a statement that lost to another writer is run again.
+_RETRY_SECONDS = "spark.headwater.dml.retrySeconds"
+_DEFAULT_RETRY_SECONDS = 600
+#: Conflicts after which the statement may well succeed from a newer snapshot. One that has become impossible, as a
+#: column is not there any more, is refused when it begins again.
+_RETRIED = frozenset(
+    {
+        "DELTA_CONCURRENT_APPEND",
+        "DELTA_CONCURRENT_DELETE_READ",
+        "DELTA_CONCURRENT_DELETE_DELETE",
+        "DELTA_METADATA_CHANGED",
+        "DELTA_PROTOCOL_CHANGED",
+    }
+)
+#: The rows kept of a source were lost with an executor. The next attempt computes and keeps them again.
+_SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
+_SOURCE_ATTEMPTS = 4
+#: So many of the versions that a statement lost to are named in its error.
+_MOST_VERSIONS = 5
 
 T = TypeVar("T")
 
@@ -86,8 +100,18 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
     txn = transaction(request.table, statement, snapshot)
     wanted = parse_schema(request.table_schema)
     if wanted != analysed:
-        set_schema(txn, wanted)
+        set_schema(txn, _with_newer(wanted, analysed, snapshot.schema))
     return Attempt(request, statement, snapshot, txn, started)
+
+
+def _with_newer(wanted: StructType, analysed: StructType, now: StructType) -> StructType:
+    """The columns a statement wants; those it does not change as the table has them now, which another writer may have
+    given identity values or a comment since."""
+
+    def newer(field: StructField) -> StructField:
+        return now.find(field.name) or field if analysed.find(field.name) == field else field
+
+    return StructType(tuple(newer(field) for field in wanted))
 
 
 def _check_no_new_columns(analysed: StructType, snapshot: Snapshot) -> None:
@@ -122,22 +146,81 @@ def check_appends_only(attempt: Attempt) -> None:
 
 
 def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T]) -> T:
-    """Do the work, again from a newer snapshot where another writer's rows were in the way.
+    """Do the work, again from a newer snapshot where another writer was in the way, until the deadline.
 
-    :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retries`` attempts have lost.
+    Statements of this process that lost run one after the other (:mod:`headwater.transaction.queueing`).
+
+    :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
     """
-    retries = statement.whole_number(_RETRIES, _DEFAULT_RETRIES)
-    for attempt in range(retries + 1):
-        begun = begin(request, statement)
+    began = time.monotonic()
+    deadline = began + statement.whole_number(_RETRY_SECONDS, _DEFAULT_RETRY_SECONDS)
+    queue = queue_of(locate(request.table, statement).path)
+    # Half of the time is left to run in, however long others take.
+    place = queue.arrive(_half_way(deadline), statement.check_cancelled)
+    lost_to: list[str] = []
+    try:
+        while True:
+            begun = begin(request, statement)
+            try:
+                done = _with_source_kept(begun, work)
+            except HeadwaterError as error:
+                if error.condition not in _RETRIED:
+                    raise
+                lost_to.append(error.parameters.get("version", "unknown"))
+                if time.monotonic() >= deadline:
+                    raise HeadwaterError(
+                        error.condition, {**error.parameters, "tried": _tried(lost_to, time.monotonic() - began)}
+                    ) from error
+                statement.discard()
+                _LOG.info(
+                    "%s: attempt %d lost to another writer, running again: %s", request.table, len(lost_to), error
+                )
+                seconds = time.monotonic() - begun.started
+                if place is None:
+                    queue.note(True)
+                    place = queue.take_place(seconds, _half_way(deadline), statement.check_cancelled)
+                else:
+                    # Only writers without a place won: other processes, or statements that were under way.
+                    queue.lost_again(place, seconds)
+                    statement.check_cancelled()
+                    time.sleep(backoff_seconds(len(lost_to)))
+            else:
+                if place is None:
+                    queue.note(False)
+                return done
+    finally:
+        if place is not None:
+            queue.give_back(place)
+
+
+def _half_way(deadline: float) -> float:
+    now = time.monotonic()
+    return now + max(0.0, deadline - now) / 2
+
+
+def _tried(lost_to: Sequence[str], seconds: float) -> str:
+    """For the message of a conflict: how often a statement was run, for how long, and what it lost to."""
+    if len(lost_to) == 1:
+        return ""
+    named = list(dict.fromkeys(lost_to))[-_MOST_VERSIONS:]
+    return f", which ran {len(lost_to)} times in {seconds:.1f} s and lost to versions {', '.join(named)}"
+
+
+def _with_source_kept(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
+    """Do the work, again from the start where an executor was lost with rows kept of the source.
+
+    :raises HeadwaterError: ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``.
+    """
+    for _ in range(_SOURCE_ATTEMPTS - 1):
         try:
-            return work(begun)
+            return work(attempt)
         except HeadwaterError as error:
-            if error.condition not in _RETRIED or attempt == retries:
+            if error.condition != _SOURCE_LOST:
                 raise
-            statement.discard()
-            _LOG.info("%s: attempt %d lost to another writer and is made again: %s", request.table, attempt + 1, error)
-            time.sleep(random.uniform(0, _LONGEST_WAIT_SECONDS) * attempt)
-    raise AssertionError("unreachable")
+            _LOG.warning("%s: rows kept of the source were lost with an executor; trying again", attempt.request.table)
+            attempt.statement.discard()
+            attempt = begin(attempt.request, attempt.statement)
+    return work(attempt)
 
 
 def evolved(attempt: Attempt) -> bool:

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.commands.dml.request import Clause, DmlRequest, expression, relation
-from headwater.commands.dml.rewrite import SOURCE, Action
-from headwater.commands.dml.scan import FILE, ROW, Scan
-
-_PRESENT, _MATCH = "__hw_present", "__hw_match"
-_NOWHERE = f"CAST(NULL AS INT) AS {FILE}, CAST(NULL AS BIGINT) AS {ROW}"
+from headwater.commands.dml.rewrite import Action
+from headwater.commands.dml.scan import Scan
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def deletes_all_matched(request: DmlRequest) -> bool:
 
 def counted(source: str) -> str:
     """SQL of the rows of a source, which the job counts."""
-    return f"(SELECT * FROM {source} WHERE hw_counted())"
+    return f"(SELECT * FROM {source} WHERE count_row())"
 
 
 def join(
@@ -54,33 +51,33 @@ def join(
     :param alone: whether one task is to do it all: for little data, sooner done than sent about.
     :param keeps: whether rows of the target without an action come too.
     """
-    on = _on(request)
-    target = f"{_read(scanned.positioned, alone)} AS __hw_t"
+    on, names = _on(request), request.names
+    target = f"{_read(scanned.positioned, alone)} AS target"
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     if inserts and not matched and not unmatched:
         return Joined("anti join", _unmatched(request, scanned, source, alone), _numbered(inserts, None, 0))
     if not keeps and not inserts and not unmatched and deletes_all_matched(request):
-        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(source, alone)} AS __hw_s ON {on})"
+        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(source, alone)} AS source ON {on})"
         return Joined("semi join", rows, _numbered(matched, None, 0))
     all_rows = bool(unmatched) or keeps
     kind = "FULL OUTER" if inserts and all_rows else "RIGHT OUTER" if inserts else "LEFT OUTER" if all_rows else "INNER"
-    present = f"(SELECT *, true AS {_PRESENT} FROM {_read(source, alone)}) AS __hw_s"
+    present = f"(SELECT *, true AS {names.present} FROM {_read(source, alone)}) AS source"
     rows = f"(SELECT * FROM {target}\n{kind} JOIN {present} ON {on})"
-    both = None if kind == "INNER" else f"{FILE} IS NOT NULL AND {_PRESENT}"
+    both = None if kind == "INNER" else f"{names.file} IS NOT NULL AND {names.present}"
     actions = [
         *_numbered(matched, both, 0),
-        *_numbered(inserts, f"{FILE} IS NULL", len(matched)),
-        *_numbered(unmatched, f"{_PRESENT} IS NULL", len(matched) + len(inserts)),
+        *_numbered(inserts, f"{names.file} IS NULL", len(matched)),
+        *_numbered(unmatched, f"{names.present} IS NULL", len(matched) + len(inserts)),
     ]
     unique = not deletes_all_matched(request)
     if not unique and changes:
-        rows = _once(rows)
+        rows = _once(request, rows)
     return Joined(f"{kind.lower()} join", rows, actions, unique, keeps=keeps)
 
 
-def numbered(source: int) -> str:
+def numbered(request: DmlRequest, source: int) -> str:
     """SQL of a relation with a number for each of its rows, which is another one whenever they are read anew."""
-    return f"(SELECT *, monotonically_increasing_id() AS {SOURCE} FROM {relation(source)})"
+    return f"(SELECT *, monotonically_increasing_id() AS {request.names.source} FROM {relation(source)})"
 
 
 def join_matched(
@@ -88,25 +85,26 @@ def join_matched(
 ) -> Joined:
     """All clauses but inserts, over rows that tell which rows of the source found a match.
 
-    :param source: SQL of a relation with a column ``__hw_source``.
+    :param source: SQL of a relation with the column ``names.source``.
     :param broadcast: whether the source is small enough to be sent to every task whole.
     :param keeps: whether rows of the target without an action come too.
     """
+    names = request.names
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     outer = bool(unmatched) or keeps
     kind = "LEFT OUTER" if outer else "INNER"
-    hint = "/*+ BROADCAST(__hw_s) */ " if broadcast else ""
-    target = f"{scanned.positioned} AS __hw_t"
-    rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {source} AS __hw_s ON {_on(request)})"
+    hint = "/*+ BROADCAST(source) */ " if broadcast else ""
+    target = f"{scanned.positioned} AS target"
+    rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {source} AS source ON {_on(request)})"
     unique = not deletes_all_matched(request)
     once = not unique and changes
     if once:
         # A row is told once to be deleted; the other rows of the source that matched it are noted all the same.
-        rows = _counted(rows)
-    guards = [*([f"{SOURCE} IS NOT NULL"] if outer else []), *([f"{_MATCH} = 1"] if once else [])]
+        rows = _counted(request, rows)
+    guards = [*([f"{names.source} IS NOT NULL"] if outer else []), *([f"{names.match} = 1"] if once else [])]
     actions = [
         *_numbered(matched, " AND ".join(guards) or None, 0),
-        *_numbered(unmatched, f"{SOURCE} IS NULL", len(matched) + len(inserts)),
+        *_numbered(unmatched, f"{names.source} IS NULL", len(matched) + len(inserts)),
     ]
     return Joined(f"{kind.lower()} join", rows, actions, unique, source_rows=True, keeps=keeps)
 
@@ -114,32 +112,44 @@ def join_matched(
 def unmatched_source(request: DmlRequest, source: int) -> Joined:
     """The inserts alone: the rows of the source that the job before found no match for.
 
-    :param source: a relation with a column ``__hw_source``, the same as then.
+    :param source: a relation with the column ``names.source``, the same as then.
     """
-    rows = f"(SELECT *, {_NOWHERE} FROM {relation(source)} WHERE NOT hw_matched({SOURCE}))"
+    unmatched = f"NOT is_matched({request.names.source})"
+    rows = f"(SELECT *, {_nowhere(request)} FROM {relation(source)} WHERE {unmatched})"
     return Joined("rows without a match", rows, _numbered(request.not_matched, None, len(request.matched)))
 
 
-def join_unmatched(request: DmlRequest, scanned: Scan, source: int) -> Joined:
-    """The inserts alone, found by a join of their own."""
-    rows = _unmatched(request, scanned, relation(source), False)
+def join_unmatched(request: DmlRequest, scanned: Scan, source: str) -> Joined:
+    """The inserts alone, found by a join of their own.
+
+    :param source: SQL of a relation.
+    """
+    rows = _unmatched(request, scanned, source, False)
     return Joined("anti join", rows, _numbered(request.not_matched, None, len(request.matched)))
 
 
 def _unmatched(request: DmlRequest, scanned: Scan, source: str, alone: bool) -> str:
-    target = f"{_read(scanned.positioned, alone)} AS __hw_t"
-    return f"(SELECT *, {_NOWHERE} FROM {_read(source, alone)} AS __hw_s\nLEFT ANTI JOIN {target} ON {_on(request)})"
+    target = f"{_read(scanned.positioned, alone)} AS target"
+    rows = f"{_read(source, alone)} AS source\nLEFT ANTI JOIN {target} ON {_on(request)}"
+    return f"(SELECT *, {_nowhere(request)} FROM {rows})"
 
 
-def _once(rows: str) -> str:
+def _nowhere(request: DmlRequest) -> str:
+    """The position of a row that is not of the target."""
+    return f"CAST(NULL AS INT) AS {request.names.file}, CAST(NULL AS BIGINT) AS {request.names.row}"
+
+
+def _once(request: DmlRequest, rows: str) -> str:
     """Each row of the target once, however many rows of the source match it."""
-    return f"(SELECT * FROM {_counted(rows)}\nWHERE {FILE} IS NULL OR {_MATCH} = 1)"
+    names = request.names
+    return f"(SELECT * FROM {_counted(request, rows)}\nWHERE {names.file} IS NULL OR {names.match} = 1)"
 
 
-def _counted(rows: str) -> str:
+def _counted(request: DmlRequest, rows: str) -> str:
     """The matches of each row of the target are numbered, from one."""
-    number = f"row_number() OVER (PARTITION BY {FILE}, {ROW} ORDER BY {ROW})"
-    return f"(SELECT *, {number} AS {_MATCH} FROM {rows})"
+    names = request.names
+    number = f"row_number() OVER (PARTITION BY {names.file}, {names.row} ORDER BY {names.row})"
+    return f"(SELECT *, {number} AS {names.match} FROM {rows})"
 
 
 def _read(rows: str, alone: bool) -> str:

@@ -66,6 +66,14 @@ class Job:
         return sum(len(positions) for positions in self.positions.values())
 
 
+def steps(attempt: Attempt, whole: bool) -> int:
+    """How many jobs it takes to replace rows, the one that finds them included.
+
+    :param whole: whether that one writes the rows that stay in their files, too.
+    """
+    return 1 if whole or attempt.writes_vectors else 2
+
+
 def run_job(
     attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None = None, *, planned_ahead: bool = False
 ) -> Job:
@@ -94,7 +102,7 @@ def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None
     spec = {**_write(attempt, rewrite.sql, replaced if rewrite.has_rows else None), "tracked": True}
     if not rewrite.has_rows:
         return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
-    return with_changes(spec) if rewrite.has_changes else spec
+    return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
 
 
 def _write(attempt: Attempt, query: str, replaced: pa.Table | None) -> dict[str, Any]:
@@ -161,10 +169,12 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
 
 
 def _may_share_files(attempt: Attempt) -> bool:
-    """Whether the rows marked are all the statement depends on in their files: not where the source or a subquery reads
-    the table too, nor where rows are inserted because none matched.
+    """Whether another writer may mark other rows of the same files: where the rows that the statement depends on are
+    known by their keys, or are those it marks. The latter not where the source or a subquery reads the table too, nor
+    where rows are inserted because none matched.
     """
-    return not attempt.txn.reads_whole_table and not attempt.request.not_matched
+    txn = attempt.txn
+    return txn.reads_keys or (not txn.reads_whole_table and not attempt.request.not_matched)
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
@@ -237,6 +247,7 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     files = scanned.files.take(pa.array(numbers, pa.int64()))
     source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)}, every_row=True)
     query = copy_query(attempt, source.plan)
+    attempt.statement.last_step("copy the other rows of changed files")
     listed = attempt.statement.write(_write(attempt, query, files))
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt, row) for row in files.to_pylist())

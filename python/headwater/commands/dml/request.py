@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from headwater.commands.internal_names import InternalNames
+from headwater.schema.types import parse_schema
 
 
 def expression(number: int) -> str:
@@ -56,6 +60,32 @@ class Key:
     type: str
 
 
+class RewriteNames:
+    """What a rewrite calls the columns it adds to the user's.
+
+    ``file``, ``row``: the number of the file a row of the target is in and its position there. ``action``: the number
+    of the action that is taken. ``written``: whether the row is written. ``source``: the number of the row of the
+    source. ``present``: true in rows with a row of the source. ``match``: how many matches of the row of the target
+    came before. ``kind``: what a row is where there is change data; ``change``: whether it is a row of a change data
+    file.
+    """
+
+    def __init__(self, names: InternalNames) -> None:
+        self._names = names
+        self.file, self.row = names.of("file_number"), names.of("row_position")
+        self.action, self.written = names.of("action"), names.of("is_written")
+        self.source, self.present, self.match = names.of("source_row"), names.of("has_source"), names.of("match_number")
+        self.kind, self.change = names.of("row_kind"), names.of("is_change")
+
+    def before(self, position: int) -> str:
+        """The value before the statement of the column at a position of the table."""
+        return self._names.of(f"before_{position}")
+
+    def identity(self, position: int) -> str:
+        """The next value of the identity column at a position of the table."""
+        return self._names.of(f"identity_{position}")
+
+
 @dataclass(frozen=True)
 class DmlRequest:
     """A statement.
@@ -63,11 +93,13 @@ class DmlRequest:
     :param version: the version it was analysed against.
     :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
     :param target: the target's relation; ``columns`` are its columns, in the table's order.
+    :param condition_deterministic: whether the condition is true for the same rows whenever it is asked.
     :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
     :param condition_columns: the target's columns the condition is about.
     :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
     :param reads_target_elsewhere: whether the source or a subquery reads the target too.
     :param exact: whether these are the whole condition.
+    :param source_names: the names of its columns.
     :param source_bytes: the source's size in bytes, by Spark's estimate before it optimises.
     :param source_is_scan: whether the source does no more than read files, and so may be read again.
     """
@@ -81,6 +113,7 @@ class DmlRequest:
     columns: Sequence[int]
     source: int | None
     source_columns: Sequence[int]
+    source_names: Sequence[str]
     source_deterministic: bool
     source_bytes: int | None
     source_is_scan: bool
@@ -97,6 +130,13 @@ class DmlRequest:
     runs_python: bool
     reads_target_elsewhere: bool
 
+    @cached_property
+    def names(self) -> RewriteNames:
+        """Names for the columns a rewrite adds to those of target and source."""
+        columns = parse_schema(self.table_schema)
+        physical = [column.physical_name for column in columns]
+        return RewriteNames(InternalNames.beside([*columns.names, *physical, *self.source_names]))
+
     @staticmethod
     def of(request: Mapping[str, Any]) -> DmlRequest:
         conjuncts = request["conjuncts"]
@@ -111,6 +151,7 @@ class DmlRequest:
             columns=request["columns"],
             source=request["source"],
             source_columns=request["sourceColumns"],
+            source_names=request["sourceNames"],
             source_deterministic=request["sourceDeterministic"],
             source_bytes=request["sourceBytes"],
             source_is_scan=request["sourceIsScan"],

@@ -21,8 +21,6 @@ from headwater.log import deletion_vectors
 from headwater.log.stores import LocalStore
 from headwater.schema.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 
-#: Columns of a scan's rows: the number of their file and their position in it.
-FILE, ROW = "__hw_file", "__hw_row"
 _LATE = "spark.headwater.dml.lateFileBytes"
 #: To read late is to open the file a second time, which does not pay for files of fewer bytes.
 _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
@@ -68,6 +66,8 @@ def scan(
             "listedBytes": total_bytes(files),
             "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
             "lateColumns": [] if every_row else _late_columns(attempt, files),
+            "fileColumn": attempt.request.names.file,
+            "rowColumn": attempt.request.names.row,
             "files": [list(row.values()) for row in listed.to_pylist()],
         },
     )

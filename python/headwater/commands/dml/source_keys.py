@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,13 +21,13 @@ from headwater.log.footers import read_footer
 from headwater.log.stores import store_for
 from headwater.schema.constraints import quote
 from headwater.schema.types import DataType, DecimalType, PrimitiveType, parse_type
+from headwater.times import timestamp_text
 
 #: So many distinct keys are asked for one by one.
 _FEW = 1000
 #: The footers of so many files are read one after the other.
 _FEW_FILES = 32
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 #: The least and the greatest value as text, None where there is none.
 _Bounds = tuple[str | None, str | None]
@@ -158,7 +157,6 @@ def _literal(kind: DataType, text: str) -> str:
     if kind.name == "date":
         return f"DATE '{text}'"
     if kind.name == "timestamp":
-        moment = _EPOCH + timedelta(microseconds=int(text))
-        return f"TIMESTAMP '{moment.strftime('%Y-%m-%d %H:%M:%S.%f')}'"
+        return f"TIMESTAMP '{timestamp_text(int(text))}'"
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

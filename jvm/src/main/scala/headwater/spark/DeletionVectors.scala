@@ -1,6 +1,6 @@
 package headwater.spark
 
-import java.io.{DataInputStream, EOFException}
+import java.io.{DataInputStream, EOFException, FileNotFoundException, IOException}
 import java.nio.{ByteBuffer, ByteOrder}
 import java.util.Base64
 
@@ -36,11 +36,11 @@ object DeletionVectors {
     if (description.startsWith("[")) {
       val vectors = Json.parse(description)
       new AllBut(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
-    } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)))
+    } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)), "inline in the log")
     else {
       val Array(offset, size, path) = description.split(" ", 3)
       val file = new Path(path)
-      val in = file.getFileSystem(conf).open(file)
+      val in = try file.getFileSystem(conf).open(file) catch { case _: FileNotFoundException => throw damaged(path, "its file does not exist") }
       try {
         in.seek(offset.toLong)
         val data = new DataInputStream(in)
@@ -51,19 +51,26 @@ object DeletionVectors {
         val crc = new java.util.zip.CRC32()
         crc.update(bytes)
         if (data.readInt() != crc.getValue.toInt) throw damaged(path, "its checksum does not match")
-        parse(bytes)
+        parse(bytes, path)
       } catch { case _: EOFException => throw damaged(path, "it ends early") }
       finally in.close()
     }
 
-  private def damaged(path: String, why: String): Throwable = new HeadwaterRowException(
-    "DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH", "XXKDS",
-    s"The deletion vector file $path is damaged: $why. Restore the file or an older version of the table.", Map("path" -> path))
+  private def damaged(path: String, why: String): Throwable =
+    HeadwaterException("DELTA_DELETION_VECTOR_INVALID", "path" -> path, "reason" -> why).inRow
+
+  /** Whatever is not a bitmap makes one of the exceptions of who reads it. */
+  private def parse(bytes: Array[Byte], path: String): DeletionVector =
+    try parse(bytes) catch {
+      case e @ (_: RuntimeException | _: IOException) => throw damaged(path, Option(e.getMessage).getOrElse(e.getClass.getSimpleName))
+    }
 
   private def parse(bytes: Array[Byte]): DeletionVector = {
     val buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
-    require(buffer.getInt() == Magic, "unknown deletion vector format")
-    val count = buffer.getLong().toInt
+    require(buffer.getInt() == Magic, "its format is not known")
+    val stored = buffer.getLong()
+    require(stored >= 0 && stored <= bytes.length, s"it says that it has $stored bitmaps")
+    val count = stored.toInt
     val keys = new Array[Int](count)
     val bitmaps = new Array[RoaringBitmap](count)
     var i = 0

@@ -18,6 +18,7 @@ private[spark] final class HandlerConnections(port: Int, token: String)
     extends PythonClient(
       null, null, port, HandlerConnections.Loopback, 0, TimeUnit.SECONDS, SocketFactory.getDefault, null, true, 0, token) {
   private val ofThread = new ThreadLocal[ClientServerConnection]
+  private val inUse = new ConcurrentHashMap[Thread, ClientServerConnection]()
   private val open = ConcurrentHashMap.newKeySet[ClientServerConnection]()
   private val idle = new ConcurrentLinkedDeque[ClientServerConnection]()
   private val idleCount = new AtomicInteger()
@@ -35,16 +36,23 @@ private[spark] final class HandlerConnections(port: Int, token: String)
     else {
       val connection = take()
       ofThread.set(connection)
+      inUse.put(Thread.currentThread(), connection)
       var usable = false
       try {
         val answer = connection.sendCommand(command, blocking)
         usable = true
         answer
       } finally {
+        inUse.remove(Thread.currentThread())
         if (outer == null) ofThread.remove() else ofThread.set(outer)
         if (usable) giveBack(connection) else discard(connection)
       }
     }
+  }
+
+  /** Ends the call that a thread waits for, with an error. Its connection serves no other. */
+  def giveUp(thread: Thread): Unit = Option(inUse.get(thread)).foreach { connection =>
+    try connection.getSocket.close() catch { case _: java.io.IOException => }
   }
 
   override def shutdown(): Unit = {

@@ -43,9 +43,11 @@ private[spark] final class HandlerLog(stream: InputStream) extends Thread("headw
     }
   }
 
-  /** A line without a level of its own goes on with the record before it. */
-  private def forward(line: String): Unit = {
-    HandlerLog.Levels.find(l => line.startsWith(l + " headwater")).foreach(level = _)
+  /** A line without a level of its own goes on with the record before it. Spark's log shows the level, and whose line it is, itself. */
+  private def forward(written: String): Unit = {
+    val own = HandlerLog.Levels.find(l => written.startsWith(l + HandlerLog.Name))
+    own.foreach(level = _)
+    val line = own.map(l => written.drop(l.length + HandlerLog.Name.length)).getOrElse(written)
     level match {
       case "DEBUG" => logDebug(line)
       case "INFO" => logInfo(line)
@@ -57,5 +59,6 @@ private[spark] final class HandlerLog(stream: InputStream) extends Thread("headw
 
 private object HandlerLog {
   val MostHeld = 50
+  val Name = " headwater "
   val Levels: Seq[String] = Seq("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 }

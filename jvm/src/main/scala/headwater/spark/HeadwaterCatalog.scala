@@ -24,6 +24,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def session: SparkSession = SparkSession.active
   private def sessionCatalog = SparkInternals.sessionCatalog(session)
 
+  /** How Spark's plans show the catalog. */
+  override def toString: String = name()
+
   override def capabilities(): util.Set[TableCatalogCapability] = {
     val all = new util.HashSet[TableCatalogCapability](super.capabilities())
     all.add(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
@@ -49,7 +52,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     }
     if (isPath(ident)) HeadwaterTable.load(session, pathOf(ident), version)
     else {
-      val found = super.loadTable(ident)
+      val found = try super.loadTable(ident) catch {
+        case e: NoSuchTableException if version.isLatest => return named(ident).getOrElse(throw e)
+      }
       SparkInternals.catalogTable(found) match {
         case Some(table) if isDelta(table.provider) =>
           HeadwaterTable.load(session, locationOf(table), version, Some(table))
@@ -57,6 +62,15 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         case _ => version.version.map(v => super.loadTable(ident, v.toString)).getOrElse(super.loadTable(ident, version.timestamp.get.toLong))
       }
     }
+  }
+
+  /** A table whose name has a version or a time after it, `rivers@v3`, as a path may: where there is no table of all of that name. */
+  private def named(ident: Identifier): Option[Table] = ident.name() match {
+    case HeadwaterCatalog.NameWithVersion(name, version) =>
+      val found = try Some(super.loadTable(Identifier.of(ident.namespace(), name))) catch { case _: NoSuchTableException => None }
+      found.flatMap(SparkInternals.catalogTable).filter(table => isDelta(table.provider))
+        .map(table => HeadwaterTable.load(session, locationOf(table) + version, catalogTable = Some(table)))
+    case _ => None
   }
 
   /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
@@ -251,6 +265,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 }
 
 object HeadwaterCatalog {
+  private val NameWithVersion = "(?s)(.+)(@(?:v\\d+|\\d{17}))".r
+
   private val reserved = CatalogV2Reserved.keys
 
   /** Properties Spark itself puts there, which are not the table's. */

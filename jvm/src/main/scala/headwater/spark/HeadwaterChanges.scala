@@ -7,12 +7,12 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Union}
 import org.apache.spark.sql.connector.catalog.{Changelog, ChangelogContext, ChangelogRange, Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation, PartitionDirectory}
-import org.apache.spark.sql.headwater.{HeadwaterParquetFileFormat, SparkInternals}
+import org.apache.spark.sql.headwater.{HeadwaterParquetFileFormat, SparkInternals, StatementNames}
 import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
@@ -104,7 +104,8 @@ object HeadwaterChanges {
   }
 
   /** A bound or another argument: its type, its value as text and, where it can be a time, that in microseconds since the epoch. */
-  def describe(session: SparkSession, given: Expression): Map[String, Any] = {
+  def describe(session: SparkSession, asked: Expression): Map[String, Any] = {
+    val given = StatementNames.folded(asked match { case Alias(value, _) => value; case value => value })
     // Spark evaluates such as `timestamp - interval` only in the form that its optimizer gives them.
     val argument = given.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
     val constant = argument.foldable && argument.deterministic
@@ -116,7 +117,8 @@ object HeadwaterChanges {
       "constant" -> constant,
       "sql" -> given.sql,
       "value" -> Option(as(StringType)).map(_.toString),
-      "micros" -> Option.when(isTime)(as(TimestampType)).map(v => if (v == null) null else v.toString))
+      // A date may lie beyond all timestamps.
+      "micros" -> Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).map(v => if (v == null) null else v.toString))
   }
 
   /** CHANGES FROM … TO … as bounds. */

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, SubqueryAlias, View}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -26,7 +26,20 @@ final case class DmlPieces(
     notMatchedBySource: Seq[DmlClause] = Nil) {
 
   /** The request a handler gets: pieces by their numbers, conditions as text too, for pruning and for the table's history. */
-  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = Seq(
+  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = atOneTime.described(context, table, this)
+
+  /** The same, where `current_timestamp()` and the like are the time it is now: a statement may run several jobs. */
+  private def atOneTime: DmlPieces = {
+    val fixed = SparkInternals.atOneTime(Project(expressions.map(Alias(_, "value")()), source.getOrElse(OneRowRelation()))).asInstanceOf[Project]
+    val values = fixed.projectList.map(_.asInstanceOf[Alias].child).iterator
+    def of(clauses: Seq[DmlClause]) = clauses.map(c => c.copy(condition = c.condition.map(_ => values.next()), values = c.values.map(_ => values.next())))
+    val condition = this.condition.map(_ => values.next())
+    val (matched, notMatched) = (of(this.matched), of(this.notMatched))
+    copy(source = source.map(_ => fixed.child), condition = condition, matched = matched, notMatched = notMatched, notMatchedBySource = of(notMatchedBySource))
+  }
+
+  /** `written`: the same pieces as the user wrote them. */
+  private def described(context: StatementContext, table: HeadwaterTable, written: DmlPieces): Seq[(String, Any)] = Seq(
     "table" -> table.path,
     "name" -> table.name(),
     "version" -> table.snapshotVersion,
@@ -37,18 +50,19 @@ final case class DmlPieces(
     "source" -> source.map(context.addPlan),
     "sourceColumns" -> source.map(_.output.map(context.addExpression)).getOrElse(Nil),
     "readsTargetElsewhere" -> readsElsewhere(table.path),
+    "sourceNames" -> source.map(_.output.map(_.name)).getOrElse(Nil),
     "sourceDeterministic" -> source.forall(plan => !plan.exists(!_.deterministic)),
     "sourceBytes" -> source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
     "sourceIsScan" -> source.exists(isScan),
     "condition" -> condition.map(context.addExpression),
-    "conditionDeterministic" -> condition.forall(_.deterministic),
-    "conditionText" -> condition.map(text),
+    "conditionDeterministic" -> condition.forall(isSteady),
+    "conditionText" -> written.condition.map(text),
     "conditionColumns" -> condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
     "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
     "runsPython" -> runsPython,
-    "matched" -> matched.map(describe(context, _)),
-    "notMatched" -> notMatched.map(describe(context, _)),
-    "notMatchedBySource" -> notMatchedBySource.map(describe(context, _)))
+    "matched" -> matched.zip(written.matched).map(describe(context, _)),
+    "notMatched" -> notMatched.zip(written.notMatched).map(describe(context, _)),
+    "notMatchedBySource" -> notMatchedBySource.zip(written.notMatchedBySource).map(describe(context, _)))
 
   private def expressions: Seq[Expression] =
     condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
@@ -63,6 +77,15 @@ final case class DmlPieces(
     case _ => false
   })
 
+  /** Whether a condition is true for the same rows whenever it is asked; a subquery with a LIMIT, say, may have other rows each time. */
+  private def isSteady(condition: Expression): Boolean = condition.deterministic && !condition.exists {
+    case subquery: PlanExpression[_] => subquery.plan match {
+      case plan: LogicalPlan => !isScan(plan)
+      case _ => true
+    }
+    case _ => false
+  }
+
   private def readsElsewhere(path: String): Boolean = {
     def reads(plan: LogicalPlan): Boolean = plan.exists {
       case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
@@ -74,12 +97,15 @@ final case class DmlPieces(
     } case _ => false })
   }
 
-  private def describe(context: StatementContext, clause: DmlClause): Map[String, Any] = Map(
-    "kind" -> clause.kind,
-    "condition" -> clause.condition.map(context.addExpression),
-    "conditionText" -> clause.condition.map(text),
-    "values" -> clause.values.map(context.addExpression),
-    "assigned" -> clause.assigned)
+  private def describe(context: StatementContext, clause: (DmlClause, DmlClause)): Map[String, Any] = {
+    val (fixed, written) = clause
+    Map(
+      "kind" -> fixed.kind,
+      "condition" -> fixed.condition.map(context.addExpression),
+      "conditionText" -> written.condition.map(text),
+      "values" -> fixed.values.map(context.addExpression),
+      "assigned" -> fixed.assigned)
+  }
 
   private def conjuncts(condition: Expression): Seq[Expression] = condition match {
     case And(left, right) => conjuncts(left) ++ conjuncts(right)
@@ -98,7 +124,7 @@ final case class DmlPieces(
   }
 
   private def isKey(e: Expression): Boolean = e match {
-    case column: AttributeReference => target.outputSet.contains(column)
+    case column: AttributeReference => target.outputSet.contains(column) && SparkInternals.comparesBytes(column.dataType)
     case _ => false
   }
 

@@ -18,11 +18,20 @@ class HeadwaterException(condition: String, state: String, text: String, paramet
       messageParameters = parameters,
       cause = None,
       message = Some(HeadwaterException.render(condition, state, text)))
-    with HeadwaterThrowable
+    with HeadwaterThrowable {
+  /** The same, for a task. */
+  def inRow: HeadwaterRowException = new HeadwaterRowException(condition, state, text, parameters)
 
-/** The same for an error found while rows are processed, inside a task. */
+  /** Spark shows it in EXPLAIN, where a query cannot be planned. */
+  override def toString: String = getMessage
+}
+
+/**
+ * The same for an error found while rows are processed, inside a task. It has no stack trace, which would be that of generated code: the row
+ * is at fault, and each task that meets one logs it.
+ */
 class HeadwaterRowException(condition: String, state: String, text: String, parameters: Map[String, String])
-    extends RuntimeException(HeadwaterException.render(condition, state, text))
+    extends RuntimeException(HeadwaterException.render(condition, state, text), null, false, false)
     with HeadwaterThrowable {
   override def getCondition: String = condition
   override def getSqlState: String = state

@@ -17,6 +17,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
+    extensions.injectResolutionRule(session => ResolveStatementNames(session))
     extensions.injectHintResolutionRule(session => FindChangeReads(session))
     extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))

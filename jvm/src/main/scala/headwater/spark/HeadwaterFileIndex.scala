@@ -73,7 +73,9 @@ class HeadwaterFileIndex(
 
   private def bound(filter: Expression): Expression = filter.transform { case a: AttributeReference =>
     val i = partitionSchema.fieldNames.indexWhere(_.equalsIgnoreCase(a.name))
-    BoundReference(i, SparkInternals.attributes(partitionSchema)(i).dataType, nullable = true)
+    // A file's number, which Spark takes for one more partition column, comes after the others.
+    if (i < 0) BoundReference(partitionSchema.length, a.dataType, nullable = false)
+    else BoundReference(i, SparkInternals.attributes(partitionSchema)(i).dataType, nullable = true)
   }
 
   private def parsers: Seq[PartitionValueParser] =
@@ -124,13 +126,6 @@ final case class ListedFile(
   }
 }
 
-object ListedFile {
-  /** The column that tells the number of a row's file, where an index numbers its files: their order, from zero. */
-  val Number = "__hw_file"
-  /** The column that tells a row's position in its file, from zero. */
-  val Position = "__hw_row"
-}
-
 object FileList {
   /** `[path, size, modificationTime, deletionVector | null, partition value, ...]` a file. */
   def fromJson(files: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
@@ -165,7 +160,7 @@ object FilterText {
 
   /** With timestamp literals in the session's time zone, as its user would write them. */
   def of(filter: Expression): Option[String] =
-    if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || !e.deterministic)) None
+    if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || e.isInstanceOf[LambdaFunction] || !e.deterministic)) None
     else try Some(unfolded(filter).transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql) catch { case NonFatal(_) => None }
 
   /** What functions such as BETWEEN stand for. They keep what they were called with beside it, whose columns nobody else sees. */

@@ -1,20 +1,61 @@
 package headwater.spark
 
+import headwater.spark.shims.ForwardingParser
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
-import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation, UnresolvedTable}
-import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.parser.{ParameterContext, ParserInterface}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.trees.TreePattern.RELATION_TIME_TRAVEL
+import org.apache.spark.sql.catalyst.analysis.{PlanWithUnresolvedIdentifier, RelationTimeTravel, UnresolvedAttribute, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.parser._
+import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, CompoundPlanStatement, DescribeColumn, ExceptionHandler, LogicalPlan, SingleStatement}
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin
+import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_WITH_UNRESOLVED_IDENTIFIER, RELATION_TIME_TRAVEL}
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /** Hands the statements Spark's parser does not know, told by their first words, to the handler; all else to Spark. */
-class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ParserInterface {
-  override def parsePlan(text: String): LogicalPlan = own(text).getOrElse(HeadwaterParser.own(spark.parsePlan(text)))
+class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
+  override def parsePlan(text: String): LogicalPlan = parsed(text)(spark.parsePlan(text))
 
   override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
-    own(text).getOrElse(HeadwaterParser.own(spark.parsePlanWithParameters(text, parameters)))
+    parsed(substituted(text, parameters))(spark.parsePlanWithParameters(text, parameters))
+
+  /** One of our statements with the values its markers were given. Spark looks for markers in what it can parse: the rest reads as a select list. */
+  private def substituted(text: String, parameters: ParameterContext): String = HeadwaterParser.FirstWords.findPrefixMatchOf(text) match {
+    case Some(found) if HeadwaterParser.hasValues(parameters) =>
+      val (begin, list) = text.splitAt(found.group("words").length)
+      begin + ParameterHandler.substituteParameters("SELECT " + list, parameters)._1.stripPrefix("SELECT ")
+    case _ => text
+  }
+
+  /** A parser may throw Spark's errors alone; the handler's are thrown once the statement is analyzed. */
+  private def parsed(text: String)(plan: => LogicalPlan): LogicalPlan = {
+    HiveSessionClassLoader.protect()
+    try own(text).getOrElse(own(refused(text)(plan)))
+    catch { case e: HeadwaterException => RefusedStatement(e) }
+  }
+
+  /** A text that Spark refuses may be another system's statement, of which the handler says what to use instead. */
+  private def refused(text: String)(parsed: => LogicalPlan): LogicalPlan = try parsed catch {
+    case e: ParseException =>
+      try Bridge.call(new StatementContext(session), "not_parsed", "text" -> text)
+      catch { case unreachable: HeadwaterException if unreachable.getCondition.startsWith("HEADWATER_HANDLER") => }
+      throw e
+  }
+
+  private def own(plan: LogicalPlan): LogicalPlan = plan match {
+    // Spark's own way to replace what is in a body leaves out its handlers.
+    case body: CompoundBody => CurrentOrigin.withOrigin(body.origin)(body.copy(
+      collection = body.collection.map(own(_).asInstanceOf[CompoundPlanStatement]),
+      handlers = body.handlers.map(own(_).asInstanceOf[ExceptionHandler])))
+    case statement: SingleStatement =>
+      CurrentOrigin.withOrigin(statement.origin)(SingleStatement(own(described(statement.parsedPlan).getOrElse(statement.parsedPlan))))
+    case part: CompoundPlanStatement => part.mapChildren(own)
+    case other => HeadwaterParser.own(other)
+  }
+
+  /** Within a script, whose text is Spark's alone to parse, `DESCRIBE HISTORY t` comes as the column `t` of a table `HISTORY`. */
+  private def described(plan: LogicalPlan): Option[LogicalPlan] = plan match {
+    case DescribeColumn(table: UnresolvedTableOrView, UnresolvedAttribute(name), false, _) if table.multipartIdentifier.size == 1 =>
+      own(s"DESCRIBE ${table.multipartIdentifier.head} ${name.map(part => "`" + part.replace("`", "``") + "`").mkString(".")}")
+    case _ => None
+  }
 
   private def own(text: String): Option[LogicalPlan] =
     if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None
@@ -31,35 +72,52 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
 
   private def target(name: String): LogicalPlan = {
     val isPath = name.startsWith("/") || HeadwaterParser.Uri.findPrefixOf(name).isDefined
-    val parts = if (isPath) Seq("delta", name) else spark.parseMultipartIdentifier(name)
-    UnresolvedTable(parts, "DESCRIBE")
+    def table(parts: Seq[String]) = UnresolvedTable(parts, "DESCRIBE")
+    if (isPath) table(Seq("delta", name))
+    else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
+    else spark.parsePlan(s"SELECT * FROM $name").collectFirst {
+      case UnresolvedRelation(parts, _, _) => table(parts)
+      case named: PlanWithUnresolvedIdentifier => new PlanWithUnresolvedIdentifier(named.identifierExpr, Nil, (parts, _) => table(parts))
+    }.get
   }
-
-  override def parseExpression(text: String): Expression = spark.parseExpression(text)
-  override def parseTableIdentifier(text: String): TableIdentifier = spark.parseTableIdentifier(text)
-  override def parseFunctionIdentifier(text: String): FunctionIdentifier = spark.parseFunctionIdentifier(text)
-  override def parseMultipartIdentifier(text: String): Seq[String] = spark.parseMultipartIdentifier(text)
-  override def parseQuery(text: String): LogicalPlan = spark.parseQuery(text)
-  override def parseRoutineParam(text: String): StructType = spark.parseRoutineParam(text)
-  override def parseTableSchema(text: String): StructType = spark.parseTableSchema(text)
-  override def parseDataType(text: String): DataType = spark.parseDataType(text)
 }
 
 object HeadwaterParser {
   private def own(plan: LogicalPlan): LogicalPlan = ExplainDml(qualified(plan))
 
   /**
-   * Names the catalog of a path that is travelled to: Spark would take two parts for files of a format, which cannot travel, where the
-   * time is an expression that takes it a second look to resolve.
+   * Names the catalog of a path that is travelled to, or is the value of an expression: Spark would take two parts for files of a format, which
+   * cannot travel, where the time, or the path, is an expression that takes it a second look to resolve.
    */
-  private def qualified(plan: LogicalPlan): LogicalPlan = plan.transformDownWithSubqueriesAndPruning(_.containsPattern(RELATION_TIME_TRAVEL)) {
-    case travel @ RelationTimeTravel(relation @ UnresolvedRelation(Seq(format, _), _, _), _, _) if format.equalsIgnoreCase("delta") =>
-      travel.copy(relation = relation.copy(multipartIdentifier = "spark_catalog" +: relation.multipartIdentifier))
+  private def qualified(plan: LogicalPlan): LogicalPlan =
+    plan.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(RELATION_TIME_TRAVEL, PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
+      case travel @ RelationTimeTravel(relation: UnresolvedRelation, _, _) => travel.copy(relation = inCatalog(relation))
+      case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) => named.planBuilder(parts, children) match {
+        case relation: UnresolvedRelation => inCatalog(relation)
+        case other => other
+      })
+    }
+
+  private def inCatalog(relation: UnresolvedRelation): UnresolvedRelation = relation.multipartIdentifier match {
+    case Seq(format, _) if format.equalsIgnoreCase("delta") =>
+      val named = relation.copy(multipartIdentifier = "spark_catalog" +: relation.multipartIdentifier)
+      named.copyTagsFrom(relation)
+      named
+    case _ => relation
   }
+
+  private def hasValues(parameters: ParameterContext): Boolean = parameters match {
+    case NamedParameterContext(values) => values.nonEmpty
+    case PositionalParameterContext(values) => values.nonEmpty
+    case HybridParameterContext(values, _) => values.nonEmpty
+  }
+
+  /** A name that is the value of an expression. */
+  private val Identifier = raw"(?i)identifier\s*\(".r
 
   /** How a URI begins; a name that has one in backticks does not. */
   private val Uri = "[A-Za-z][A-Za-z0-9+.-]*:/".r
 
   /** Spark reads `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these are looked at first. */
-  private val FirstWords = raw"(?is)(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+\S.*".r
+  private val FirstWords = raw"(?is)(?<words>(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+)\S.*".r
 }

@@ -47,6 +47,9 @@ class HeadwaterTable(
 
   override def name(): String = catalogTable.map(_.identifier.quotedString).getOrElse(s"delta.`$path`")
 
+  /** How Spark's plans show the table. */
+  override def toString: String = name()
+
   override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
 
   override def partitioning(): Array[Transform] =

@@ -74,7 +74,8 @@ object HeadwaterWrites {
       case "write" =>
         val table = HeadwaterTable.load(session, path)
         val written = options + (ResolveHeadwaterWrites.OverwriteMode -> decision.get("write").asText())
-        val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, written, byName = true)
+        // As with Delta Lake, a save by path must bring the column's type, or one that Spark lets into it without a look at the values.
+        val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, written, byName = true, casts = false)
         write(table, SparkInternals.ofRows(session, matched), written)
       case _ =>
     }

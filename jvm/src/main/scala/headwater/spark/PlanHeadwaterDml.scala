@@ -10,8 +10,9 @@ import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.execution.datasources.LogicalRelation
-import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.{SparkInternals, StatementNames, StoreAssignment}
 
 /**
  * Turns a DELETE, UPDATE or MERGE that Spark has resolved into the command the handler runs. Values are cast and structs completed by Spark's
@@ -21,7 +22,18 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case command @ (_: DeleteFromTable | _: UpdateTable | _: MergeIntoTable) =>
       val released = AssignedValue.released(command)
-      if (released.resolved) planned(released) else command
+      if (released.resolved) withText(planned(StatementNames.valued(released)), command) else command
+    case other => other
+  }
+
+  /** The command has the statement's text, which Spark's UI shows. Rules lose it of the statement, but not of all that it is made of. */
+  private def withText(made: LogicalPlan, statement: LogicalPlan): LogicalPlan = made match {
+    case command: HeadwaterDml =>
+      val origins = statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
+      origins.find(origin => origin.sqlText.isDefined && origin.objectType.isEmpty) match {
+        case Some(origin) => CurrentOrigin.withOrigin(Origin(sqlText = origin.sqlText))(command.copy())
+        case None => command
+      }
     case other => other
   }
 
@@ -63,7 +75,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
         updating(target, table, condition, assignments, fromStar, evolves)
       case InsertAction(condition, assignments) =>
         checked(both, condition, assignments)
-        val values = aligned(table)(AssignmentUtils.alignInsertAssignments(declared(target, table), assignments.map(uncast), evolves))
+        val values = aligned(table, assignments)(AssignmentUtils.alignInsertAssignments(declared(target, table), _, evolves))
         DmlClause("insert", condition, values, assigned(assignments))
       case other => throw new IllegalStateException(s"an unresolved action: $other")
     }
@@ -75,13 +87,13 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
       throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
     }
-    val values = aligned(table)(AssignmentUtils.alignUpdateAssignments(declared(target, table), assignments.map(uncast), fromStar, coerce))
+    val values = aligned(table, assignments)(AssignmentUtils.alignUpdateAssignments(declared(target, table), _, fromStar, coerce))
     DmlClause("update", condition, values, assigned(assignments))
   }
 
   /** The values alone; Spark's error for one that does not fit does not know the table's name. */
-  private def aligned(table: HeadwaterTable)(assignments: => Seq[Assignment]): Seq[Expression] =
-    try assignments.map(_.value).map { case Alias(value, _) => value; case value => value }
+  private def aligned(table: HeadwaterTable, assignments: Seq[Assignment])(align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] =
+    try StoreAssignment.values(conf, assignments.map(uncast))(align).map { case Alias(value, _) => value; case value => value }
     catch {
       case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
@@ -103,7 +115,8 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
 
   /** Spark's own errors for what no condition and no value can be; what Spark would let pass here, the handler refuses. */
   private def checked(child: LogicalPlan, condition: Option[Expression], assignments: Seq[Assignment] = Nil): Unit = {
-    condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, child)))
+    // The rows are of a source that Spark has not done with yet: what it orders by rand(), say, it computes in a step of its own, later.
+    condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, LocalRelation(child.output))))
     (condition ++ assignments.map(_.value)).foreach(_.foreach {
       case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
         Bridge.call(new StatementContext(session), "not_of_one_row", "expression" -> e.sql)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.{SparkInternals, StatementNames}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -47,7 +47,8 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     val predicate = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that cannot be told must not turn into an overwrite of everything.
-        Some(ReplaceWhere -> FilterText.of(o.deleteExpr).getOrElse(unsupported(o.deleteExpr)))
+        val condition = StatementNames.folded(o.deleteExpr)
+        Some(ReplaceWhere -> FilterText.of(condition).getOrElse(unsupported(condition)))
       case _ => None
     }
     val options = provided ++ mode ++ predicate ++ Map(Resolved -> "true") ++
@@ -85,7 +86,7 @@ object ResolveHeadwaterWrites {
   val ReplaceWhere = "__headwater_replace_where"
 
   def matchColumns(
-      session: SparkSession, table: HeadwaterTable, query: LogicalPlan, options: Map[String, String], byName: Boolean): LogicalPlan = {
+      session: SparkSession, table: HeadwaterTable, query: LogicalPlan, options: Map[String, String], byName: Boolean, casts: Boolean = true): LogicalPlan = {
     val answer = Bridge.call(
       new StatementContext(session), "resolve_write",
       "table" -> table.path,
@@ -95,6 +96,6 @@ object ResolveHeadwaterWrites {
       "byName" -> byName,
       "options" -> options)
     val expected = DataType.fromJson(answer.get("schema").asText()).asInstanceOf[StructType]
-    SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName)
+    SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName, casts)
   }
 }

@@ -12,12 +12,16 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_RELATION
 import org.apache.spark.sql.execution.datasources.v2.{ChangelogTable, DataSourceV2Relation}
 
 /** A call of `table_changes` or `table_changes_by_path`. */
-case class TableChangesCall(function: String, arguments: Seq[Expression]) extends UnresolvedLeafNode
+case class TableChangesCall(function: String, arguments: Seq[Expression]) extends UnresolvedLeafNode {
+  override def nodeName: String = function
+}
 
 /** The changes of `child` once that is known to be a Delta table; `function` is what asked for them, none where it was a reader's option. */
 case class ChangesOf(child: LogicalPlan, bounds: Any, function: Option[String]) extends UnaryNode {
   override lazy val resolved: Boolean = false
   override def output: Seq[Attribute] = Nil
+  override def nodeName: String = function.getOrElse("changes")
+  override def simpleString(maxFields: Int): String = nodeName
   override protected def withNewChildInternal(newChild: LogicalPlan): ChangesOf = copy(child = newChild)
 }
 

@@ -28,7 +28,7 @@ object StoreFailure {
   def isConditionNotMet(error: IOException): Boolean =
     causes(error).exists(e => httpStatus(e).contains(ConditionNotMet) || e.getClass.getSimpleName == "RemoteFileChangedException")
 
-  private def causes(error: Throwable): Seq[Throwable] = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
+  private[spark] def causes(error: Throwable): Seq[Throwable] = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
 
   /** AWS's classes are not there to compile against; its errors tell the status by a method. */
   private def httpStatus(error: Throwable): Option[Int] =

@@ -28,7 +28,7 @@ object TableChanges {
     case c: UpdateColumnPosition => Map("kind" -> "column_position", "path" -> c.fieldNames.toSeq, "position" -> describe(c.position))
     case c: RenameColumn => Map("kind" -> "rename_column", "path" -> c.fieldNames.toSeq, "name" -> c.newName)
     case c: DeleteColumn => Map("kind" -> "drop_column", "path" -> c.fieldNames.toSeq)
-    case other => Map("kind" -> other.getClass.getSimpleName)
+    case other => Map("kind" -> other.getClass.getSimpleName.replaceAll("([a-z])([A-Z])", "$1_$2").toLowerCase)
   }
 
   private def describe(position: ColumnPosition): Map[String, Any] = position match {

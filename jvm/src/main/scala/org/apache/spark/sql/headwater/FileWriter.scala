@@ -28,8 +28,15 @@ object FileWriter {
     def run(): (Seq[String], Option[TrackedRows]) =
       if (schema.isEmpty) (Nil, Some(TrackRowsExec.run(execution.executedPlan)))
       else {
-        val committer = new HeadwaterCommitProtocol(spec.get("path").asText(), Json.write(spec.get("statistics")))
-        EndedTasks.await(session.sparkContext)(writeFiles(session, execution, schema, tracked, committer, spec))
+        val committer = new HeadwaterCommitProtocol(
+          spec.get("path").asText(), Json.write(spec.get("statistics")), Option(spec.get("changeColumn")).map(_.asText()))
+        val conf = session.sessionState.newHadoopConf()
+        EndedTasks.await(session.sparkContext, spec.get("path").asText(), () => committer.removeAll(conf)) { cancelSoon =>
+          committer.onRowError = cancelSoon
+          try writeFiles(session, execution, schema, tracked, committer, spec)
+          catch { case e: Throwable => throw committer.rowError.getOrElse(e) }
+          committer.rowError.foreach(throw _)
+        }
         (committer.files, Option.when(tracked)(committer.tracked))
       }
     def settings = JobSettings.of(execution.optimizedPlan, spec.path("smallBytes").asLong(), spec.path("plannedAhead").asBoolean())
@@ -42,14 +49,14 @@ object FileWriter {
   private def writeFiles(
       session: SparkSession, execution: QueryExecution, schema: StructType, tracked: Boolean, committer: HeadwaterCommitProtocol, spec: JsonNode): Unit = {
     val options = Json.stringMap(spec.get("options"))
-    val plan = if (tracked) TrackRowsExec(execution.executedPlan) else execution.executedPlan
+    val plan = RowErrorsExec(if (tracked) TrackRowsExec(execution.executedPlan) else execution.executedPlan)
     val columns = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
     SparkWriter.write(
       session,
       plan,
-      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L),
+      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L, tellsChanges = spec.has("changeColumn")),
       committer,
       FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
       session.sessionState.newHadoopConfWithOptions(options),

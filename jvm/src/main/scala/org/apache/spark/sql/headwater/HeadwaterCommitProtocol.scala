@@ -7,11 +7,12 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.Json
+import headwater.spark.{HeadwaterRowException, Json}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.executor.CommitDeniedException
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
@@ -21,8 +22,12 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
  * task wrote before it failed is deleted if it still can, and otherwise lies unreferenced.
  *
  * @param leaves JSON array of column paths, as in the files, whose statistics are taken from each footer
+ * @param changeColumn the partition column, the first one, that tells rows of change data apart, in a job that has such rows
  */
-class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitProtocol with Serializable {
+class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option[String]) extends FileCommitProtocol with Serializable {
+  /** What the names of all files of this job begin with, and of no other. */
+  private val job = UUID.randomUUID().getMostSignificantBits
+
   @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
   @transient private var committed: Seq[String] = Nil
   @transient private var noted: TrackedRows = _
@@ -46,7 +51,8 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
     newTaskTempFile(task, dir, FileNameSpec("", ext))
 
   override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], spec: FileNameSpec): String = {
-    val name = f"part-${task.getTaskAttemptID.getTaskID.getId}%05d-${UUID.randomUUID()}${spec.suffix}"
+    val unique = new UUID(job, UUID.randomUUID().getLeastSignificantBits)
+    val name = f"part-${task.getTaskAttemptID.getTaskID.getId}%05d-$unique${spec.suffix}"
     val (folder, below) = folderOf(dir)
     val relative = (folder.toSeq ++ below :+ (if (folder.isEmpty) name else ChangeData.FilePrefix + name)).mkString("/")
     val file = new Path(path, relative)
@@ -56,9 +62,9 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
 
   /** Change data goes to a folder of its own; the column that tells it apart is no partition column of the table. */
   private def folderOf(dir: Option[String]): (Option[String], Option[String]) = dir match {
-    case Some(directory) if directory.startsWith(ChangeData.Column + "=") =>
+    case Some(directory) if changeColumn.isDefined =>
       val (first, rest) = directory.span(_ != '/')
-      (Option.when(first == ChangeData.Column + "=true")(ChangeData.Folder), Option.when(rest.nonEmpty)(rest.tail))
+      (Option.when(first.endsWith("=true"))(ChangeData.Folder), Option.when(rest.nonEmpty)(rest.tail))
     case other => (None, other)
   }
 
@@ -72,6 +78,12 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
     throw new UnsupportedOperationException("a Delta table has no partition locations of its own")
 
   override def commitTask(task: TaskAttemptContext): TaskCommitMessage = {
+    requireOnly(TaskContext.get())
+    val error = RowErrors.find(TaskContext.get())
+    if (error.isDefined) {
+      abortTask(task)
+      return new TaskCommitMessage(TaskOutput(Nil, None, error))
+    }
     val wanted = Json.parse(leaves)
     val described = written.toSeq.flatMap { file =>
       val at = new Path(file.path)
@@ -87,8 +99,13 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
         "rows" -> footer.rows,
         "statistics" -> footer.columns)))
     }
-    new TaskCommitMessage(TaskOutput(described, TrackedRows.find(TaskContext.get())))
+    new TaskCommitMessage(TaskOutput(described, TrackedRows.find(TaskContext.get()), None))
   }
+
+  /** Of several attempts at one task, speculative ones or those of a stage that was tried again, one may answer; the others delete their files. */
+  private def requireOnly(task: TaskContext): Unit =
+    if (!SparkEnv.get.outputCommitCoordinator.canCommit(task.stageId(), task.stageAttemptNumber(), task.partitionId(), task.attemptNumber()))
+      throw new CommitDeniedException("another attempt at this task writes its rows", task.stageId(), task.partitionId(), task.attemptNumber())
 
   override def abortTask(task: TaskAttemptContext): Unit =
     if (written != null) written.foreach { file =>
@@ -98,17 +115,57 @@ class HeadwaterCommitProtocol(path: String, leaves: String) extends FileCommitPr
 
   override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit = {
     val outputs = tasks.map(_.obj.asInstanceOf[TaskOutput])
+    if (rowError.isDefined) abortJob(job)
     committed = outputs.flatMap(_.files)
     noted = TrackedRows.merged(outputs.flatMap(_.tracked))
   }
 
-  override def onTaskCommit(task: TaskCommitMessage): Unit = task.obj.asInstanceOf[TaskOutput].files.foreach(ofTasks.add)
+  override def onTaskCommit(task: TaskCommitMessage): Unit = {
+    val output = task.obj.asInstanceOf[TaskOutput]
+    output.files.foreach(ofTasks.add)
+    if (output.error.isDefined && rowError.isEmpty) {
+      rowError = output.error
+      onRowError()
+    }
+  }
+
+  /** The first row that broke a rule of the table, which ended its task: nothing that the job wrote is to be used then. */
+  @transient @volatile var rowError: Option[HeadwaterRowException] = None
+
+  /** What to do at the first such row. */
+  @transient var onRowError: () => Unit = () => ()
 
   override def abortJob(job: JobContext): Unit =
     HeadwaterCommitProtocol.discard(path, Json.parse(ofTasks.asScala.mkString("[", ",", "]")), job.getConfiguration)
+
+  /**
+   * Deletes what tasks of a failed job left: one that ended well as the job was cancelled is not asked what it wrote. In a directory of very
+   * many files it is left to VACUUM.
+   */
+  def removeAll(conf: Configuration): Unit = {
+    val mark = "-" + new UUID(job, 0L).toString.take(HeadwaterCommitProtocol.MarkLength)
+    val top = new Path(path)
+    val fs = top.getFileSystem(conf)
+    var left = HeadwaterCommitProtocol.MostListed
+    def remove(directory: Path): Unit = {
+      val listed = fs.listStatusIterator(directory)
+      while (listed.hasNext && left > 0) {
+        left -= 1
+        val found = listed.next()
+        val name = found.getPath.getName
+        if (found.isDirectory) { if (name != "_delta_log") remove(found.getPath) }
+        else if (name.contains(mark)) fs.delete(found.getPath, false)
+      }
+    }
+    try remove(top) catch { case _: java.io.IOException => }
+  }
 }
 
 object HeadwaterCommitProtocol {
+  /** Of a UUID's text, the part that is a job's: the first 64 bits, as 16 digits and 2 dashes. */
+  private val MarkLength = 18
+  private val MostListed = 10000
+
   /** Deletes files of a table's directory, described as the tasks that wrote them do; those that cannot be deleted stay. */
   def discard(table: String, files: JsonNode, conf: Configuration): Unit = files.elements().asScala.foreach { file =>
     val at = new Path(table, file.get("path").asText())
@@ -116,13 +173,11 @@ object HeadwaterCommitProtocol {
   }
 }
 
-/** Of one task: its files, described in JSON, and what its rows said. */
-final case class TaskOutput(files: Seq[String], tracked: Option[TrackedRows])
+/** Of one task: its files, described in JSON, and what its rows said; or what was wrong with one of them. */
+final case class TaskOutput(files: Seq[String], tracked: Option[TrackedRows], error: Option[HeadwaterRowException])
 
 /** How change data is told apart from a table's rows in a job that writes both. */
 object ChangeData {
-  val Column = "__hw_change"
-  val TypeColumn = "_change_type"
   val Folder = "_change_data"
   val FilePrefix = "cdc-"
 }

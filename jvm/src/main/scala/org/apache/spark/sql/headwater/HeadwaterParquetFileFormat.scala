@@ -18,6 +18,9 @@ import org.apache.spark.util.SerializableConfiguration
 /**
  * Spark's Parquet format for the files of a Delta table: columns are found by their physical names or ids, rows that a deletion vector names
  * are left out. Everything else is Spark's reader.
+ *
+ * @param positionColumn the column that has the positions of rows in their file, not one of the table's.
+ * @param tellsChanges whether a write has change data, and so the column that tells the kind of change as its last one.
  */
 class HeadwaterParquetFileFormat(
     val path: String,
@@ -25,13 +28,15 @@ class HeadwaterParquetFileFormat(
     val mappingMode: String,
     val hasDeletionVectors: Boolean,
     val version: Long,
-    val lateColumns: Set[String] = Set.empty)
+    val lateColumns: Set[String] = Set.empty,
+    positionColumn: Option[String] = None,
+    tellsChanges: Boolean = false)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
-  def at(state: TableState, lateColumns: Set[String] = Set.empty): HeadwaterParquetFileFormat =
-    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, lateColumns)
+  def at(state: TableState, lateColumns: Set[String] = Set.empty, positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, lateColumns, positionColumn)
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
@@ -46,7 +51,7 @@ class HeadwaterParquetFileFormat(
 
   // Filtered and counted batches are of other vector classes than the one generated code would be told.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
-    if (hasDeletionVectors || required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)) None else super.vectorTypes(required, partitions, conf)
+    if (hasDeletionVectors || (positionColumn ++ Some(PositionColumn.Spark)).exists(required.fieldNames.contains)) None else super.vectorTypes(required, partitions, conf)
 
   override def buildReaderWithPartitionValues(
       session: SparkSession,
@@ -59,8 +64,10 @@ class HeadwaterParquetFileFormat(
     val nested = session.sessionState.conf.getConf(SQLConf.NESTED_PREDICATE_PUSHDOWN_FILE_SOURCE_LIST).toLowerCase(Locale.ROOT)
     val mapping = new PhysicalNames(tableSchema, mappingMode, nested.split(",").map(_.trim).contains(shortName()))
     if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
-    val physicalData = mapping.physical(dataSchema)
-    val required = mapping.physical(requiredSchema)
+    val hasSparksName = mapping.physical(tableSchema).fieldNames.contains(PositionColumn.Spark)
+    def inFiles(schema: StructType): StructType = PositionColumn.told(mapping.physical(schema), positionColumn, hasSparksName)
+    val physicalData = inFiles(dataSchema)
+    val required = inFiles(requiredSchema)
     val physicalFilters = filters.flatMap(mapping.physical)
     val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") && session.sessionState.conf.parquetVectorizedReaderEnabled
     // Each reader keeps what it reads in its configuration, which on the driver it does not copy; copying one takes its time.
@@ -112,8 +119,23 @@ class HeadwaterParquetFileFormat(
     val factory = super.prepareWrite(session, job, options, dataSchema)
     job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
-    if (dataSchema.lastOption.exists(_.name == ChangeData.TypeColumn)) new ChangeDataWriterFactory(factory) else factory
+    if (tellsChanges) new ChangeDataWriterFactory(factory) else factory
   }
+}
+
+/** Spark's reader knows the column for the positions of rows by its name, which a column of a file may have too. */
+private object PositionColumn {
+  val Spark: String = ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
+
+  /**
+   * The schema with the column for positions as Spark knows it, which is also what a query of `_metadata.row_index` asks for. Where the table
+   * has a column of that name (`taken`), the files' own is meant, and is found in capitals, too.
+   */
+  def told(schema: StructType, position: Option[String], taken: Boolean): StructType = StructType(schema.map { field =>
+    if (position.contains(field.name)) field.copy(name = Spark)
+    else if (taken && field.name == Spark) field.copy(name = Spark.toUpperCase(Locale.ROOT))
+    else field
+  })
 }
 
 /** Of a job that writes rows and change data, only the files of change data have the column that tells the kind of change. */

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 /** Whether a row of a MERGE's source found a match, as the job before noted. */
 case class IsMatched(child: Expression, rows: PositionSet) extends UnaryExpression with Predicate {
   override def nullIntolerant: Boolean = true
-  override def prettyName: String = "hw_matched"
+  override def prettyName: String = "is_matched"
   override protected def nullSafeEval(input: Any): Any = rows.contains(input.asInstanceOf[Long])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {

@@ -10,4 +10,11 @@ object LocalProperties {
     try body
     finally before.foreach { case (key, value) => context.setLocalProperty(key, value) }
   }
+
+  /**
+   * Says what the jobs are for, where Spark's UI and progress bars show it. It says more than what the program says of all its jobs, or a shell
+   * of the statement; the job group, by which jobs are cancelled, stays the program's.
+   */
+  def describing[T](context: SparkContext, text: String)(body: => T): T =
+    within(context, Map(SparkContext.SPARK_JOB_DESCRIPTION -> text))(body)
 }

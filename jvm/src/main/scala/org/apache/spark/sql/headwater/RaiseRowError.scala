@@ -13,7 +13,7 @@ case class RaiseRowError(first: Expression, second: Expression, third: Expressio
   override def nullable: Boolean = false
   override def foldable: Boolean = false
   override lazy val deterministic: Boolean = false
-  override def prettyName: String = "hw_raise"
+  override def prettyName: String = "raise_row_error"
 
   override def eval(input: InternalRow): Any =
     throw RaiseRowError.error(first.eval(input), second.eval(input), third.eval(input))

@@ -1,14 +1,15 @@
 package org.apache.spark.sql.headwater
 
-import headwater.spark.{HeadwaterDataSource, ListedFile, StoreFailure}
+import headwater.spark.{HeadwaterDataSource, StoreFailure}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, JsonToStructs, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, JsonToStructs, Literal}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -18,9 +19,8 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Co
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{ArrayType, IntegerType, LongType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Calls of Spark that are private to its own packages, one small method each. */
@@ -48,26 +48,32 @@ object SparkInternals {
   /** Spark's own error where a resolved plan cannot be. */
   def checkAnalysis(session: SparkSession, plan: LogicalPlan): Unit = classic(session).sessionState.analyzer.checkAnalysis(plan)
 
+  /** A plan in which the current time is a constant. */
+  def atOneTime(plan: LogicalPlan): LogicalPlan = ComputeCurrentTime(plan)
+
   def explain(session: SparkSession, plan: LogicalPlan, mode: String): String =
     classic(session).sessionState.executePlan(plan).explainString(ExplainMode.fromString(mode))
 
   /**
-   * A relation's columns, the number of each row's file (a constant of the file, as partition values are) and its position in the file. Spark
-   * tells positions in `_metadata` too, but makes a struct of each row's before any filter.
+   * A relation's columns, the number of each row's file (a constant of the file, as partition values are) and its position in the file, under
+   * names that none of its columns has. Spark tells positions in `_metadata` too, but makes a struct of each row's before any filter.
    */
-  def positioned(relation: LogicalRelation, files: HadoopFsRelation): LogicalPlan = {
-    val number = AttributeReference(ListedFile.Number, IntegerType, nullable = false)()
-    val position = AttributeReference(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType)()
+  def positioned(relation: LogicalRelation, files: HadoopFsRelation, numberName: String, positionName: String): LogicalPlan = {
+    val number = AttributeReference(numberName, IntegerType, nullable = false)()
+    val position = AttributeReference(positionName, LongType)()
     val extended = files.copy(
       partitionSchema = files.partitionSchema.add(number.name, number.dataType, nullable = false),
       dataSchema = files.dataSchema.add(position.name, position.dataType))(files.sparkSession)
     Project(
-      relation.output ++ Seq(number, Alias(position, ListedFile.Position)()),
+      relation.output ++ Seq(number, position),
       relation.copy(relation = extended, output = relation.output ++ Seq(position, number)))
   }
 
   def estimatedBytes(session: SparkSession, plan: LogicalPlan): Long =
     ofRows(session, plan).asInstanceOf[Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes.min(Long.MaxValue).toLong
+
+  /** Whether values of a type are equal if, and only if, they are the same: not so under other collations. */
+  def comparesBytes(kind: DataType): Boolean = !kind.existsRecursively { case text: StringType => !text.isUTF8BinaryCollation; case _ => false }
 
   def isOurs(relation: LogicalRelation): Boolean = relation.relation match {
     case files: HadoopFsRelation => files.fileFormat.isInstanceOf[HeadwaterParquetFileFormat]
@@ -104,12 +110,13 @@ object SparkInternals {
 
   def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
 
-  /** Casts and orders a query's columns to those expected, by Spark's own rules of assignment. */
-  def resolveOutput(session: SparkSession, table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean): LogicalPlan = {
+  /** Casts and orders a query's columns to those expected, by Spark's own rules of assignment, those of [[StoreAssignment]] if it `casts`. */
+  def resolveOutput(session: SparkSession, table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean, casts: Boolean): LogicalPlan = {
     val conf = classic(session).sessionState.conf
     TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
     val mode = if (byName) DefaultValueFillMode.RECURSE else DefaultValueFillMode.NONE
-    TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
+    def resolved(conf: SQLConf) = TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
+    if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)
   }
 
   /** Cached queries over the table's directory show its new state from here on. */

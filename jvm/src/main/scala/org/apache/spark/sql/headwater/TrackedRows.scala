@@ -74,7 +74,7 @@ object TrackedRows {
  * stands right below the writer, in the writer's own tasks, so that what a failed task noted is lost with it.
  */
 case class TrackRowsExec(child: SparkPlan) extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output.dropRight(TrackRowsExec.Columns.size)
+  override def output: Seq[Attribute] = child.output.dropRight(TrackRowsExec.Columns)
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = Nil
 
@@ -93,11 +93,11 @@ case class TrackRowsExec(child: SparkPlan) extends UnaryExecNode {
 
 object TrackRowsExec {
   /**
-   * In this order, the last columns of a tracked query: the file's number (int) and the row's position in it (bigint), both null where no row
+   * So many columns are the last ones of a tracked query, in this order: the file's number (int) and the row's position in it (bigint), both null where no row
    * is replaced; the action's number (int), null where the row is not to be counted; whether the row is written (boolean); the number of
    * the source row that found a match (bigint), or null.
    */
-  val Columns: Seq[String] = Seq("__hw_file", "__hw_row", "__hw_action", "__hw_write", "__hw_source")
+  val Columns = 5
 
   private def note(row: InternalRow, first: Int, noted: TrackedRows): Boolean = {
     if (!row.isNullAt(first)) noted.file(row.getInt(first), row.getLong(first + 1))

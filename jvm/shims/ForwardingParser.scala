@@ -1,0 +1,27 @@
+package headwater.spark.shims
+
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser.{ParameterContext, ParserInterface}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkSqlParser
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * Passes everything on to a parser, which may be another extension's.
+ *
+ * `ParserInterface` has other methods in each Spark: 4.3 added `splitStatements` and `parseTemporalTableIdentifier`. This class has those that
+ * all supported ones share, and inherits the rest from Spark's own parser, so that it compiles with, and runs on, each of them.
+ */
+abstract class ForwardingParser(spark: ParserInterface) extends SparkSqlParser {
+  override def parsePlan(text: String): LogicalPlan = spark.parsePlan(text)
+  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan = spark.parsePlanWithParameters(text, parameters)
+  override def parseExpression(text: String): Expression = spark.parseExpression(text)
+  override def parseTableIdentifier(text: String): TableIdentifier = spark.parseTableIdentifier(text)
+  override def parseFunctionIdentifier(text: String): FunctionIdentifier = spark.parseFunctionIdentifier(text)
+  override def parseMultipartIdentifier(text: String): Seq[String] = spark.parseMultipartIdentifier(text)
+  override def parseQuery(text: String): LogicalPlan = spark.parseQuery(text)
+  override def parseRoutineParam(text: String): StructType = spark.parseRoutineParam(text)
+  override def parseTableSchema(text: String): StructType = spark.parseTableSchema(text)
+  override def parseDataType(text: String): DataType = spark.parseDataType(text)
+}

@@ -1,0 +1,345 @@
+"""Two writers of different keys: which of a winner's changes concern rows that a MERGE could have read.
+
+Owns the check by which a MERGE that lost a race commits all the same, without being run again, where the winners
+changed rows of other keys only. Follows the protocol's chapters "Action Reconciliation" and "Deletion Vectors".
+
+**What a MERGE depends on.** Let its ON condition hold ``t.k = e(s)`` as a conjunct, for one column ``k`` of the
+target or several, where ``e(s)`` is an expression over the source alone, and let it have no WHEN NOT MATCHED BY
+SOURCE clause. Let neither its source nor a subquery read the target. Then a row of the target can match a row of the
+source only where its ``k`` is one of the values of ``e(s)``: the statement's *keys*. Rows with other keys have no
+part in what is updated, deleted or inserted, whatever the rest of ON and the conditions of the clauses say. So the
+statement gives the same result before and after any commit that adds and removes only rows with other keys.
+
+Rows that have one of the keys do count, those too that no clause acted on: such a row matched, and so kept a row of
+the source from being inserted; or it failed the rest of ON, and its next state may not.
+
+**What a winner changed.** For each of its file actions that changes data, the rows that came or went:
+
+- a file added under a new path: its rows, less those its deletion vector marks;
+- a file removed and added again with another deletion vector: the rows that are in one vector and not in the other;
+- a file removed: all rows that its deletion vector left.
+
+An action is left out of the check for conflicts where none of these rows has one of the keys. Statistics are asked
+first, then the key columns of just these files are read. What is not known counts as a row with such a key: a file
+that cannot be read, is large or lacks the column, values of types whose equality is not that of their bytes, or too
+many keys.
+
+**What is not left out.** Files that this transaction removes, as it has copied their other rows. In files where it
+marks rows deleted and the winner marked others, both vectors are united (:mod:`headwater.transaction.row_level`), but
+only where the winner's rows have none of the keys. Every other rule of :mod:`headwater.transaction.conflicts` holds
+as ever, and the isolation level keeps its meaning: what is left out leaves the same result in the order of the
+versions, as ``Serializable`` asks.
+
+Equality is compared exactly: whole numbers, decimals, strings without collation or padding, dates and timestamps
+since the calendars agree. A null key equals nothing; rows and keys with one never match.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.actions import AddFile, DeletionVector, RemoveFile
+from headwater.log.files import canonical_path
+from headwater.log.snapshot import Snapshot
+from headwater.log.stores import absolute_path
+from headwater.schema import mapping
+from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructField
+from headwater.transaction.conflicts import WinningCommit
+
+_LOG = logging.getLogger(__name__)
+
+#: A file of more bytes, or of more rows, is not looked into: to run the statement again is not much slower then.
+_LARGEST_FILE_BYTES = 256 << 20
+_MOST_ROWS = 4_000_000
+#: Of so many files of one winner the key columns are read.
+_MOST_FILES = 200
+
+_WHOLE = frozenset({"byte", "short", "integer", "long"})
+#: Before 1582-10-15 and 1900-01-01, old writers of Parquet files used another calendar and other zones.
+_FIRST_DAY, _FIRST_MICROSECOND = -141_427, -2_208_988_800_000_000
+_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
+
+#: Distinct keys, each with a value for each column: an int (days and microseconds too), or a str (decimals too).
+Keys = Collection[Sequence[Any]]
+
+
+def comparable(column: StructField) -> bool:
+    """Whether two values of a column are equal if, and only if, what files hold is the same."""
+    if isinstance(column.type, DecimalType):
+        return True
+    if not isinstance(column.type, PrimitiveType):
+        return False
+    if column.type.name == "string":
+        return _PADDED not in column.metadata and "__COLLATIONS" not in column.metadata
+    return column.type.name in _WHOLE or column.type.name in ("date", "timestamp")
+
+
+class KeyReads:
+    """What a MERGE read: the rows with one of its keys.
+
+    :param columns: the names of key columns of the snapshot, :func:`comparable`, no partition columns; at least one.
+    :param load: the keys; None where they are not known. Called at most once, and only where the answer matters.
+    """
+
+    def __init__(self, snapshot: Snapshot, columns: Sequence[str], load: Callable[[], Keys | None]) -> None:
+        self._snapshot = snapshot
+        self._names = columns
+        self._load = load
+        self._positions: dict[str, BitMap64 | None] = {}
+        self._files_read = 0
+
+    def after(
+        self,
+        winner: WinningCommit,
+        removed: Collection[str] = (),
+        marked: Collection[str] = (),
+        excluded: Collection[str] = (),
+        *,
+        appends: bool = True,
+    ) -> tuple[WinningCommit, frozenset[str]]:
+        """What of a winner concerns this statement: the winner without the actions on rows of other keys.
+
+        :param removed: canonical paths of the files this transaction removes.
+        :param marked: those in which it marks rows deleted.
+        :param excluded: those of the winner's files that hold no row which was read, whatever their keys.
+        :param appends: whether files the winner added are a conflict at all.
+        :returns: the rest of the winner, and those of ``marked`` where it changed rows with one of the keys.
+        """
+        if not (winner.adds or winner.removes) or winner.metadata is not None or winner.protocol is not None:
+            return winner, frozenset()
+        self._files_read = 0
+        again = {canonical_path(file.path): file for file in winner.adds}
+        left_out: set[str] = set()
+        disputed: set[str] = set()
+        gone = set()
+        for file in winner.removes:
+            path = canonical_path(file.path)
+            gone.add(path)
+            if not file.data_change or path in removed:
+                continue
+            if path in marked:
+                if path not in again or self._concern(file, again[path]):
+                    disputed.add(path)
+            elif path in excluded or not self._concern(file, again.get(path)):
+                left_out.add(path)
+        for path, added in again.items():
+            if path in gone or not added.data_change or not appends:
+                continue
+            if path in excluded or not self._concern(None, added):
+                left_out.add(path)
+        if not left_out:
+            return winner, frozenset(disputed)
+        rest = replace(
+            winner,
+            adds=[file for file in winner.adds if canonical_path(file.path) not in left_out],
+            removes=[file for file in winner.removes if canonical_path(file.path) not in left_out],
+        )
+        return rest, frozenset(disputed)
+
+    def _concern(self, before: RemoveFile | None, after: AddFile | None) -> bool:
+        """Whether rows with one of the keys came or went between two states of a file; None: it was not there."""
+        file = after or before
+        assert file is not None
+        if self._keys is None:
+            return True
+        if not self._keys or self._excluded(file):
+            return False
+        positions = self._with_keys(file)
+        if positions is None:
+            return True
+        try:
+            marked = [
+                self._marked(state.deletion_vector) for state in (before, after) if state is not None and positions
+            ]
+        except (OSError, HeadwaterError):
+            return True
+        if len(marked) == 2:
+            return bool(positions & (marked[0] ^ marked[1]))
+        return bool(positions.difference(*marked))
+
+    def _marked(self, vector: DeletionVector | None) -> BitMap64:
+        if vector is None:
+            return BitMap64()
+        return deletion_vectors.read(vector, self._snapshot.table_path, self._snapshot.store)
+
+    def _excluded(self, file: AddFile | RemoveFile) -> bool:
+        """Whether the file's statistics say that no row has one of the keys."""
+        try:
+            stats = json.loads(file.stats) if file.stats else {}
+        except ValueError:
+            return False
+        for column in self._columns:
+            least, greatest = (
+                column.of_statistics((stats.get(bounds) or {}).get(column.physical))
+                for bounds in ("minValues", "maxValues")
+            )
+            if least is None or greatest is None or not column.ordered:
+                continue
+            first = bisect.bisect_left(column.ordered, least)
+            if first == len(column.ordered) or column.ordered[first] > greatest:
+                return True
+        return False
+
+    def _with_keys(self, file: AddFile | RemoveFile) -> BitMap64 | None:
+        """The positions of the rows that have one of the keys, those marked deleted among them; None: not known."""
+        path = canonical_path(file.path)
+        if path not in self._positions:
+            self._files_read += 1
+            known = self._files_read <= _MOST_FILES and (file.size or 0) <= _LARGEST_FILE_BYTES
+            self._positions[path] = self._look_into(file.path) if known else None
+        return self._positions[path]
+
+    def _look_into(self, path: str) -> BitMap64 | None:
+        snapshot = self._snapshot
+        try:
+            with snapshot.store.open_input(absolute_path(snapshot.table_path, path)) as opened:
+                return self._positions_in(pq.ParquetFile(opened))
+        except (OSError, ValueError, HeadwaterError, pa.ArrowException) as error:
+            _LOG.debug("%s: the keys of %s cannot be read: %s", snapshot.table_path, path, error)
+            return None
+
+    def _positions_in(self, file: pq.ParquetFile) -> BitMap64 | None:
+        if file.metadata.num_rows > _MOST_ROWS:
+            return None
+        names = [column.found_in(file.schema_arrow) for column in self._columns]
+        if None in names:
+            return None
+        read = file.read(columns=[str(name) for name in names], use_threads=False)
+        held = [column.of_file(read[str(name)]) for column, name in zip(self._columns, names, strict=True)]
+        found = None
+        for column, values in zip(self._columns, held, strict=True):
+            wanted = pa.array(column.values, values.type)
+            mask = pc.and_(pc.is_valid(values), pc.is_in(values, value_set=wanted))
+            found = mask if found is None else pc.and_(found, mask)
+        positions = pc.indices_nonzero(found)
+        if len(held) > 1:
+            tuples = zip(*(values.take(positions).to_pylist() for values in held), strict=True)
+            both = [key in self._distinct for key in tuples]
+            positions = positions.filter(pa.array(both, pa.bool_()))
+        return BitMap64(positions.to_pylist())
+
+    @cached_property
+    def _loaded(self) -> tuple[Keys | None, list[_Column]]:
+        keys = self._load()
+        if keys is None:
+            return None, []
+        columns = [_Column.of(self._snapshot, name, [key[i] for key in keys]) for i, name in enumerate(self._names)]
+        known = [column for column in columns if column is not None]
+        return (keys, known) if len(known) == len(columns) else (None, [])
+
+    @property
+    def _keys(self) -> Keys | None:
+        return self._loaded[0]
+
+    @property
+    def _columns(self) -> list[_Column]:
+        return self._loaded[1]
+
+    @cached_property
+    def _distinct(self) -> frozenset[tuple[Any, ...]]:
+        assert self._keys is not None
+        return frozenset(
+            tuple(column.plain(value) for column, value in zip(self._columns, key, strict=True)) for key in self._keys
+        )
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A key column. ``values``: the keys' distinct values of it; ``ordered``: the same in order, where statistics keep
+    that order."""
+
+    type: DataType
+    physical: str
+    field_id: str | None
+    values: Sequence[Any]
+    ordered: Sequence[Any]
+
+    @staticmethod
+    def of(snapshot: Snapshot, name: str, values: Sequence[Any]) -> _Column | None:
+        """None for values or columns that cannot be compared."""
+        field = snapshot.schema.find(name)
+        if field is None or not comparable(field):
+            return None
+        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        field_id = str(field.metadata.get("delta.columnMapping.id")) if by_id else None
+        column = _Column(field.type, field.physical_name, field_id, (), ())
+        try:
+            distinct = {column.plain(value) for value in values}
+        except (ArithmeticError, ValueError):
+            return None
+        if column._first is not None and any(value < column._first for value in distinct):
+            return None
+        ordered = sorted(distinct) if column._is_whole or column._is("string") else ()
+        return replace(column, values=list(distinct), ordered=ordered)
+
+    def _is(self, name: str) -> bool:
+        return isinstance(self.type, PrimitiveType) and self.type.name == name
+
+    @property
+    def _is_whole(self) -> bool:
+        return isinstance(self.type, PrimitiveType) and self.type.name in _WHOLE
+
+    @property
+    def _first(self) -> int | None:
+        """The least value that all writers write alike."""
+        return _FIRST_DAY if self._is("date") else _FIRST_MICROSECOND if self._is("timestamp") else None
+
+    def plain(self, value: Any) -> Any:
+        """A value of a key as :meth:`of_file` has those of files."""
+        return Decimal(value) if isinstance(self.type, DecimalType) else value
+
+    def of_statistics(self, value: Any) -> Any:
+        """A bound, where it can be compared with ``ordered``; else None."""
+        wanted = int if self._is_whole else str
+        return value if isinstance(value, wanted) and not isinstance(value, bool) else None
+
+    def found_in(self, schema: pa.Schema) -> str | None:
+        """The name the column has in a file; None where it is not there exactly once."""
+        if self.field_id is not None:
+            names = [f.name for f in schema if (f.metadata or {}).get(b"PARQUET:field_id") == self.field_id.encode()]
+        else:
+            names = [f.name for f in schema if f.name.lower() == self.physical.lower()]
+        # PyArrow takes a dot for a field of a struct.
+        return names[0] if len(names) == 1 and "." not in names[0] else None
+
+    def of_file(self, values: pa.ChunkedArray) -> pa.Array:
+        """The values a file holds, as ints, strings or decimals.
+
+        :raises ValueError: they are not what the table's column says, or cannot be compared.
+        """
+        kind = values.type
+        if self._is("timestamp"):
+            if not (pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz is not None):
+                raise ValueError(f"timestamps as {kind}")
+            plain = values.cast(pa.int64())
+        elif self._is("date"):
+            if not pa.types.is_date32(kind):
+                raise ValueError(f"dates as {kind}")
+            plain = values.cast(pa.int32()).cast(pa.int64())
+        elif self._is_whole:
+            if not pa.types.is_signed_integer(kind):
+                raise ValueError(f"whole numbers as {kind}")
+            plain = values.cast(pa.int64())
+        elif isinstance(self.type, DecimalType):
+            plain = values.cast(pa.decimal128(38, self.type.scale))
+        else:
+            plain = values.cast(pa.string())
+        if self._first is not None:
+            least = pc.min(plain).as_py()
+            if least is not None and least < self._first:
+                raise ValueError("a value before the calendars agree")
+        return plain.combine_chunks()
