@@ -1,7 +1,8 @@
 """The cases of commits: how many a second, and what a long tail of them costs a reader.
 
-Appends are one-row INSERTs by sessions of one Spark, each in a thread of its own; both sides checkpoint as often. The
-table of the long tail has one commit a file and no checkpoint, and is made without the files.
+Appends are one-row INSERTs by sessions of one Spark, each in a thread of its own; both sides checkpoint as often.
+Upserts are MERGEs by as many, into a small table with deletion vectors; a loser tries again until it wins. The table of
+the long tail has one commit a file and no checkpoint, and is made without the files.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bench.cases import Against, Bench, Case, Timed
 from bench.sparks import PEER
 
 _APPENDS = 24
+_UPSERTS, _UPSERTERS = 32, 8
 _TAIL = 1000
 _ROWS_PER_FILE = 100
 _NO_CHECKPOINT = 1_000_000
@@ -34,6 +36,26 @@ def _appends(writers: int) -> Timed:
         text = f"INSERT INTO delta.`{path}` VALUES ({number}, 'a name', 1.5)"
         try:
             return float(spark.call("appends", sql=text, writers=writers, each=_APPENDS // writers)["seconds"])
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    return timed
+
+
+def _upserts(same: bool) -> Timed:
+    """The upserts of a round, in a table of its own; seconds for all of them."""
+
+    def timed(bench: Bench, side: str, number: int) -> float:
+        path = bench.path(f"upserts-{same}-{number}", side)
+        spark = bench.spark(side)
+        spark.run(
+            f"CREATE TABLE delta.`{path}` (k INT, n INT) USING delta "
+            "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        )
+        spark.run(f"INSERT INTO delta.`{path}` SELECT CAST(id AS INT), 0 FROM range(0, {_UPSERTERS}, 1, 1)")
+        try:
+            each = _UPSERTS // _UPSERTERS
+            return float(spark.call("upserts", path=str(path), writers=_UPSERTERS, each=each, same=same)["seconds"])
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -112,6 +134,15 @@ def cases() -> Iterator[Case]:
             _appends(writers),
             7,
             warm_up=3,
+        )
+    for same in (False, True):
+        yield Case(
+            f"upserts-{'same' if same else 'other'}",
+            f"{_UPSERTS} upserts by {_UPSERTERS} writers, {'a row in common' if same else 'other rows each'}",
+            (Against(PEER, ratio=0.33),),
+            _upserts(same),
+            5,
+            warm_up=1,
         )
     yield Case(
         "log-tail",

@@ -58,6 +58,44 @@ def appends(sql: str, writers: int, each: int) -> dict[str, Any]:
         return {"seconds": time.perf_counter() - began}
 
 
+def upserts(path: str, writers: int, each: int, same: bool) -> dict[str, Any]:
+    """Run so many MERGEs in each of some threads, each of which counts up a row and inserts one; a loser tries again
+    until it wins. Seconds from the first to the last, and how many tries failed.
+
+    :param same: whether all threads count up the same row.
+    """
+
+    def merge(session: Any, writer: int, number: int) -> int:
+        keys = f"VALUES ({0 if same else writer}), ({1000 * (writer + 1) + number}) AS s(k)"
+        sql = (
+            f"MERGE INTO delta.`{path}` AS t USING (SELECT * FROM {keys}) AS s ON t.k = s.k "
+            "WHEN MATCHED THEN UPDATE SET n = t.n + 1 WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 0)"
+        )
+        failed = 0
+        while True:
+            try:
+                session.sql(sql).collect()
+                return failed
+            except Exception as error:
+                if "CONCURRENT" not in str(error):
+                    raise
+                failed += 1
+
+    def work(writer: int) -> int:
+        return sum(merge(sessions[writer], writer, number) for number in range(each))
+
+    sessions = [_spark.newSession() for _ in range(writers)]
+    with ThreadPoolExecutor(writers) as pool:
+        began = time.perf_counter()
+        done = [pool.submit(work, writer) for writer in range(writers)]
+        failed = sum(future.result() for future in done)
+        seconds = time.perf_counter() - began
+    ((total, count),) = _spark.sql(f"SELECT sum(n), count(*) FROM delta.`{path}`").collect()
+    if (total, count) != (writers * each, writers * (each + 1)):
+        raise AssertionError(f"of {writers * each} upserts {total} updated a row, and there are {count} rows")
+    return {"seconds": seconds, "failed": failed}
+
+
 def rows(sql: str) -> dict[str, Any]:
     """A query's rows, each as a list of texts."""
     return {"rows": [[str(value) for value in row] for row in _spark.sql(sql).collect()]}
@@ -89,7 +127,7 @@ def handler_peak() -> dict[str, Any]:
 
 
 _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
-    f.__name__: f for f in (start, run, appends, rows, plan, scan, handler_peak)
+    f.__name__: f for f in (start, run, appends, upserts, rows, plan, scan, handler_peak)
 }
 
 

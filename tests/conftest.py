@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from java_options import SHORT_LIVED
 
 # Most tests need no Spark: only the fixtures that do import it.
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
+
+pytest_plugins = ["suite"]
 
 CONDITIONS = Path(__file__).resolve().parents[1] / "conf" / "error-conditions.json"
 SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -51,7 +54,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
-        .config("spark.driver.extraJavaOptions", f"-Duser.timezone=UTC -Dderby.system.home={home}")
+        .config("spark.driver.extraJavaOptions", f"{SHORT_LIVED} -Duser.timezone=UTC -Dderby.system.home={home}")
     )
     session = headwater.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -159,7 +162,7 @@ def log() -> Callable[[str | Path, int], list[dict[str, Any]]]:
 
     def read(path: str | Path, version: int) -> list[dict[str, Any]]:
         commit = Path(path) / "_delta_log" / f"{version:020d}.json"
-        return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in commit.read_bytes().split(b"\n") if line]
 
     return read
 

@@ -36,6 +36,25 @@ def test_shell_replaces_the_process(shell: str, monkeypatch: pytest.MonkeyPatch)
     assert arguments[-6:] == ["--help", "-e", "SELECT 1", "--conf", "a=b", "--verbose"]
 
 
+@pytest.mark.parametrize("server", ["thrift-server", "connect-server"])
+def test_server_replaces_the_process(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(launch, "jar_path", lambda: Path("/headwater.jar"))
+    monkeypatch.setattr(os, "execve", lambda path, arguments, environment: calls.append((path, arguments)))
+    CliRunner().invoke(cli.app, [server, "--master", "local[1]", "--hiveconf", "a=b", "--verbose"])
+    ((path, arguments),) = calls
+    assert Path(path).name == "spark-submit"
+    assert " --master local[1] --hiveconf a=b --verbose" in " ".join(arguments)
+
+
+@pytest.mark.parametrize("server", ["thrift-server", "connect-server"])
+def test_help_of_a_server_names_its_arguments(server: str) -> None:
+    shown = CliRunner().invoke(cli.app, [server, "--help"])
+    assert shown.exit_code == 0
+    for words in ("127.0.0.1", "--master", "port"):
+        assert words in shown.output
+
+
 def test_failure_is_one_message(tmp_path: Path) -> None:
     environment = {**os.environ, "SPARK_HOME": str(tmp_path), "PYTHONPATH": str(Path(cli.__file__).parents[1])}
     (tmp_path / "jars").mkdir()

@@ -18,7 +18,7 @@ _JAR = Path("/somewhere/headwater.jar")
 @pytest.fixture(autouse=True)
 def _no_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "jar_path", lambda: _JAR)
-    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_PYTHON"):
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_PYTHON", "HIVE_SERVER2_THRIFT_BIND_HOST"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -117,3 +117,43 @@ def test_shell_of_another_spark_is_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(HeadwaterError, match=r"4\.1\.1"):
         launch.shell_command("spark-sql", [])
+
+
+@pytest.mark.parametrize(
+    ("server", "arguments", "expected"),
+    [
+        ("thrift-server", [], "--hiveconf hive.server2.thrift.bind.host=127.0.0.1"),
+        ("thrift-server", ["--hiveconf", "hive.server2.thrift.bind.host=0.0.0.0"], None),
+        ("thrift-server", ["--hiveconf=hive.server2.thrift.bind.host=0.0.0.0"], None),
+        ("thrift-server", ["--conf", "spark.hadoop.hive.server2.thrift.bind.host=0.0.0.0"], None),
+        ("connect-server", [], "--conf spark.connect.grpc.binding.address=127.0.0.1"),
+        ("connect-server", ["--conf=spark.connect.grpc.binding.address=0.0.0.0"], None),
+        ("connect-server", ["-c", "spark.connect.grpc.binding.address=0.0.0.0"], None),
+    ],
+)
+def test_servers_listen_to_this_machine_unless_told(server: str, arguments: list[str], expected: str | None) -> None:
+    command, _ = launch.server_command(server, [*arguments, "--master", "local[1]"])
+    assert Path(command[0]).name == "spark-submit"
+    assert command[1:3] == ["--class", launch.SERVERS[server].main_class]
+    assert _settings_of(command).items() >= launch.settings({}, _JAR).items()
+    line = " ".join(command)
+    assert "--master local[1]" in line
+    assert line.count("127.0.0.1") == (1 if expected else 0)
+    assert (expected or "0.0.0.0") in line
+
+
+@pytest.mark.parametrize(
+    ("server", "file", "text"),
+    [
+        ("thrift-server", "hive-site.xml", "<property><name>hive.server2.thrift.bind.host</name></property>"),
+        ("thrift-server", "spark-defaults.conf", "spark.hadoop.hive.server2.thrift.bind.host 0.0.0.0"),
+        ("connect-server", "spark-defaults.conf", "spark.connect.grpc.binding.address 0.0.0.0"),
+    ],
+)
+def test_addresses_of_configuration_files_stay(
+    server: str, file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert "127.0.0.1" in " ".join(launch.server_command(server, [])[0])
+    (tmp_path / file).write_text(text + "\n")
+    assert "127.0.0.1" not in " ".join(launch.server_command(server, [])[0])

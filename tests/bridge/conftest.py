@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from java_options import SHORT_LIVED
 
 from headwater import launch
 
@@ -31,7 +32,10 @@ SETTINGS = {
     "spark.log.level": "WARN",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
 }
+#: The settings of the servers' ports.
+PORTS = {"thrift-server": "hive.server2.thrift.port", "connect-server": "spark.connect.grpc.binding.port"}
 #: A JVM's start on a busy machine with two cores.
 PATIENCE = 180
 
@@ -50,6 +54,17 @@ class Faults:
     def kill_always(self, point: str) -> None:
         """The handler dies every time it gets there, until the point is spared."""
         (self.folder / f"{point}.always").touch()
+
+    @contextlib.contextmanager
+    def hold_at(self, point: str) -> Iterator[Callable[[], bool]]:
+        """The handler waits when it gets there, as long as the block runs; gives whether it got there."""
+        wanted, there = self.folder / f"{point}.wait", self.folder / f"{point}.waits"
+        there.unlink(missing_ok=True)
+        wanted.touch()
+        try:
+            yield there.exists
+        finally:
+            wanted.unlink()
 
     def fill_at(self, point: str) -> None:
         """The handler finds no space left the next time it gets there."""
@@ -218,21 +233,22 @@ class Sparks:
         """One of Spark's scripts, as ``headwater`` starts it."""
         return self._script(Running, name, arguments, settings)
 
-    def server(self, class_name: str, port_setting: str, arguments: Sequence[str] = ()) -> Server:
-        """A server of Spark's, once it takes connections."""
+    def server(self, name: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> Server:
+        """A server of Spark's, as ``headwater`` starts it, once it takes connections."""
         port = free_port()
+        port_setting = PORTS[name]
         own = {port_setting: str(port)} if port_setting.startswith("spark.") else {}
         rest = [] if own else ["--hiveconf", f"{port_setting}={port}"]
-        options = ["--class", class_name, "spark-internal", *rest, *arguments]
-        started = self._script(Server, "spark-submit", options, own)
+        started = self._script(Server, name, [*rest, *arguments], {**own, **(settings or {})})
         started.port = port
-        wait_for(lambda: takes_connections(port, started), PATIENCE, f"{class_name} on port {port}")
+        wait_for(lambda: takes_connections(port, started), PATIENCE, f"{name} on port {port}")
         return started
 
     def _script(self, kind: type[Any], name: str, arguments: Sequence[str], settings: Mapping[str, str] | None) -> Any:
         folder = self._folder(name)
         confs = [f"--conf={key}={value}" for key, value in self._settings(folder, settings).items()]
-        command, environment = launch.shell_command(name, [*confs, *arguments])
+        build = launch.server_command if name in launch.SERVERS else launch.shell_command
+        command, environment = build(name, [*confs, *arguments])
         started = kind(command, self._environment(folder, environment), folder, name)
         self.running.append(started)
         return started
@@ -261,7 +277,13 @@ def classic(sparks: Sparks) -> Driver:
 def connect_server(sparks: Sparks) -> Server:
     """A Spark Connect server."""
     pytest.importorskip("grpc", reason="the plain client needs pyspark[connect]")
-    return sparks.server("org.apache.spark.sql.connect.service.SparkConnectServer", "spark.connect.grpc.binding.port")
+    return sparks.server("connect-server")
+
+
+@pytest.fixture(scope="session")
+def thrift_server(sparks: Sparks) -> Server:
+    """A Thrift server."""
+    return sparks.server("thrift-server")
 
 
 @pytest.fixture(scope="session")

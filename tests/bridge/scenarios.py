@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -141,6 +142,37 @@ def interrupt(spark: SparkSession, text: str, tag: str | None, after: float) -> 
     )
 
 
+def interrupt_held(spark: SparkSession, text: str, how: str, held: str) -> dict[str, Any]:
+    """Run a statement and interrupt it once a file is there; it must end by itself then.
+
+    :param how: ``tag`` or ``all`` of Spark Connect, or ``thread``, the JVM's that runs it, as the Thrift server does.
+    """
+    found: list[dict[str, Any]] = []
+    threads: list[Any] = []
+
+    def work() -> None:
+        if how == "thread":
+            threads.append(spark.sparkContext._jvm.java.lang.Thread.currentThread())
+        elif how == "tag":
+            spark.addTag("held")
+        found.append(sql(spark, text))
+
+    thread = _in_thread(work)
+    deadline = time.monotonic() + 120
+    while not os.path.exists(held) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started = time.monotonic()
+    if how == "thread":
+        threads[0].interrupt()
+    elif how == "tag":
+        spark.interruptTag("held")
+    else:
+        spark.interruptAll()
+    thread.join(60)
+    assert not thread.is_alive(), "the statement did not end"
+    return {**found[0], "seconds": time.monotonic() - started}
+
+
 def _cancelled(
     spark: SparkSession,
     text: str,
@@ -170,6 +202,20 @@ def _cancelled(
 def active_jobs(spark: SparkSession) -> int:
     """How many Spark jobs run."""
     return len(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def sessions_of(spark: SparkSession, url: str, steps: list[list[str]]) -> list[list[list[Any]]]:
+    """Steps in sessions of a Spark Connect server: ``["open" | "close", name]``, ``["run", name, text]``."""
+    opened: dict[str, SparkSession] = {}
+    found = []
+    for step, name, *text in steps:
+        if step == "open":
+            opened[name] = SparkSession.builder.remote(url).create()
+        elif step == "close":
+            opened.pop(name).stop()
+        else:
+            found.append([list(row) for row in opened[name].sql(text[0]).collect()])
+    return found
 
 
 def write_frame(spark: SparkSession, path: str) -> list[list[Any]]:

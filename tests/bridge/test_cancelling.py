@@ -73,6 +73,55 @@ def test_connect_interrupt(connect: Any, connect_server: Any, tmp_path: Path, ta
     assert connect_server.handler == handler
 
 
+#: Where the handler is while the statement is interrupted, in its own work, and whether a commit may be under way.
+PLACES = {"before_write": False, "before_job": False, "before_begin": False, "before_put": True, "after_put": True}
+
+
+def interrupt_held(driver: Any, faults: Any, path: Path, how: str, place: str) -> tuple[dict[str, Any], int]:
+    """Interrupt an UPDATE that the handler holds on to; how it ended, before the handler did, and how many versions
+    there are once the handler went on."""
+    table = f"delta.`{path}`"
+    driver.rows(f"CREATE TABLE {table} USING delta AS SELECT 7L AS id")
+    with faults.hold_at(place):
+        held = str(faults.folder / f"{place}.waits")
+        text = f"UPDATE {table} SET id = 8" if place != "before_write" else f"INSERT INTO {table} VALUES (8)"
+        found = driver.run("interrupt_held", text=text, how=how, held=held)
+    # The handler does one thing after the other for one connection; a statement after it sees what came of it.
+    driver.rows(f"INSERT INTO {table} VALUES (9)")
+    return found, len(driver.rows(f"DESCRIBE HISTORY {table}"))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_interrupted_thread(classic: Any, tmp_path: Path, place: str) -> None:
+    """It ends though the handler holds it: nothing is committed, or the error names the version that may be."""
+    found, versions = interrupt_held(classic, classic.faults, tmp_path / "t", "thread", place)
+    if place == "after_put":
+        assert "rows" in found, found
+    elif place == "before_put":
+        assert found["condition"] == "HEADWATER_COMMIT_MAY_STAND", found
+        assert found["parameters"]["version"] == "1"
+    else:
+        assert (found["condition"], found["state"]) == ("HEADWATER_STATEMENT_CANCELLED", "HY008"), found
+        assert versions == 2
+    assert found["seconds"] < 10  # two, of a machine that does nothing else
+
+
+@pytest.mark.parametrize("how", ["tag", "all"])
+@pytest.mark.parametrize("place", ["before_job", "before_begin", "after_put"])
+def test_connect_interrupt_of_a_busy_handler(
+    connect: Any, connect_server: Any, tmp_path: Path, how: str, place: str
+) -> None:
+    logged = len(connect_server.log)
+    found, versions = interrupt_held(connect, connect_server.faults, tmp_path / "t", how, place)
+    assert found["condition"] == "OPERATION_CANCELED", found
+    if place == "after_put":  # of which Spark Connect tells its client nothing
+        assert f"cancelled after it had committed version 1 of {tmp_path}/t" in connect_server.log[logged:]
+        assert versions == 3
+    else:
+        assert versions == 2
+    assert found["seconds"] < 10
+
+
 def test_connect_interrupt_before_the_commit(connect: Any, connect_server: Any, tmp_path: Path) -> None:
     """A statement interrupted while the handler is busy does not commit afterwards."""
     table = f"delta.`{tmp_path}/t`"
@@ -111,6 +160,13 @@ def interrupt(shell: Any, tmp_path: Path, wait: Callable[..., float]) -> None:
     enter(f"SELECT concat('rows ', count(*), ' of ', max(id)) FROM {table};")
     wait(lambda: "rows 1 of 7" in shell.output, 60, "the next statement")
     assert shell.handler == handler
+    with shell.faults.hold_at("before_write") as held:
+        enter(f"INSERT INTO {table} VALUES (99);")
+        wait(held, 60, "the handler's own work")
+        os.killpg(shell.process.pid, signal.SIGINT)
+        enter(f"SELECT concat('still ', count(*), ' of ', max(id)) FROM {table};")
+        wait(lambda: "still 1 of 7" in shell.output, 60, "the next statement")
+    assert "HEADWATER_STATEMENT_CANCELLED" in shell.log + shell.output
     enter(f"INSERT INTO {table} VALUES (8); SELECT concat('rows ', count(*), ' of ', max(id)) FROM {table};")
     wait(lambda: "rows 2 of 8" in shell.output, 60, "an INSERT")
     assert "Traceback" not in shell.log

@@ -82,6 +82,46 @@ def test_killed_in_a_create_as_select(classic: Any, point: str, condition: str |
     classic.rows(f"DROP TABLE {name}")
 
 
+UPDATE = "UPDATE {} SET a = a + 10 WHERE a >= 0"
+ALTER = "ALTER TABLE {} SET TBLPROPERTIES ('x' = 'y')"
+
+
+@pytest.mark.parametrize(
+    ("statement", "then"),
+    [
+        (UPDATE, "start"),
+        (UPDATE, "end_of_recover_commit"),
+        ("INSERT INTO {} VALUES (1)", "start"),
+        (ALTER, "end_of_recover_commit"),
+    ],
+)
+def test_what_is_committed_says_so_though_the_next_handler_dies_too(
+    classic: Any, table: str, statement: str, then: str
+) -> None:
+    """Killed after its commit, and again while it is asked, or before it can be, what became of that."""
+    for point in ("after_put", then):
+        classic.faults.kill_at(point)
+    found = classic.sql(statement.format(table))
+    assert "rows" in found, found
+    assert classic.faults.happened("after_put")
+    assert classic.faults.happened(then)
+    assert len(classic.rows(f"DESCRIBE HISTORY {table}")) == 2
+
+
+@pytest.mark.parametrize("then", ["start", "end_of_recover_commit"])
+def test_what_may_be_committed_names_its_version(classic: Any, table: str, then: str) -> None:
+    """Where nobody can be asked, the error says which version to look for."""
+    classic.faults.kill_at("after_put")
+    classic.faults.kill_always(then)
+    found = classic.sql(UPDATE.format(table))
+    classic.faults.spare(then)
+    assert (found["condition"], found["state"]) == ("HEADWATER_COMMIT_MAY_STAND", "08007"), found
+    named = found["parameters"]
+    assert named["version"] == "1"
+    assert f'"{named["txnId"]}"' in Path(named["path"]).read_text()
+    assert classic.rows(f"SELECT * FROM {table}") == [[10]]
+
+
 def test_killed_while_answering_a_read(classic: Any, table: str) -> None:
     for point in ("end_of_load_table", "end_of_scan", "end_of_describe_history", "end_of_parse"):
         classic.faults.kill_at(point)

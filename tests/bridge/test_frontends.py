@@ -89,8 +89,8 @@ def test_sql_shell_with_a_file(sparks: Any, tmp_path: Path) -> None:
     check_text(shell.output, "\t")
 
 
-def test_thrift_server_with_beeline(sparks: Any) -> None:
-    server = sparks.server("org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "hive.server2.thrift.port")
+def test_thrift_server_with_beeline(thrift_server: Any) -> None:
+    server = thrift_server
     beeline = [
         str(launch.spark_home() / "bin" / "beeline"),
         *("-u", f"jdbc:hive2://127.0.0.1:{server.port}", "-n", "someone", "-p", "any"),
@@ -104,7 +104,6 @@ def test_thrift_server_with_beeline(sparks: Any) -> None:
     assert "py4j" not in done.stderr.lower()
     assert "Traceback" not in done.stderr + server.log
     assert len(server.handlers) == 1
-    server.stop()
 
 
 def check_text(output: str, separator: str) -> None:

@@ -146,9 +146,10 @@ def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
     python = tmp_path / "python"
     driver = sparks.driver(settings={"spark.headwater.python": str(python)})
 
-    def refused(reason: str) -> None:
+    def refused(reason: str, condition: str = "HEADWATER_HANDLER_NOT_STARTED") -> None:
         found = driver.sql("CREATE TABLE t (a INT) USING delta")
-        assert (found["condition"], found["state"]) == ("HEADWATER_HANDLER_NOT_STARTED", "58000")
+        assert (found["condition"], found["state"]) == (condition, "58000")
+        assert ("pip install" in found["text"]) == (condition == "HEADWATER_HANDLER_NOT_STARTED")
         assert str(python) in found["text"]
         assert reason in found["text"]
         assert driver.rows("SELECT 1") == [[1]], "what is not a Delta table works"
@@ -156,6 +157,14 @@ def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
     refused("No such file")
     write_script(python, "echo 'No module named headwater' >&2\nexit 1")
     refused("No module named headwater")
+    for script, reason in (
+        ("kill -9 $$", "signal 9"),
+        ("exit 3", "exit code 3"),
+        ("echo 'no room for threads' >&2\nexit 1", "exit code 1: no room for threads"),
+        ("exec 1>&-\nkill -15 $$", "signal 15"),
+    ):
+        write_script(python, script)
+        refused(reason, "HEADWATER_HANDLER_ENDED_AT_START")
     # What the start-up files of an interpreter print is no answer.
     write_script(python, f'echo welcome\nexec {sys.executable} "$@"')
     driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")

@@ -29,8 +29,17 @@ class RecordingStatement(Statement):
         self.relations.append((table, version, files))
         return len(self.relations) + 100
 
+    def place(self, text):
+        return f"<{text}>"
+
+    def condition(self, text, schema):
+        return text
+
     def expression_type(self, text, schema):
         return '"boolean"'
+
+    def settled(self, path):
+        return False
 
     def begin_commit(self, description):
         self.begun.append(description)

@@ -39,6 +39,7 @@ def request_of(path, statement):
         "columns": [0, 1],
         "source": 1,
         "sourceColumns": [4, 5],
+        "sourceNames": ["k", "v"],
         "sourceDeterministic": True,
         "sourceBytes": None,
         "sourceIsScan": False,

@@ -143,11 +143,22 @@ def test_detail_sums_up(table, statement):
 
 
 def test_a_commit_that_was_made_is_recognised(table, statement):
+    def recovered(version, transaction):
+        path = str(table / "_delta_log" / f"{version:020d}.json")
+        commit = {
+            "table": str(table),
+            "version": version,
+            "txnId": transaction,
+            "path": path,
+            "answer": {"counts": [2]},
+        }
+        return recover_commit({"commit": commit}, statement)
+
     made = actions(table, 1, "commitInfo")[0]["txnId"]
-    assert recover_commit({"table": str(table), "version": 1, "txnId": made}, statement) == {"version": 1}
+    assert recovered(1, made) == {"version": 1, "counts": [2]}
     for version, transaction in ((1, "another"), (2, made)):
         with pytest.raises(HeadwaterError) as lost:
-            recover_commit({"table": str(table), "version": version, "txnId": transaction}, statement)
+            recovered(version, transaction)
         assert lost.value.condition == "DELTA_COMMIT_NOT_MADE"
 
 

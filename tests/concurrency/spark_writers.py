@@ -28,6 +28,7 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 _SUMS = "SELECT count(account), count(DISTINCT account), sum(balance) FROM delta.`{}`"
 

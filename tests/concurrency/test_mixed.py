@@ -161,6 +161,7 @@ def peer_jars() -> str | None:
 
 
 @pytest.mark.spark
+@pytest.mark.random
 @pytest.mark.slow
 @pytest.mark.parametrize("with_peer", [True, False], ids=["with the peer", "without the peer"])
 def test_all_kinds_of_writers_at_once(with_peer: bool, tmp_path: Path, capfd: Any) -> None:

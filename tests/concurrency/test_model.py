@@ -8,10 +8,12 @@ began.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -205,6 +207,7 @@ def same(snapshot: Snapshot, commits: list[Commit]) -> None:
     assert sorted(shown) == sorted(commits[snapshot.version].live)
 
 
+@pytest.mark.random
 def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
     def at_once(snapshot: Snapshot, transaction_id: str, layout: object) -> None:
         """Upkeep in the writer's own thread, so that its calls are among those that interleave."""
@@ -218,7 +221,7 @@ def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
     run_state_machine_as_test(
         CommitProtocol,
         settings=settings(
-            max_examples=60,
+            max_examples=int(os.environ.get("HEADWATER_TEST_EXAMPLES", "60")),
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -92,6 +92,7 @@ class Writers:
         return [line.split() for line in lines]
 
 
+@pytest.mark.random
 @pytest.mark.slow
 def test_writers_of_all_kinds_at_once(tmp_path, capfd):
     path, outputs = str(tmp_path / "t"), tmp_path / "out"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from expressions import Row
+from expressions import Row, quoted
 from model import Outcome, Statement, Table
 from peer_process import plain
 from scripts import Script, name_of
@@ -100,7 +100,7 @@ class Run:
             self.step(statement)
 
     def compare_rows(self) -> None:
-        names = ", ".join(f"`{name}`" for name in self.expected.columns)
+        names = ", ".join(map(quoted, self.expected.columns))
         found = multiset(self._query(f"SELECT {names} FROM {self.name}"))
         self.same_rows(found, self.rows(), "the rows")
 
@@ -110,7 +110,7 @@ class Run:
 
     def compare_changes(self) -> None:
         """The change data of every commit, as ``table_changes_by_path`` gives it."""
-        names = ", ".join(f"`{name}`" for name in self.expected.columns)
+        names = ", ".join(map(quoted, self.expected.columns))
         rows = self._query(
             f"SELECT _commit_version, _change_type, {names} FROM table_changes_by_path('{self.path}', 0)"
         )

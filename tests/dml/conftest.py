@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,15 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "interop")]
 
 
 @pytest.fixture(autouse=True)
-def settings_of_others(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What scripts set in the session, others do not inherit."""
-    yield
+def settings_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What scripts set in the session, others do not inherit. Times that Spark gives to Python are in UTC."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
     if "spark" in request.fixturenames:
-        request.getfixturevalue("spark").conf.unset("spark.headwater.merge.smallTargetBytes")
+        conf = request.getfixturevalue("spark").conf
+        conf.unset("spark.headwater.merge.smallTargetBytes")
+        conf.unset("spark.sql.ansi.enabled")
+        conf.set("spark.sql.session.timeZone", "UTC")

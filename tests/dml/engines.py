@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def changes_by_delta_rs(path: Path, table: Table) -> dict[int, Multiset]:
 
 
 def _lists(read: pa.Table, names: list[str]) -> list[list[Any]]:
-    """Rows as lists, a struct's value as a list of its fields."""
-    columns = [[list(v.values()) if isinstance(v, dict) else v for v in read[name].to_pylist()] for name in names]
+    """Rows as lists."""
+    columns = [[_as_spark_gives_it(v) for v in read[name].to_pylist()] for name in names]
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _as_spark_gives_it(value: Any) -> Any:
+    """A struct's value as a list of its fields, a time in UTC without saying so."""
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return value

@@ -2,7 +2,7 @@
 
 A :class:`Term` is both. Its value is what Spark gives with ANSI rules and in UTC: ``None`` is NULL, and a condition is
 true, false or unknown. Kinds are names of the few types the tests use, ``SQL_TYPES``; a struct's value is a tuple in
-the order of ``STRUCT``, a decimal has two digits behind the point.
+the order of ``STRUCT``, a decimal has two digits behind the point, a timestamp is the ``datetime`` in UTC.
 """
 
 from __future__ import annotations
@@ -18,16 +18,21 @@ Value = Any
 Row = dict[str, Value]
 
 SQL_TYPES = {
+    "short": "SMALLINT",
     "int": "INT",
     "bigint": "BIGINT",
     "string": "STRING",
     "boolean": "BOOLEAN",
     "date": "DATE",
     "decimal": "DECIMAL(10,2)",
+    "double": "DOUBLE",
+    "binary": "BINARY",
+    "timestamp": "TIMESTAMP",
+    "ntz": "TIMESTAMP_NTZ",
     "struct": "STRUCT<x: INT, y: STRING>",
 }
 STRUCT = {"x": "int", "y": "string"}
-NUMBERS = ("int", "bigint", "decimal")
+NUMBERS = ("short", "int", "bigint", "decimal")
 COMPARISONS = ("=", "<=>", "<>", "<", "<=", ">", ">=")
 
 
@@ -56,7 +61,7 @@ class Term:
 
 
 def quoted(name: str) -> str:
-    return f"`{name}`"
+    return f"`{name.replace('`', '``')}`"
 
 
 def literal(kind: str, value: Value) -> Term:
@@ -71,12 +76,17 @@ def literal_sql(kind: str, value: Value) -> str:
         fields = (f"'{name}', {literal_sql(STRUCT[name], v)}" for name, v in zip(STRUCT, value, strict=True))
         return f"named_struct({', '.join(fields)})"
     forms: dict[str, Callable[[Any], str]] = {
+        "short": lambda v: f"{v}S" if v >= 0 else f"({v}S)",
         "int": lambda v: str(v) if v >= 0 else f"({v})",
         "bigint": lambda v: f"{v}L" if v >= 0 else f"({v}L)",
         "string": lambda v: "'" + v.replace("\\", "\\\\").replace("'", "\\'") + "'",
         "boolean": lambda v: str(v).upper(),
         "date": lambda v: f"DATE'{v}'",
         "decimal": lambda v: f"{v}BD" if v >= 0 else f"({v}BD)",
+        "double": lambda v: f"CAST('{v!r}' AS DOUBLE)",
+        "binary": lambda v: f"X'{v.hex()}'",
+        "timestamp": lambda v: f"TIMESTAMP'{v}Z'",
+        "ntz": lambda v: f"TIMESTAMP_NTZ'{v}'",
     }
     return forms[kind](value)
 
@@ -99,10 +109,12 @@ def struct_field(term: Term, name: str) -> Term:
 
 
 def ordering(value: Value) -> Any:
-    """What values other than NULL are compared by: strings as their bytes; a struct field by field, where NULL is
-    equal to NULL and less than anything else."""
+    """What values other than NULL are compared by: strings as their bytes; NaN is equal to NaN and above all; a struct
+    field by field, where NULL is equal to NULL and less than anything else."""
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
     if isinstance(value, tuple):
         return tuple((inner is not None, ordering(inner)) for inner in value)
     return value
@@ -193,6 +205,14 @@ def date_add(term: Term, days: int) -> Term:
         return None if day is None else day + datetime.timedelta(days)
 
     return Term(f"date_add({term.sql}, {days})", value)
+
+
+def hours_later(term: Term, hours: int) -> Term:
+    def value(scope: Scope) -> Value:
+        moment = term.value(scope)
+        return None if moment is None else moment + datetime.timedelta(hours=hours)
+
+    return Term(f"({term.sql} + INTERVAL '{hours}' HOUR)", value)
 
 
 def concat(left: Term, right: Term) -> Term:

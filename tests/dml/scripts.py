@@ -17,7 +17,8 @@ from model import Statement, Table, select_sql
 class Script:
     """``table`` with its first rows in about so many ``files``; ``properties`` are the table's.
 
-    ``as_if_large``: Headwater is to treat the table as it does a large one.
+    ``as_if_large``: Headwater is to treat the table as it does a large one. ``time_zone`` and ``ansi`` are the
+    session's.
     """
 
     table: Table
@@ -27,6 +28,8 @@ class Script:
     files: int = 1
     others_stored: bool = False
     as_if_large: bool = False
+    time_zone: str = "UTC"
+    ansi: bool = True
 
     @property
     def has_change_data(self) -> bool:
@@ -65,9 +68,16 @@ class Script:
             f"CREATE OR REPLACE TEMPORARY VIEW {OTHERS} AS SELECT * FROM {stored}",
         ]
 
+    def session(self) -> list[str]:
+        """The settings any engine's session has."""
+        return [
+            f"SET spark.sql.session.timeZone = {self.time_zone}",
+            f"SET spark.sql.ansi.enabled = {str(self.ansi).lower()}",
+        ]
+
     def setup(self, path: Path | str) -> list[str]:
-        small = 0 if self.as_if_large else 1 << 30
-        return [f"SET spark.headwater.merge.smallTargetBytes = {small}", *self.create(path), *self.second(path)]
+        small = f"SET spark.headwater.merge.smallTargetBytes = {0 if self.as_if_large else 1 << 30}"
+        return [*self.session(), small, *self.create(path), *self.second(path)]
 
     def sql(self, path: Path | str = "/tmp/t") -> str:
         """All of it, to run by hand."""

@@ -24,7 +24,15 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 INTS = [0, 1, 2, 3, 5, -1]
 TEXTS = ["a", "b", "", "B", "it's", "é", "a/b=c%"]
 DATES = [datetime.date(2024, 2, 28) + datetime.timedelta(days) for days in range(3)]
+#: Times around a change of clocks, and one that most zones had no minutes for.
+TIMES = [
+    datetime.datetime(2024, 3, 10, 9, 30),
+    datetime.datetime(2024, 3, 10, 10, 30),
+    datetime.datetime(1800, 1, 1, 0, 0, 0, 1),
+    datetime.datetime(2024, 11, 3, 8, 30, 59, 999999),
+]
 POOLS: dict[str, list[Any]] = {
+    "short": INTS,
     "int": INTS,
     "bigint": [*INTS, 10],
     "string": TEXTS,
@@ -32,10 +40,23 @@ POOLS: dict[str, list[Any]] = {
     "date": DATES,
     "decimal": [Decimal("0.00"), Decimal("1.00"), Decimal("1.50"), Decimal("-2.25")],
     "struct": [(1, "a"), (1, None), (None, "b"), (2, "a"), (None, None)],
+    "double": [0.0, -0.0, 1.5, float("nan"), float("inf"), float("-inf"), 5e-324],
+    "binary": [b"", b"a", b"\x00\xff", b"\xff"],
+    "timestamp": TIMES,
+    "ntz": TIMES,
 }
-#: The columns a table may have beside k and v. A name that is no identifier needs column mapping.
-EXTRA = {"l": "bigint", "s": "string", "b": "boolean", "d": "date", "m": "decimal", "o": "struct"}
-ODD_NAME = "s, x"
+#: The columns a table may have beside k and v.
+EXTRA = {
+    "l": "bigint", "s": "string", "b": "boolean", "d": "date", "m": "decimal", "o": "struct", "h": "short",
+    "f": "double", "y": "binary", "w": "timestamp", "n": "ntz",
+}  # fmt: skip
+#: Those of every script; the others are of scripts of ``every_type``.
+USUAL = ("l", "s", "b", "d", "m", "o")
+USUAL_NAMES = {"s": "s, x"}
+#: What these columns may be called instead, where the table's names are mapped; and where they are not.
+MAPPED_NAMES = {"s": "s, x", "d": "a b=c", "f": "{f};", "w": "(w)\n"}
+ODD_NAMES = {"l": "select", "s": "a.b", "b": "q`t`", "d": "größe名", "o": "o.X", "w": "`", "h": "_h'\"\\", "n": "%:/"}
+ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")
 
 
 @dataclass(frozen=True)
@@ -44,12 +65,19 @@ class Name:
 
     term: Term
     kind: str
+    column: str
+    is_field: bool = False
 
 
 def names(alias: str, columns: dict[str, str], *, qualified: bool = True) -> list[Name]:
     """The columns of a row, and the fields of its structs."""
-    found = [Name(e.column(alias, name, qualified=qualified), kind) for name, kind in columns.items()]
-    fields = [Name(e.struct_field(name.term, f), STRUCT[f]) for name in found if name.kind == "struct" for f in STRUCT]
+    found = [Name(e.column(alias, name, qualified=qualified), kind, name) for name, kind in columns.items()]
+    fields = [
+        Name(e.struct_field(name.term, f), STRUCT[f], name.column, is_field=True)
+        for name in found
+        if name.kind == "struct"
+        for f in STRUCT
+    ]
     return found + fields
 
 
@@ -119,7 +147,7 @@ def leaves(draw: Draw, given: Sequence[Name]) -> Term:
 def subqueries(draw: Draw, given: Sequence[Name], others: dict[str, str]) -> Term:
     """IN, EXISTS and scalar subqueries over the second table, tied to the row outside or not."""
     inner = names(INNER, others)
-    columns = {name.kind: name.term for name in inner if "." not in name.term.sql.split("`")[-1]}
+    columns = {name.kind: name.term for name in inner if not name.is_field}
     outer = draw(st.sampled_from([name for name in given if name.kind in columns and name.kind != "struct"]))
     tie = e.compare("=", e.column(INNER, "k"), e.column(TARGET, "k"))
     free = draw(st.none() | conditions(inner, depth=1))
@@ -171,12 +199,14 @@ def values(draw: Draw, kind: str, given: Sequence[Name]) -> Term:
 @st.composite
 def computed(draw: Draw, kind: str, chosen: Term, given: Sequence[Name]) -> Term:
     """A value made from a column."""
-    if kind in ("int", "bigint", "decimal"):
+    if kind in (*NUMBERS, "double"):
         return e.arithmetic(draw(st.sampled_from("+-")), chosen, draw(literals(kind, nulls=False)))
-    if kind == "string":
+    if kind in ("string", "binary"):
         return e.concat(chosen, draw(literals(kind, nulls=False)))
     if kind == "date":
         return e.date_add(chosen, draw(st.sampled_from([1, -1, 30])))
+    if kind in ("timestamp", "ntz"):
+        return e.hours_later(chosen, draw(st.sampled_from([1, 24])))
     if kind == "boolean":
         return draw(conditions(given, depth=0))
     fields = [
@@ -219,7 +249,7 @@ def inserts(draw: Draw, table: Table) -> Insert:
 def deletes(draw: Draw, table: Table, others: dict[str, str] | None) -> Delete:
     qualified = others is not None or draw(st.booleans())
     given = names(TARGET, table.columns, qualified=qualified)
-    kept = [name for name in given if name.term.sql.split("`")[1] in table.partitioned_by]
+    kept = [name for name in given if name.column in table.partitioned_by]
     if kept and draw(st.integers(0, 3)) == 0:
         return Delete(draw(conditions(kept)))
     return Delete(draw(conditions(given, others=others)) if draw(st.integers(0, 9)) else None)
@@ -297,19 +327,33 @@ def statements(draw: Draw, table: Table, others: Table, *, subqueries: bool = Tr
 
 
 @st.composite
-def tables(draw: Draw, mapped: bool) -> Table:
-    extra = draw(st.lists(st.sampled_from(list(EXTRA)), max_size=4, unique=True))
-    columns = {"k": "int", "v": "int"} | {ODD_NAME if mapped and n == "s" else n: EXTRA[n] for n in extra}
-    able = [name for name, kind in columns.items() if kind != "struct" and name != "k"]
+def tables(draw: Draw, mapped: bool, every_type: bool) -> Table:
+    extra = draw(st.lists(st.sampled_from(list(EXTRA) if every_type else USUAL), max_size=4, unique=True))
+    if every_type:
+        odd = draw(st.sampled_from([{}, ODD_NAMES, ODD_NAMES | MAPPED_NAMES if mapped else ODD_NAMES]))
+    else:
+        odd = USUAL_NAMES if mapped else {}
+    columns = {"k": "int", "v": "int"} | {odd.get(n, n): EXTRA[n] for n in extra}
+    able = [name for name, kind in columns.items() if kind not in ("struct", "binary") and name != "k"]
     by = draw(st.just([]) | st.lists(st.sampled_from(able), min_size=1, max_size=3, unique=True))
     return Table(columns, tuple(by), draw(rows(columns, 12)))
 
 
 @st.composite
-def scripts(draw: Draw, *, deletion_vectors: bool | None = None, subqueries: bool = True, most: int = 5) -> Script:
-    """A table of any shape and up to ``most`` statements about it."""
+def scripts(
+    draw: Draw,
+    *,
+    deletion_vectors: bool | None = None,
+    subqueries: bool = True,
+    most: int = 5,
+    every_type: bool = False,
+) -> Script:
+    """A table of any shape and up to ``most`` statements about it.
+
+    :param every_type: columns of all types, odd names, sessions with other zones and without ANSI, too.
+    """
     mapped = draw(st.booleans())
-    table = draw(tables(mapped))
+    table = draw(tables(mapped, every_type))
     shown = draw(st.permutations(list(table.columns)))
     columns = {name: table.columns[name] for name in shown}
     if columns.get("l") and draw(st.booleans()):
@@ -331,4 +375,6 @@ def scripts(draw: Draw, *, deletion_vectors: bool | None = None, subqueries: boo
         2 if mapped and cdf else draw(st.integers(1, 3)),
         draw(st.integers(0, 4)) == 0,
         draw(st.booleans()),
+        draw(st.sampled_from(ZONES)) if every_type else "UTC",
+        draw(st.booleans()) if every_type else True,
     )

@@ -43,3 +43,19 @@ def test_matched_rows_that_no_clause_acts_on_stay(rows: Any, database: str, sett
         )
     assert merged == [(2, 1, 0, 1)]
     assert rows("SELECT * FROM t", ordered=False) == [(1, 10), (2, 2), (3, 3), (30, 30), (9, 90)]
+
+
+@pytest.mark.spark
+def test_a_source_known_to_be_empty_and_a_partitioned_table(rows: Any, database: str) -> None:
+    rows(
+        "CREATE TABLE t (k INT, m INT) USING delta PARTITIONED BY (m) "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'false')"
+    )
+    rows("INSERT INTO t VALUES (1, 1), (2, 2), (3, NULL)")
+    merged = rows(
+        "MERGE INTO t USING (SELECT 1 AS k, 1 AS m WHERE false) AS s ON t.k > s.k "
+        "WHEN MATCHED AND s.k > s.m THEN DELETE WHEN MATCHED AND NOT (t.m > 0) THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    assert merged == [(3, 0, 3, 0)]
+    assert rows("SELECT * FROM t") == []

@@ -33,7 +33,7 @@ def assigned(kind: str, term: Term) -> Term:
 def test_expressions_are_sparks(spark: Any, data: st.DataObject) -> None:
     given_rows = data.draw(rows(COLUMNS, 8).filter(bool))
     available = names(TARGET, COLUMNS)
-    kinds = ["int", "bigint", "string", "boolean", "date", "decimal", "struct"]
+    kinds = list(SQL_TYPES)
     terms = data.draw(st.lists(conditions(available), min_size=8, max_size=8))
     terms += [assigned(kind, data.draw(values(kind, available))) for kind in kinds]
     expected = multiset([term.value(Scope({TARGET: row})) for term in terms] for row in given_rows)

@@ -19,8 +19,8 @@ from hypothesis import settings as drawing
 from scripts import Script
 from strategies import scripts
 
-#: Of each of the two tests; three minutes for both on two cores.
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "35"))
+#: Of each of the two tests; two minutes for both on two cores.
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "20"))
 drawn = drawing(
     max_examples=EXAMPLES,
     deadline=None,
@@ -37,7 +37,9 @@ def check(spark: Any, folder: Path, script: Script) -> None:
     run = Run(Headwater(spark), script, folder / f"t{next(_numbers)}")
     run.run()
     expected = run.rows()
-    run.same_rows(rows_by_delta_rs(run.path, run.expected), expected, "the rows that delta-rs reads")
+    # It finds no files in folders named for columns whose names are encoded.
+    if all(name.isascii() and name.isidentifier() for name in script.table.partitioned_by):
+        run.same_rows(rows_by_delta_rs(run.path, run.expected), expected, "the rows that delta-rs reads")
     if script.has_change_data:
         run.compare_changes()
         if not script.is_mapped and "string" not in (script.table.columns[n] for n in script.table.partitioned_by):
@@ -63,3 +65,16 @@ def test_statements_mean_what_the_model_says(spark: Any, tmp_path: Path, deletio
     # With deletion vectors, columns are read late however small the files; without, as is usual for small ones.
     with settings({"spark.headwater.dml.lateFileBytes": "0"} if deletion_vectors else {}):
         holds()
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("deletion_vectors", [False, True], ids=["copy_on_write", "deletion_vectors"])
+def test_statements_about_every_type(spark: Any, tmp_path: Path, deletion_vectors: bool) -> None:
+    @drawn
+    @given(scripts(deletion_vectors=deletion_vectors, every_type=True))
+    def holds(script: Script) -> None:
+        check(spark, tmp_path, script)
+
+    holds()

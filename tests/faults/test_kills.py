@@ -48,6 +48,7 @@ class Killed:
         assert self.process.exitcode == -signal.SIGKILL, "the writer ended by itself"
 
 
+@pytest.mark.random
 @pytest.mark.slow
 def test_writers_killed_at_random(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # A server that has imported everything makes each process in milliseconds; it finds modules by the environment.

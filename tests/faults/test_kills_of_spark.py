@@ -87,6 +87,7 @@ class Statements:
 
 
 @pytest.mark.spark
+@pytest.mark.random
 @pytest.mark.slow
 def test_handler_and_jvm_killed_at_random(sparks: Any, tmp_path: Path, capfd: Any) -> None:
     statements, outcomes = Statements(tmp_path), Counter[str]()

@@ -7,7 +7,9 @@ In every statement the table is ``TABLE``. A statement both refuse is a case too
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass, replace
+from random import Random
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from model import Merge, Statement
@@ -113,22 +115,27 @@ BY_HAND = {
 }
 
 
-DRAWN = tuple(f"drawn {i + 1}" for i in range(4))
+#: ``HEADWATER_TEST_EXAMPLES`` asks for others, one for so many of its examples as a case takes the time of.
+_ASKED = os.environ.get("HEADWATER_TEST_EXAMPLES")
+_SEED = 20260101 if _ASKED is None else Random().randrange(10**9)
+_EXAMPLES_OF_A_CASE = 5
+DRAWN = tuple(f"drawn {i + 1}" for i in range(5 if _ASKED is None else -(-int(_ASKED) // _EXAMPLES_OF_A_CASE)))
 
 
 @functools.cache
 def drawn(among: int = 150) -> dict[str, Case]:
-    """The scripts with most changes of ``among``, always the same, without what the peer refuses."""
+    """The scripts with most changes of ``among`` (or of ten times as many as are asked for), without what the peer
+    refuses."""
     found: list[tuple[int, Case]] = []
 
-    @seed(20260101)
-    @settings(max_examples=among, database=None, deadline=None, phases=[Phase.generate],
+    @seed(_SEED)
+    @settings(max_examples=max(among, 10 * len(DRAWN)), database=None, deadline=None, phases=[Phase.generate],
               suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(scripts(subqueries=False, most=5))
+    @given(scripts(subqueries=False, most=5, every_type=_ASKED is not None))
     def gather(script: Script) -> None:
         statements, changes = _comparable(script)
         shape = script.table
-        create = (*script.create("TABLE"), *script.second("TABLE"))
+        create = (*script.session(), *script.create("TABLE"), *script.second("TABLE"))
         found.append((changes, Case(create, tuple(each.sql(TABLE, shape) for each in statements))))
 
     gather()

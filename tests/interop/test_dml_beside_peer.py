@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,19 @@ def in_order(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=repr)
 
 
+@pytest.fixture
+def usual_sessions(spark: Any, peer: Any) -> Iterator[None]:
+    """The settings a case makes end with it, in both engines."""
+    yield
+    for sql in (spark.sql, peer.sql):
+        sql("SET spark.sql.session.timeZone = UTC")
+        sql("SET spark.sql.ansi.enabled = true")
+
+
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.random
+@pytest.mark.usefixtures("usual_sessions")
 @pytest.mark.parametrize("name", [*BY_HAND, *DRAWN])
 def test_statements_do_what_the_peers_do(name: str, spark: Any, peer: Any, ours: Any, tmp_path: Path) -> None:
     case = BY_HAND.get(name) or drawn()[name]
@@ -75,8 +86,8 @@ def test_statements_do_what_the_peers_do(name: str, spark: Any, peer: Any, ours:
     for statement in case.create:
         spark.sql(statement.replace("TABLE`", f"{own}`").replace("TABLE_others`", f"{own}_others`"))
     shutil.copytree(own, theirs, ignore=shutil.ignore_patterns("*.tmp"))  # a checksum on its way
-    for statement in case.create[-1:]:
-        if "TEMPORARY VIEW" in statement:
+    for statement in case.create:
+        if "TEMPORARY VIEW" in statement or statement.startswith("SET "):
             peer.sql(statement.replace("TABLE_others`", f"{own}_others`"))
 
     def run(text: str) -> list[Any]:
@@ -93,6 +104,6 @@ def test_statements_do_what_the_peers_do(name: str, spark: Any, peer: Any, ours:
     assert history(own) == history(theirs)
     rows = ours(own)
     assert [peer.table(own), peer.table(theirs)] == [rows, rows]
-    if "'delta.enableChangeDataFeed' = 'true'" in case.create[0]:
+    if any("'delta.enableChangeDataFeed' = 'true'" in statement for statement in case.create):
         changes = in_order(peer.sql(CHANGES.format(theirs)))
         assert in_order(peer.sql(CHANGES.format(own))) == changes

@@ -48,6 +48,21 @@ def test_values_of_each_type(kind, text, expected):
     assert typed(kind, text) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "number"),
+    [
+        ("date", "+10000-01-01", 2_932_897),
+        ("date", "-0044-03-15", -735_525),
+        ("date", "+5881580-07-11", 2**31 - 1),
+        ("timestamp", "+294247-01-10T04:00:54.775807Z", 2**63 - 1),
+        ("timestamp", "0000-12-31 23:59:59Z", -62_135_596_801_000_000),
+        ("timestamp_ntz", "-290308-12-21 19:59:05.224192", -(2**63)),
+    ],
+)
+def test_values_of_years_that_python_has_not(kind, text, number):
+    assert parse_value(text, PrimitiveType(kind)) == number
+
+
 def test_a_timestamp_without_zone_is_in_the_given_one():
     assert typed("timestamp", "2024-07-01 00:00:00", "Europe/Berlin") == datetime(2024, 6, 30, 22, tzinfo=UTC)
     assert typed("timestamp", "2024-07-01T00:00:00Z", "Europe/Berlin") == datetime(2024, 7, 1, tzinfo=UTC)
@@ -61,6 +76,11 @@ def test_a_timestamp_without_zone_is_in_the_given_one():
         ("boolean", "yes"),
         (DecimalType(4, 2), "1.234"),
         (DecimalType(4, 2), "x"),
+        ("byte", "128"),
+        ("long", "9223372036854775808"),
+        ("integer", "1_000"),
+        ("date", "9999999-01-01"),
+        ("timestamp", "+294247-01-10 04:00:54.775808Z"),
     ],
 )
 def test_texts_that_are_none_of_the_type_are_errors(kind, text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from decimal import Decimal
 
 import pytest
@@ -54,7 +53,12 @@ def value(text: str, time_zone: str = "UTC") -> Literal | None:
         ("1.0F", "float", 1.0),
         ("'x'", "string", "x"),
         ("true", "boolean", True),
-        ("DATE '2020-02-29'", "date", datetime.date(2020, 2, 29)),
+        ("DATE '2020-02-29'", "date", 18321),
+        ("DATE '+10000-01-01'", "date", 2_932_897),
+        ("DATE '-0044-03-15'", "date", -735_525),
+        ("TIMESTAMP '+10000-01-01 00:00:00'", "timestamp", 253_402_300_800_000_000),
+        ("TIMESTAMP '0000-12-31 23:59:59'", "timestamp", -62_135_596_801_000_000),
+        ("TIMESTAMP_NTZ '+294247-01-10 04:00:54.775807'", "timestamp_ntz", 2**63 - 1),
         ("TIMESTAMP '1970-01-01 00:00:01.5'", "timestamp", 1_500_000),
         ("TIMESTAMP '1969-12-31 23:59:59.999999'", "timestamp", -1),
         ("TIMESTAMP '1970-01-01 02:00:00+02:00'", "timestamp", 0),
@@ -79,7 +83,6 @@ def test_decimal_literals_are_exact() -> None:
         "INTERVAL '1' DAY",
         "TIME '12:00:00'",
         "DATE '2020-02-30'",
-        "DATE '+12020-01-01'",
         "TIMESTAMP 'yesterday'",
         "'x' collate UTF8_LCASE",
         "CAST('2020-01-01 00:00:00' AS TIMESTAMP)",  # in a zone the text does not tell

@@ -317,13 +317,14 @@ def data_file(random: Random, paths: Paths, pools: Pools) -> File:
     )
 
 
-#: Enough for a quick run; HEADWATER_EXAMPLES asks for more.
-EXAMPLES = int(os.environ.get("HEADWATER_EXAMPLES", "50"))
+#: Enough for a quick run; ``HEADWATER_TEST_EXAMPLES`` asks for more.
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "50"))
 EMPTY: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 OUTCOMES = {True: Outcome.TRUE, False: Outcome.FALSE, None: Outcome.NULL}
 OFFSETS = [datetime.timedelta(hours=h) for h in (-12, -5, 0, 14)]
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_no_outcome_is_ruled_out_that_a_row_has(family: str) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

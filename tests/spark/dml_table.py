@@ -54,7 +54,8 @@ class Table:
         try:
             found = self.run(sql)
         finally:
-            context.setLocalProperty("spark.jobGroup.id", None)
+            for name in ("spark.jobGroup.id", "spark.job.description"):
+                context.setLocalProperty(name, None)
         context._jsc.sc().listenerBus().waitUntilEmpty()
         return found, len(context.statusTracker().getJobIdsForGroup(group))
 

@@ -7,13 +7,14 @@ import subprocess
 import sys
 
 import pytest
+from java_options import SHORT_LIVED
 
 SCRIPT = """
 import json, sys
 import headwater
 from pyspark.sql import SparkSession
 
-home = sys.argv[1]
+home, options = sys.argv[1:]
 derby = f"jdbc:derby:;databaseName={home}/metastore;create=true"
 builder = (
     SparkSession.builder.master("local[2]")
@@ -21,7 +22,7 @@ builder = (
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.warehouse.dir", f"{home}/warehouse")
     .config("spark.hadoop.javax.jdo.option.ConnectionURL", derby)
-    .config("spark.driver.extraJavaOptions", f"-Dderby.stream.error.file={home}/derby.log")
+    .config("spark.driver.extraJavaOptions", f"{options} -Dderby.stream.error.file={home}/derby.log")
     .enableHiveSupport()
 )
 spark = headwater.configure(builder).getOrCreate()
@@ -65,7 +66,7 @@ spark.stop()
 @pytest.mark.spark
 def test_hive_metastore(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        [sys.executable, "-c", SCRIPT, str(tmp_path), SHORT_LIVED],
         cwd=tmp_path,
         capture_output=True,
         text=True,

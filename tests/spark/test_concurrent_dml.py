@@ -22,8 +22,6 @@ def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: s
     for first in (0, _WRITERS):
         numbers = f"range({first}, {first + _WRITERS}, 1, 1)"
         rows(f"INSERT INTO t SELECT CAST(id AS INT), id % {_WRITERS}, 0 FROM {numbers}")
-    # Without vectors, whoever comes second to a file starts again: as often as there are others before him.
-    spark.conf.set("spark.headwater.dml.retries", "3" if vectors else "50")
 
     def write(writer: int) -> int:
         updated = 0
@@ -32,11 +30,8 @@ def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: s
             spark.sql(f"INSERT INTO t VALUES ({1000 + writer * 100 + number}, {writer}, 0)")
         return updated
 
-    try:
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            updated = list(pool.map(write, range(_WRITERS)))
-    finally:
-        spark.conf.unset("spark.headwater.dml.retries")
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        updated = list(pool.map(write, range(_WRITERS)))
     assert updated == [2 * rounds] * _WRITERS
     assert rows("SELECT DISTINCT n FROM t WHERE id < 1000") == [(rounds,)]
     assert rows("SELECT count(*) FROM t WHERE id >= 1000") == [(_WRITERS * rounds,)]

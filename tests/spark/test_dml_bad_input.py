@@ -126,8 +126,8 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ("UPDATE {t} SET v = id + 3000000000", ("CAST_OVERFLOW_IN_TABLE_INSERT", "22003"), ("`v`", "INT")),
         (
             "UPDATE {t} SET v = 'x'",
-            ("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
-            ("`v`", "STRING", "INT", "/t`"),
+            ("CAST_INVALID_INPUT", "22018"),
+            ("'x'", "STRING", "INT"),
         ),
         (
             f"MERGE INTO {{t}} t {USING} WHEN MATCHED THEN UPDATE SET v = u.w + 3000000000",
@@ -259,5 +259,5 @@ def test_older_versions(spark, tmp_path, fails):
 
 def test_settings_that_make_no_sense(spark, tmp_path, refused, settings):
     table = Table(spark, tmp_path / "t", "id BIGINT, v INT", "SELECT id, 0 FROM range(2)")
-    with settings({"spark.headwater.dml.retries": "often"}):
-        refused(table, "DELETE FROM {t}", "DELTA_ILLEGAL_OPTION", "spark.headwater.dml.retries", "often")
+    with settings({"spark.headwater.dml.retrySeconds": "often"}):
+        refused(table, "DELETE FROM {t}", "DELTA_ILLEGAL_OPTION", "spark.headwater.dml.retrySeconds", "often")

@@ -230,9 +230,9 @@ def spoil(path: Path, name: str) -> None:
 
 
 def unreadable(table: Table, path: Path, condition: str) -> None:
-    """An update that fails, as a query of Spark's does where it cannot read a file, and leaves the table as it is."""
+    """An update that fails, names the file it cannot read, and leaves the table as it is."""
     state = table.state
-    with pytest.raises(Exception, match=rf"\[FAILED_READ_FILE.NO_HINT\].*{path.name}"):
+    with pytest.raises(Exception, match=rf"\[HEADWATER_DATA_FILE_DAMAGED\] .*{path.name}"):
         table.run(f"UPDATE {{t}} SET v = 1 WHERE {condition}")
     assert table.comes_to(state)
 

@@ -120,15 +120,18 @@ def test_constraints_hold_for_the_rows_that_change(spark, tmp_path, fails, vecto
 @pytest.mark.parametrize(
     ("policy", "assignment", "condition", "state"),
     [
-        ("ANSI", "i = 'abc'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
-        ("ANSI", "i = TIMESTAMP'2020-01-01 00:00:00'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
+        ("ANSI", "i = 'abc'", "CAST_INVALID_INPUT", "22018"),
+        ("ANSI", "i = '12345678901'", "CAST_INVALID_INPUT", "22018"),
+        ("ANSI", "i = TIMESTAMP'2220-01-01 00:00:00'", "CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
+        ("ANSI", "i = DATE'2020-01-01'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
         ("ANSI", "b = id + 1000", "CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
         ("ANSI", "dec = 12345.6", "CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
         ("STRICT", "i = id", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
         ("STRICT", "i = '1'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
         ("ANSI", "c = 'toolong'", "EXCEED_LIMIT_LENGTH", "54006"),
         ("ANSI", "vc = 'toolong'", "EXCEED_LIMIT_LENGTH", "54006"),
-        ("ANSI", "s.x = 'abc'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
+        ("ANSI", "s.x = 'abc'", "CAST_INVALID_INPUT", "22018"),
+        ("ANSI", "s = named_struct('x', 'abc')", "CAST_INVALID_INPUT", "22018"),
     ],
 )
 def test_values_that_do_not_fit(spark, tmp_path, fails, settings, policy, assignment, condition, state):
@@ -156,6 +159,19 @@ def test_values_are_cast_as_inserts_are(spark, tmp_path, settings):
     with settings({"spark.sql.storeAssignmentPolicy": "STRICT"}):
         table.run("UPDATE {t} SET id = 3, d = 8.5")
     assert table.run("SELECT id, d FROM {t}") == [(3, Decimal("8.50"))]
+    table.run("UPDATE {t} SET i = '6', d = '9.25', dt = '2022-03-04'")
+    assert table.run("SELECT i, d, CAST(dt AS STRING) FROM {t}") == [(6, Decimal("9.25"), "2022-03-04")]
+    with settings({"spark.sql.storeAssignmentPolicy": "LEGACY"}):
+        table.run("UPDATE {t} SET i = 'x'")
+    assert table.values("i") == [None]
+    # The values' own casts stay as they are.
+    follows = {"spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag": "true"}
+    with settings({"spark.sql.ansi.enabled": "false", **follows}):
+        table.run("UPDATE {t} SET i = 'y', d = CAST('8' AS INT), id = 4")
+    assert table.run("SELECT id, i, d FROM {t}") == [(4, None, 8)]
+    with settings({"spark.sql.ansi.enabled": "false"}):
+        table.run("UPDATE {t} SET i = CAST('y' AS INT), dt = '2023-04-05'")
+    assert table.run("SELECT i, CAST(dt AS STRING) FROM {t}") == [(None, "2023-04-05")]
 
 
 SUBQUERIES = {

@@ -45,6 +45,18 @@ def test_schema_is_enforced(data, read, fails, tmp_path, mode):
         data.withColumn("n", F.lit(1)).write.format("delta").mode(mode).save(str(path))
     with fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "`id`", state="KD000"):
         data.withColumn("id", F.lit("q")).write.format("delta").mode(mode).save(str(path))
+    # By name a row is appended as INSERT does it; to overwrite all of a table asks for its schema.
+    refused = (
+        ("CAST_INVALID_INPUT", "'q'", "22018")
+        if mode == "append"
+        else (
+            "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+            "`id`",
+            "KD000",
+        )
+    )
+    with fails(*refused[:2], state=refused[2]):
+        data.withColumn("id", F.lit("q")).write.format("delta").mode(mode).saveAsTable(f"delta.`{path}`")
     assert len(read(path)) == 2
 
 

@@ -39,7 +39,13 @@ def test_wrong_columns_are_refused(spark, rows, fails, database):
     with fails("INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS", state="21S01"):
         spark.sql("INSERT INTO t VALUES (1, 'x', NULL, 2)")
     with fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "`a`", state="KD000"):
-        spark.sql("INSERT INTO t VALUES ('1', 'x', NULL)")
+        spark.sql("INSERT INTO t VALUES (DATE'2020-01-01', 'x', NULL)")
+    with fails("CAST_INVALID_INPUT", "'q'", state="22018"):
+        spark.sql("INSERT INTO t VALUES ('q', 'x', NULL)")
+    with fails("CAST_INVALID_INPUT", "'q'", state="22018"):
+        spark.sql("INSERT INTO t VALUES (1, 'x', named_struct('x', 'q'))")
+    with fails("CAST_OVERFLOW_IN_TABLE_INSERT", "`st`.`x`", state="22003"):
+        spark.sql("INSERT INTO t SELECT 1, 'x', named_struct('x', id + 3000000000) FROM range(1)")
     with fails("DELTA_METADATA_MISMATCH", "c (int) is not a column", "mergeSchema"):
         spark.sql("INSERT INTO t BY NAME SELECT 1 AS a, 2 AS c")
     with fails("DELTA_METADATA_MISMATCH", "st.y (int) is not a column"):

@@ -86,3 +86,29 @@ def test_versions_keep_their_columns(spark, rows, path):
         f"SELECT n.a, o.a FROM delta.`{path}` n LEFT JOIN delta.`{path}` VERSION AS OF 1 o ON n.a = o.a ORDER BY n.a"
     )
     assert rows(joined) == [(1, 1), (2, None), (3, None)]
+
+
+def test_names_with_a_version(spark, rows, fails, database, path):
+    spark.sql(f"CREATE TABLE days USING delta LOCATION '{path}'")
+    assert rows("SELECT * FROM `days@v1`") == [(1,)]
+    assert rows(f"SELECT * FROM {database}.`days@v0`") == []
+    assert rows("SELECT * FROM `days@20240102120000000`") == [(1,)]
+    assert spark.read.table("`days@v1`").collect() == [(1,)]
+    joined = "SELECT n.a, o.a FROM days n LEFT JOIN `days@v1` o ON n.a = o.a ORDER BY n.a"
+    assert rows(joined) == [(1, 1), (2, None)]
+    with fails("DELTA_VERSION_NOT_FOUND", "from 0 to 2"):
+        spark.sql("SELECT * FROM `days@v3`").collect()
+    for name in ("days@v", "days@1", "days@vx", "nights@v1"):
+        with fails("TABLE_OR_VIEW_NOT_FOUND", name, state="42P01"):
+            spark.sql(f"SELECT * FROM `{name}`").collect()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["INSERT INTO {} VALUES (9)", "DELETE FROM {}", "TRUNCATE TABLE {}", "ALTER TABLE {} ADD COLUMNS (b INT)"],
+)
+def test_old_versions_are_not_written_to_by_name(spark, rows, fails, database, path, statement):
+    spark.sql(f"CREATE TABLE days USING delta LOCATION '{path}'")
+    with fails("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED"):
+        spark.sql(statement.format("`days@v1`"))
+    assert rows("SELECT count(*) FROM days") == [(2,)]

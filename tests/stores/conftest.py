@@ -20,6 +20,7 @@ from typing import Any
 import py4j.java_gateway
 import py4j.protocol
 import pytest
+from java_options import SHORT_LIVED
 
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "log")]
@@ -169,7 +170,7 @@ def spark_process(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory)
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.jars": ",".join(hadoop_jvm.store_jars()),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+        "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Dderby.system.home={home}",
         **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
     }
     process = SparkProcess(settings, home)

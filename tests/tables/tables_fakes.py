@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -82,6 +83,8 @@ class FakeSession:
         self.fail: Callable[[str], None] = lambda text: None
         self.refuses_views = False
         self.catalog = self
+        #: Of Spark's side: it takes every text for an expression.
+        self._jsparkSession = MagicMock()
 
     def sql(self, text: str) -> FakeFrame:
         self.statements.append(text)

@@ -25,7 +25,7 @@ def test_delete(table, ran, views):
 
 def test_a_comment_ends_with_its_line(table, session):
     table.update("id = 1", {"a": "1 -- one"})
-    assert "(1 -- one\n)" in session.statements[-1]
+    assert "(1 -- one\n\n)" in session.statements[-1]
 
 
 def test_update(table, ran, views):

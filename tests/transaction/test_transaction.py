@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 from dataclasses import replace
 
@@ -328,3 +329,16 @@ def test_deltalake_reads_what_is_committed(path):
     assert [uri.rpartition("/")[2] for uri in table.file_uris()] == ["b"]
     newest = table.history(1)[0]
     assert (newest["operation"], newest["operationParameters"]) == ("DELETE", {"predicate": '["id = 1"]'})
+
+
+def test_a_commit_is_one_line_of_the_log(path, caplog):
+    snapshot = create(path).snapshot
+    with caplog.at_level(logging.INFO, logger="headwater.transaction.transaction"):
+        Transaction(str(path), LocalStore(), snapshot)  # begins nothing, says nothing
+        append(snapshot, "a", "b")
+    said = [record.getMessage() for record in caplog.records if record.name == "headwater.transaction.transaction"]
+    assert len(said) == 1
+    assert said[0].startswith(f"{path}: version 1 committed by ")
+    assert "2 files with" in said[0]
+    assert "0 files with 0 rows removed" in said[0]
+    assert said[0].endswith("attempts: 1")

@@ -1,9 +1,10 @@
 """Faults in the handler, for tests: Python imports this at the start of a process whose PYTHONPATH names this folder.
 
-The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for: ``<point>`` ends
-the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait`` holds it there for
-as long as the file exists, with ``<point>.full`` it finds, once, no space left on the disk. Reading a table named
-``raise_<CONDITION>`` raises that condition; one named ``raise_python_<name>`` a Python exception.
+The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for: ``<point>``
+ends the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait`` holds it
+there for as long as the file exists, and says so with ``<point>.waits``, with ``<point>.full`` it finds, once, no
+space left on the disk. Reading a table named ``raise_<CONDITION>`` raises that condition; one named
+``raise_python_<name>`` a Python exception.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def reached(point: str) -> None:
     """Die, or wait, where a test asked for it."""
     folder = Path(os.environ["HEADWATER_TEST_FAULTS"])
     while (folder / f"{point}.wait").exists():
+        (folder / f"{point}.waits").touch()
         time.sleep(0.05)
     if (folder / f"{point}.full").exists():
         (folder / f"{point}.full").unlink()
@@ -55,6 +57,7 @@ def fail_if_asked(request: dict[str, Any]) -> None:
 
 def install() -> None:
     """Put the points into the handler's code."""
+    reached("start")
     from headwater.bridge.calls import EntryPoint
     from headwater.bridge.statement import Statement
     from headwater.commands.registry import HANDLERS

@@ -1,0 +1,86 @@
+"""Random statements on executors in other processes, while tasks are killed, overtaken and run again: the rows, the
+results, the change data and the log's counts are those of the model.
+
+The same few every time; ``HEADWATER_TEST_EXAMPLES`` asks for another number, drawn anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checking import Run
+from exactness import Held, check_exact, strays
+from expressions import Term
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as drawing
+from hypothesis import strategies as st
+from model import Delete, Merge, Statement, Update
+from strategies import scripts
+
+#: An example takes several seconds.
+EXAMPLES = max(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "32")) // 8, 1)
+drawn = drawing(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ,
+    database=None,
+    print_blob=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+_numbers = itertools.count()
+
+
+def held(term: Term | None) -> Term | None:
+    return None if term is None else Term(f"held_if({term.sql})", term.value)
+
+
+def holding(statement: Statement) -> Statement:
+    """The same statement, which holds a task where it looks at a condition."""
+    if isinstance(statement, (Update, Delete)) and "SELECT" not in (statement.condition or statement).__repr__():
+        return replace(statement, condition=held(statement.condition))
+    if isinstance(statement, Merge):
+        clauses = tuple(replace(clause, condition=held(clause.condition)) for clause in statement.clauses)
+        return replace(statement, clauses=clauses)
+    return statement
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.random
+@pytest.mark.timeout(3600)
+def test_statements_mean_what_the_model_says(cluster: Any, tmp_path: Path) -> None:
+    @drawn
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        script = data.draw(scripts(most=3))
+        script = replace(script, statements=tuple(map(holding, script.statements)))
+        faults = iter(data.draw(st.lists(st.sampled_from(["killed", "overtaken", "none"]), min_size=3, max_size=3)))
+        lost = False
+
+        def befall(answer: Any) -> None:
+            nonlocal lost
+            fault = next(faults)
+            worker = inside(answer) if fault != "none" else None
+            if worker is not None and fault == "killed":
+                cluster.kill(cluster.executor_of(worker))
+                lost = True
+            elif worker is not None:
+                cluster.wait_for(lambda: answer.is_there, "the second attempt to be done")
+
+        cluster.both_executors()
+        run = Run(Held(cluster, befall), script, tmp_path / f"t{next(_numbers)}")
+        run.set_up(script.setup(run.path))
+        for statement in script.statements:
+            with cluster.latch() as inside:
+                run.step(statement)
+        check_exact(run)
+        if not lost:
+            cluster.wait_for(lambda: not strays(run.path), "files of slower attempts to be deleted")
+
+    holds()

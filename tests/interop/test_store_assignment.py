@@ -1,0 +1,94 @@
+"""What becomes of a value of one type in a column of another, beside the peer: stored, an error of the row, or refused.
+
+By default a few of the many cases, the same every time; ``HEADWATER_TEST_EXAMPLES`` says how many, ``-m soak`` runs
+each pair of types.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import casting
+import pytest
+
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "12"))
+#: Half of the cases are under Spark's defaults.
+SETTINGS: list[dict[str, str]] = [
+    {},
+    {},
+    {},
+    {},
+    {"spark.sql.storeAssignmentPolicy": "LEGACY"},
+    {"spark.sql.storeAssignmentPolicy": "STRICT"},
+    {"spark.sql.ansi.enabled": "false"},
+    {
+        "spark.sql.ansi.enabled": "false",
+        "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag": "true",
+    },
+]
+# Always there: the pairs people meet.
+USUAL: list[list[Any]] = [
+    ["STRING", 0, "INT", "insert", {}],
+    ["STRING", 1, "INT", "merge, insert", {}],
+    ["BIGINT", 1, "INT", "writeTo", {}],
+    ["STRING", 0, "DATE", "update", {}],
+]
+#: What the peer says of a row where Spark has a condition of its own.
+SAME = {
+    "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE": "CAST_OVERFLOW_IN_TABLE_INSERT",
+    "DELTA_EXCEED_CHAR_VARCHAR_LIMIT": "EXCEED_LIMIT_LENGTH",
+}
+
+
+def drawn(count: int) -> list[list[Any]]:
+    draw = random.Random(11)
+    found = []
+    for _ in range(count):
+        source, target = draw.sample(list(casting.TYPES), 2)
+        found.append([source, draw.randrange(2), target, draw.choice(casting.WAYS), draw.choice(SETTINGS)])
+    return found
+
+
+def every_pair() -> list[list[Any]]:
+    pairs = [(a, i, b) for a in casting.TYPES for b in casting.TYPES if a != b for i in (0, 1)]
+    draw = random.Random(12)
+    return [[a, i, b, draw.choice(casting.WAYS), draw.choice(SETTINGS)] for a, i, b in pairs]
+
+
+def compare(spark: Any, peer: Any, home: Path, cases: list[list[Any]]) -> list[str]:
+    theirs = []
+    begin = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import casting\n"
+    for i in range(0, len(cases), 10):
+        run = f"result = casting.outcomes(spark, {str(home / f'theirs{i}')!r}, {cases[i : i + 10]!r})"
+        theirs += peer.run(begin + run)
+    own = casting.outcomes(spark, str(home / "own"), cases)
+    said = [(SAME.get(a.split(":")[0], kind(a)), kind(b), a, b) for a, b in zip(theirs, own, strict=True)]
+    return [
+        f"{case}:\n  peer {a}\n  own  {b}"
+        for case, (p, o, a, b) in zip(cases, said, strict=True)
+        # The peer refuses every other type in a save by path; ours takes what Spark takes into any table.
+        if p != o and not (p == "refused" and case[3] in ("save", "overwrite"))
+    ]
+
+
+def kind(outcome: str) -> str:
+    """Refusals are alike whatever they say."""
+    return "refused" if outcome.startswith("refused") else outcome
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_values_of_other_types_are_taken_as_the_peer_takes_them(spark: Any, peer: Any, tmp_path: Path) -> None:
+    wrong = compare(spark, peer, tmp_path, USUAL + drawn(EXAMPLES))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_every_pair_of_types(spark: Any, peer: Any, tmp_path: Path) -> None:
+    wrong = compare(spark, peer, tmp_path, every_pair())
+    assert not wrong, "\n".join(wrong)

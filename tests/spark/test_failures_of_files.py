@@ -1,0 +1,174 @@
+"""Files that fail: gone, spoiled, or with no room for more. The error names table, version and file, and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+
+pytestmark = pytest.mark.spark
+
+_STATEMENTS = (
+    "DELETE FROM {t} WHERE v = 3",
+    "UPDATE {t} SET v = v + 1 WHERE v > 2",
+    "MERGE INTO {t} a USING (SELECT 3L AS k) b ON a.v = b.k WHEN MATCHED THEN UPDATE SET v = 0",
+    "INSERT INTO {other} SELECT * FROM {t}",
+)
+
+
+def _data_files(table: Path) -> list[Path]:
+    return sorted(table.glob("*.parquet"))
+
+
+def _fill(file: Path) -> None:
+    """Fill the file's file system and keep it full: a task that was killed gives its room back only as it ends."""
+    quiet_since = time.monotonic()
+    while time.monotonic() - quiet_since < 1:
+        with file.open("ab", buffering=0) as open_file, contextlib.suppress(OSError):
+            while open_file.write(b"x" * 4096):
+                quiet_since = time.monotonic()
+        time.sleep(0.05)
+
+
+def _commits(table: Path) -> int:
+    return len(list((table / "_delta_log").glob("*.json")))
+
+
+@pytest.fixture
+def names(spark, tmp_path: Path) -> dict[str, str]:
+    """A table of one file at version 1 and an empty one, without a file's checksum that Hadoop would look at first."""
+    names = {"t": f"delta.`{tmp_path}/t`", "other": f"delta.`{tmp_path}/other`"}
+    for name in names.values():
+        spark.sql(f"CREATE TABLE {name} (id BIGINT, v BIGINT) USING delta")
+    spark.sql(f"INSERT INTO {names['t']} SELECT /*+ COALESCE(1) */ id, id % 7 FROM range(1000)")
+    for file in (tmp_path / "t").glob(".*.crc"):
+        file.unlink()
+    return names
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("statement", _STATEMENTS)
+def test_a_missing_or_spoiled_file(spark, fails, names, tmp_path: Path, statement: str, vectors: bool) -> None:
+    table = tmp_path / "t"
+    version = 1
+    if vectors:
+        spark.sql(f"ALTER TABLE {names['t']} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+        version = 2
+    (file,) = _data_files(table)
+    content = file.read_bytes()
+    before = _commits(table), _commits(tmp_path / "other")
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    for spoiled in (
+        content[: len(content) // 2],
+        b"PAR1" + b"\xff" * (len(content) - footer - 4) + content[-footer:],
+        b"",
+    ):
+        file.write_bytes(spoiled)
+        with fails("HEADWATER_DATA_FILE_DAMAGED", file.name, f"version {version}", str(table), "backup"):
+            spark.sql(statement.format(**names)).collect()
+    file.unlink()
+    with fails("DELTA_FILE_NOT_FOUND_DETAILED", file.name, f"version {version}", str(table)):
+        spark.sql(statement.format(**names)).collect()
+    assert (_commits(table), _commits(tmp_path / "other")) == before
+
+
+def test_a_missing_or_spoiled_deletion_vector(spark, fails, names, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    spark.sql(f"ALTER TABLE {names['t']} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql(f"DELETE FROM {names['t']} WHERE id % 3 = 0")
+    (file,) = table.glob("*.bin")
+    for hidden in table.glob(".*.crc"):
+        hidden.unlink()
+    content = file.read_bytes()
+    spoiled = (
+        content[:-9], b"", b"\0" * len(content), bytes([content[0]]) + b"\xff" * (len(content) - 1),
+        content[:20] + bytes([content[20] ^ 1]) + content[21:], None,
+    )  # fmt: skip
+    for data in spoiled:
+        file.unlink(missing_ok=True)
+        if data is not None:
+            file.write_bytes(data)
+        with pytest.raises(Exception, match="FAILED_READ_FILE|DELTA_"):
+            spark.sql(f"SELECT sum(v) FROM {names['t']}").collect()
+        for statement in _STATEMENTS:
+            with pytest.raises(PySparkException) as raised:
+                spark.sql(statement.format(**names)).collect()
+            text = str(raised.value).split("JVM stacktrace")[0]
+            condition = raised.value.getCondition()
+            assert condition.startswith(("DELTA_DELETION_VECTOR_", "DELTA_FILE_ACCESS_FAILED")), text
+            assert file.name in text
+
+
+def test_a_file_of_another_format_is_sparks_to_tell(spark, fails, names, tmp_path: Path) -> None:
+    spark.range(100).write.parquet(str(tmp_path / "p"))
+    for file in (tmp_path / "p").glob("*.parquet"):
+        file.write_bytes(b"nothing of the kind")
+    for file in (tmp_path / "p").glob(".*.crc"):
+        file.unlink()
+    source = spark.read.schema("id BIGINT").parquet(str(tmp_path / "p"))
+    source.createOrReplaceTempView("spoiled")
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        spark.sql(f"INSERT INTO {names['t']} SELECT id, id FROM spoiled")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a megabyte."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(where)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"only root may mount a file system: {mounted.stderr.decode().strip()}")
+    yield where
+    subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
+    table = small_disk / "t"
+    name = f"delta.`{table}`"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a')")
+    with fails("DELTA_FILE_ACCESS_FAILED", str(table), "No space left on device", "Free space"):
+        spark.sql(f"INSERT INTO {name} SELECT id, repeat(uuid(), 20) FROM range(20000)")
+    assert rows(f"SELECT * FROM {name}") == [(1, "a")]
+    filling = small_disk / "filling"
+    for statement in ("INSERT INTO {} VALUES (2, 'b')", "UPDATE {} SET v = 'c'", "DELETE FROM {}"):
+        _fill(filling)
+        with fails("DELTA_FILE_ACCESS_FAILED", str(table), "No space left on device", "Free space"):
+            spark.sql(statement.format(name))
+    with fails("DELTA_FILE_ACCESS_FAILED", str(small_disk), "No space left on device"):
+        spark.sql(f"CREATE TABLE delta.`{small_disk}/u` (id BIGINT) USING delta")
+    assert rows(f"SELECT * FROM {name}") == [(1, "a")]
+    filling.unlink()
+    spark.sql(f"UPDATE {name} SET v = 'c'")
+    assert rows(f"SELECT * FROM {name}") == [(1, "c")]
+
+
+def test_statements_of_other_systems(spark, fails, names) -> None:
+    for statement in ("OPTIMIZE {t}", "VACUUM {t} RETAIN 0 HOURS DRY RUN", "CREATE TABLE x SHALLOW CLONE {t}"):
+        with fails("HEADWATER_STATEMENT_NOT_SUPPORTED"):
+            spark.sql(statement.format(**names))
+    for statement in ("COPY INTO {t} FROM '/x'", "FSCK REPAIR TABLE {t}", "CACHE SELECT * FROM {t}", "UNDROP TABLE t"):
+        with fails("DELTA_OPERATION_NOT_ALLOWED"):
+            spark.sql(statement.format(**names))
+    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "yet"):
+        spark.sql("EXECUTE IMMEDIATE 'OPTIMIZE t'")
+    # What the answer to RESTORE says to use.
+    spark.sql("INSERT OVERWRITE {t} SELECT * FROM {t} VERSION AS OF 0".format(**names))
+    assert spark.sql("SELECT * FROM {t}".format(**names)).collect() == []
+    for statement in ("SELEC 1", "ALTER TABLE {t} DROP COLUMN a b"):
+        with fails("PARSE_SYNTAX_ERROR", state="42601"):
+            spark.sql(statement.format(**names))
+
+
+def test_a_check_of_a_table_that_is_there(spark, fails, names) -> None:
+    for condition in ("id > 0", "nosuch > 0"):
+        with fails("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", "add a constraint", "/t`"):
+            spark.sql(f"ALTER TABLE {names['t']} ADD CONSTRAINT c CHECK ({condition})")
+    with fails("DELTA_OPERATION_NOT_ALLOWED", "INSERT OVERWRITE DIRECTORY", "CREATE OR REPLACE TABLE delta.`/x`"):
+        spark.sql("INSERT OVERWRITE DIRECTORY '/x' USING delta SELECT 1")

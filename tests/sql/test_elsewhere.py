@@ -1,0 +1,99 @@
+"""Statements of other systems: told by their first words, answered with what to use; all else is left to Spark."""
+
+import pytest
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.sql.elsewhere import refuse
+
+_COMING = {
+    "OPTIMIZE t": "t",
+    "optimize db.t WHERE day = 1 ZORDER BY (a)": "db.t",
+    "VACUUM delta.`/a b` RETAIN 168 HOURS DRY RUN": "delta.`/a b`",
+    "VACUUM '/data/t'": "/data/t",
+    "RESTORE TABLE t TO VERSION AS OF 3": "t",
+    "RESTORE t TO TIMESTAMP AS OF '2024-01-01'": "t",
+    "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (a INT)": "parquet.`/x`",
+    "GENERATE symlink_format_manifest FOR TABLE t": "t",
+    "REORG TABLE t APPLY (PURGE)": "t",
+    "CREATE TABLE a SHALLOW CLONE b": "a",
+    "CREATE OR REPLACE TABLE a DEEP CLONE b VERSION AS OF 3": "a",
+    "CREATE TABLE IF NOT EXISTS x.a CLONE b": "x.a",
+    "REPLACE TABLE a CLONE b": "a",
+    "ALTER TABLE t DROP FEATURE deletionVectors TRUNCATE HISTORY": "t",
+}
+_ELSEWHERE = {
+    "COPY INTO t FROM '/x' FILEFORMAT = CSV": "INSERT INTO t SELECT",
+    "FSCK REPAIR TABLE t DRY RUN": "ignoreMissingFiles",
+    "CACHE SELECT * FROM t": "CACHE TABLE",
+    "UNDROP TABLE t": "LOCATION",
+    "UNDROP TABLE WITH ID '1-2'": "LOCATION",
+    "SHOW TABLES DROPPED IN db": "forgets",
+    "CREATE BLOOMFILTER INDEX ON TABLE t FOR COLUMNS (a)": "dataSkippingStatsColumns",
+    "DROP BLOOMFILTER INDEX ON TABLE t": "dataSkippingStatsColumns",
+    "ALTER TABLE t SET MANAGED": "AS SELECT",
+    "ALTER TABLE t UNSET MANAGED": "AS SELECT",
+    "ALTER TABLE t SET TAGS ('a' = 'b')": "TBLPROPERTIES",
+    "ALTER TABLE t ALTER COLUMN c SET TAGS ('a')": "TBLPROPERTIES",
+    "ALTER TABLE t SET ROW FILTER f ON (a)": "view",
+    "ALTER TABLE t ALTER COLUMN c SET MASK f": "view",
+    "ALTER TABLE t ENABLE PREDICTIVE OPTIMIZATION": "schedule",
+    "ALTER TABLE t CLUSTER BY AUTO": "CLUSTER BY (",
+    "ANALYZE TABLE t COMPUTE DELTA STATISTICS": "INSERT OVERWRITE",
+    "INSERT INTO t REPLACE USING (id) SELECT 1": "MERGE INTO",
+    "INSERT INTO TABLE t AS a REPLACE ON (a.id = s.id) (SELECT 1) AS s": "MERGE INTO",
+    "APPLY CHANGES INTO t FROM s KEYS (id)": "MERGE INTO",
+    "CREATE FLOW f AS AUTO CDC INTO t FROM s": "MERGE INTO",
+    "CREATE OR REFRESH STREAMING LIVE TABLE t AS SELECT 1": "CREATE TABLE",
+    "CREATE LIVE VIEW v AS SELECT 1": "CREATE VIEW",
+    "CREATE OR REFRESH MATERIALIZED VIEW v AS SELECT 1": "CREATE OR REPLACE TABLE",
+    "SYNC SCHEMA a FROM b": "LOCATION",
+    "CREATE SHARE s": "sharing server",
+}
+_SPARKS = [
+    "SELEC 1",
+    "OPTIMIZE",
+    "SELECT optimize FROM t WHERE",
+    "VACUUMED t",
+    "CREATE TABLE clone (id INT",
+    "CREATE TABLE t (clone INT) USIN delta",
+    "CREATE TABLE t AS SELECT 1 clone b c",
+    "ALTER TABLE t DROP COLUMN feature x y",
+    "ALTER TABLE t SET TBLPROPERTIES ('tags' = )",
+    "COPY t FROM x",
+    "CACHE TABLE t AS SELEC 1",
+    "SHOW TABLES LIKE dropped x",
+    "INSERT INTO t REPLACE WHERE x = SELECT",
+    "RESTORE t",
+    "-- OPTIMIZE t\nSELEC 1",
+    "",
+]
+
+
+def _refused(text: str) -> HeadwaterError | None:
+    try:
+        refuse({"text": text}, Statement(None, {}))
+    except HeadwaterError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("before", ["", "-- why\n/* and how */ ", "EXPLAIN EXTENDED "])
+@pytest.mark.parametrize("text", [*_COMING, *_ELSEWHERE])
+def test_other_systems_statements_are_answered(before: str, text: str) -> None:
+    for spelled in (text, text.lower(), text.replace(" ", "\n\t")):
+        error = _refused(before + spelled)
+        assert error is not None, spelled
+        if text in _COMING:
+            assert error.condition == "HEADWATER_STATEMENT_NOT_SUPPORTED"
+            if spelled == text:
+                assert error.parameters["tableName"] == _COMING[text]
+        else:
+            assert error.condition == "DELTA_OPERATION_NOT_ALLOWED"
+            assert spelled != text or _ELSEWHERE[text] in error.text
+        assert "<" not in error.text.replace("<name>", "").replace("<version>", "")
+
+
+@pytest.mark.parametrize("text", _SPARKS)
+def test_mistakes_are_sparks_to_tell(text: str) -> None:
+    assert _refused(text) is None

@@ -1,0 +1,95 @@
+"""How the whole suite runs: how many workers, which tests stay together, what the closing lines say.
+
+A run of folders gets two workers or more, each with its own shared Spark session. The tests of one file run on one
+worker, in order; so do those of a folder whose Sparks, servers or engines are expensive to start (``_TOGETHER``). The
+groups that take longest start first. pytest-xdist 3.8 does not see the groups under pytest 9.2: it hands out tests one
+by one, and both workers then make such fixtures. No test depends on its group.
+
+No test is run twice, but for those marked ``second_chance``, which have to say why. The summary names every test that
+needed it, and shows the time each folder took.
+
+``pytest --soak SECONDS`` is the long run: only the tests marked ``random`` and ``soak``, each for about that long.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Folders whose tests share processes that take long to start, the longest first.
+_TOGETHER = ("bridge", "interop", "cluster", "stores", "faults", "concurrency")
+#: Files outside them that take longest, the longest first: found with ``pytest --durations=50``.
+_LONG = ("dml/test_property.py", "test_demo.py")
+_TESTS = Path(__file__).resolve().parents[1]
+
+
+#: How long each random test goes on, how many examples it draws, how many rounds of killing there are.
+_BUDGETS = {"HEADWATER_TEST_SECONDS": 1.0, "HEADWATER_TEST_EXAMPLES": 1.0, "HEADWATER_TEST_KILLS": 0.5}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--soak", type=float, metavar="SECONDS", help="run the random tests alone, each for about so many seconds"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    seconds = config.getoption("--soak")
+    if seconds is None:
+        return
+    # Test modules read these when they are imported, in the processes they start, too.
+    for name, share in _BUDGETS.items():
+        os.environ.setdefault(name, str(int(seconds * share)))
+    config.option.markexpr = "random or soak"
+    config.option.timeout = 4 * seconds + 600
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process for chosen files or tests; for folders, a worker for two cores, and at least two."""
+    if not any((config.invocation_params.dir / argument).is_dir() for argument in config.args):
+        return 0
+    return max(2, min(4, (os.cpu_count() or 2) // 2))
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item.path)))
+        for marker in item.iter_markers("second_chance"):
+            if not marker.kwargs.get("reason"):
+                raise pytest.UsageError(f"{item.nodeid}: second_chance needs a reason")
+            item.add_marker(pytest.mark.flaky(reruns=1))
+    order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
+    items.sort(key=lambda item: order.get(_group(item.path), len(order)))
+
+
+def _group(path: Path) -> str:
+    relative = path.relative_to(_TESTS)
+    return relative.parts[0] if relative.parts[0] in _TOGETHER else relative.as_posix()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [report for group in terminalreporter.stats.values() for report in group if hasattr(report, "duration")]
+    seconds: dict[str, float] = defaultdict(float)
+    for report in reports:
+        seconds[_folder(report.nodeid)] += report.duration
+    if sum(seconds.values()) > 60:
+        terminalreporter.section("seconds by folder")
+        for folder, taken in sorted(seconds.items(), key=lambda item: -item[1]):
+            terminalreporter.write_line(f"{taken:8.1f}  {folder}")
+    again = sorted({report.nodeid for report in terminalreporter.stats.get("rerun", [])})
+    if again:
+        terminalreporter.section("tests that ran twice")
+        for name in again:
+            terminalreporter.write_line(name)
+
+
+def _folder(nodeid: str) -> str:
+    parts = nodeid.partition("::")[0].split("/")
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]

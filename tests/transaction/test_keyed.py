@@ -1,0 +1,301 @@
+"""Winners of other keys: what of their files concerns a MERGE that knows the keys of its rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from headwater.commands.committing import vector_of
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.stores import LocalStore
+from headwater.schema.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
+from headwater.transaction import Transaction
+from headwater.transaction.keyed import KeyReads, comparable
+from headwater.transaction.row_level import Mark
+
+_PROTOCOL = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
+
+
+def table(path: Path, columns: dict[str, str], level: str = "WriteSerializable") -> Snapshot:
+    schema = StructType(tuple(StructField(name, parse_type(kind)) for name, kind in columns.items()))
+    txn = Transaction(str(path), LocalStore(), None)
+    txn.update_protocol(_PROTOCOL)
+    configuration = {"delta.enableDeletionVectors": "true", "delta.isolationLevel": level}
+    txn.update_metadata(Metadata("the-id", schema_string(schema), (), configuration, created_time=1))
+    return txn.commit("CREATE TABLE", {}).snapshot
+
+
+def data_file(
+    snapshot: Snapshot, name: str, columns: dict[str, pa.Array], stats: dict[str, Any] | None = None
+) -> AddFile:
+    rows = pa.table(columns)
+    pq.write_table(rows, f"{snapshot.table_path}/{name}")
+    size = os.path.getsize(f"{snapshot.table_path}/{name}")
+    return AddFile(name, {}, size, 1, True, json.dumps({"numRecords": rows.num_rows, **(stats or {})}))
+
+
+def won(snapshot: Snapshot, *actions: AddFile | RemoveFile) -> Snapshot:
+    """A commit of another writer, who read something, so that it is no blind append."""
+    txn = Transaction(snapshot.table_path, snapshot.store, newest(snapshot))
+    txn.read_whole_table()
+    for action in actions:
+        txn.add_action(action)
+    return txn.commit("MERGE", {}).snapshot
+
+
+def newest(snapshot: Snapshot) -> Snapshot:
+    return load_snapshot(snapshot.table_path, LocalStore())
+
+
+def lost(snapshot: Snapshot, names: list[str], keys: Any) -> Transaction:
+    """A MERGE that inserts the keys given."""
+    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    txn.read_keys(KeyReads(snapshot, names, lambda: keys))
+    txn.add([AddFile("inserted", {}, 10, 1)])
+    return txn
+
+
+def marked(snapshot: Snapshot, file: AddFile, *positions: int) -> AddFile:
+    (vector,) = deletion_vectors.write_file([BitMap64(positions)], snapshot.table_path, snapshot.store)
+    return AddFile(file.path, {}, file.size, 1, True, file.stats, deletion_vector=vector)
+
+
+def removal(file: AddFile) -> RemoveFile:
+    return RemoveFile(file.path, 2, True, True, {}, file.size, deletion_vector=file.deletion_vector)
+
+
+def condition(txn: Transaction) -> str | None:
+    try:
+        txn.commit("MERGE", {})
+    except HeadwaterError as error:
+        return error.condition
+    return None
+
+
+VALUES: dict[str, tuple[pa.Array, Any, Any]] = {
+    "byte": (pa.array([1, None, 3], pa.int8()), 3, 2),
+    "short": (pa.array([1, None, 3], pa.int16()), 3, 2),
+    "integer": (pa.array([1, None, 3], pa.int32()), 3, 2),
+    "long": (pa.array([1, None, -(2**63)], pa.int64()), -(2**63), 0),
+    # A column that was widened since the file was written.
+    "long ": (pa.array([1, None, 3], pa.int32()), 3, 2),
+    "string": (pa.array(["a", None, "Ä"]), "Ä", "ä"),
+    "string ": (pa.array(["a", None, ""]), "", "A"),
+    "decimal(5,2)": (pa.array([Decimal("1.50"), None, Decimal("-3.00")], pa.decimal128(5, 2)), "-3.00", "3.00"),
+    "decimal(12,2)": (pa.array([Decimal("1.50"), None, Decimal("3.00")], pa.decimal128(5, 2)), "3.00", "3.01"),
+    "date": (pa.array([0, None, 19000], pa.int32()).cast(pa.date32()), 19000, 18999),
+    "timestamp": (pa.array([0, None, 5], pa.int64()).cast(pa.timestamp("us", "UTC")), 5, 4),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_of_every_type_are_compared_exactly(tmp_path, kind):
+    held, present, absent = VALUES[kind]
+    snapshot = table(tmp_path / "t", {"k": kind.strip()})
+    won(snapshot, data_file(snapshot, "f", {"k": held}))
+    assert condition(lost(snapshot, ["k"], [(present,)])) == "DELTA_CONCURRENT_APPEND"
+    assert condition(lost(snapshot, ["k"], [(absent,)])) is None
+    assert condition(lost(snapshot, ["k"], [(absent,), (present,)])) == "DELTA_CONCURRENT_APPEND"
+    assert condition(lost(snapshot, ["k"], [])) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "key"),
+    [
+        ("date", pa.array([-200_000], pa.int32()).cast(pa.date32()), 1),
+        ("timestamp", pa.array([-(2**60)], pa.int64()).cast(pa.timestamp("us", "UTC")), 1),
+        ("timestamp", pa.array([5], pa.int64()).cast(pa.timestamp("ns")), 1),
+        ("date", pa.array([5], pa.int32()).cast(pa.date32()), -200_000),
+        ("long", pa.array(["5"]), 1),
+        ("string", pa.array([b"\xff"]), "a"),
+    ],
+)
+def test_values_that_cannot_be_compared_are_a_conflict(tmp_path, kind, held, key):
+    snapshot = table(tmp_path / "t", {"k": kind})
+    won(snapshot, data_file(snapshot, "f", {"k": held}))
+    assert condition(lost(snapshot, ["k"], [(key,)])) == "DELTA_CONCURRENT_APPEND"
+
+
+def test_what_is_not_known_is_a_conflict(tmp_path):
+    snapshot = table(tmp_path / "t", {"k": "long"})
+    won(snapshot, AddFile("absent", {}, 10, 1))
+    assert condition(lost(snapshot, ["k"], [(1,)])) == "DELTA_CONCURRENT_APPEND"
+    snapshot = newest(snapshot)
+    won(snapshot, data_file(snapshot, "other", {"j": pa.array([7])}))
+    assert condition(lost(snapshot, ["k"], [(1,)])) == "DELTA_CONCURRENT_APPEND"
+    snapshot = newest(snapshot)
+    won(snapshot, data_file(snapshot, "known", {"k": pa.array([7])}))
+    assert condition(lost(snapshot, ["k"], None)) == "DELTA_CONCURRENT_APPEND"
+
+
+def test_statistics_are_asked_first(tmp_path):
+    """A file that is not there is never opened where its bounds leave out every key."""
+    snapshot = table(tmp_path / "t", {"k": "long", "s": "string"})
+    stats = '{"numRecords":2,"minValues":{"k":10,"s":"b"},"maxValues":{"k":20,"s":"c"}}'
+    won(snapshot, AddFile("absent", {}, 10, 1, True, stats))
+    assert condition(lost(snapshot, ["k"], [(9,), (21,)])) is None
+    snapshot = newest(snapshot)
+    won(snapshot, AddFile("absent too", {}, 10, 1, True, stats))
+    assert condition(lost(snapshot, ["k"], [(9,), (15,)])) == "DELTA_CONCURRENT_APPEND"
+    assert condition(lost(snapshot, ["k", "s"], [(15, "a")])) is None
+
+
+def test_padded_and_collated_columns_and_other_types_are_not_comparable():
+    assert comparable(StructField("k", PrimitiveType("string")))
+    assert comparable(StructField("k", DecimalType(3, 1)))
+    assert not comparable(StructField("k", PrimitiveType("string"), True, {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}))
+    assert not comparable(StructField("k", PrimitiveType("string"), True, {"__COLLATIONS": {"k": "icu.UNICODE_CI"}}))
+    for name in ("float", "double", "binary", "timestamp_ntz", "boolean", "variant"):
+        assert not comparable(StructField("k", PrimitiveType(name)))
+    assert not comparable(StructField("k", StructType(())))
+
+
+KEYS = range(4)
+ROWS = st.lists(st.tuples(st.none() | st.sampled_from(KEYS), st.sampled_from("xy")), min_size=1, max_size=4)
+
+
+class Winners:
+    """A table, what is in each of its files, and commits of other writers.
+
+    :param wanted: whether a row has one of the keys of the statement that will lose.
+    """
+
+    def __init__(self, path: Path, level: str, wanted: Any) -> None:
+        self.snapshot = table(path, {"a": "integer", "b": "string"}, level)
+        self.wanted = wanted
+        self.content: dict[str, list[Any]] = {}
+        self.live: dict[str, AddFile] = {}
+        self.gone: dict[str, set[int]] = {}
+
+    def file(self, rows: list[Any], data_change: bool = True) -> AddFile:
+        """A new file, with statistics or without."""
+        name = f"f{len(self.content)}"
+        keys = [a for a, _ in rows if a is not None]
+        stats = {"minValues": {"a": min(keys)}, "maxValues": {"a": max(keys)}} if keys and len(rows) % 2 else {}
+        columns = {"a": pa.array([a for a, _ in rows], pa.int32()), "b": pa.array([b for _, b in rows])}
+        self.content[name] = rows
+        made = data_file(self.snapshot, name, columns, stats)
+        return AddFile(name, {}, made.size, 1, data_change, made.stats)
+
+    def put(self, file: AddFile, gone: set[int]) -> AddFile:
+        self.live[file.path], self.gone[file.path] = file, gone
+        return file
+
+    def with_keys(self) -> set[tuple[str, int]]:
+        """The rows with one of the keys, by file and position."""
+        return {(path, n) for path, n in self.rows() if self.wanted(self.content[path][n])}
+
+    def rows(self) -> set[tuple[str, int]]:
+        return {(path, n) for path in self.live for n in range(len(self.content[path])) if n not in self.gone[path]}
+
+    def remark(self, path: str, gone: set[int]) -> None:
+        """Mark these rows of a file, and no others."""
+        old = self.live.pop(path)
+        plain = AddFile(path, {}, old.size, 1, True, old.stats)
+        if len(gone) == len(self.content[path]):
+            won(self.snapshot, removal(old))
+        else:
+            won(self.snapshot, removal(old), self.put(marked(self.snapshot, plain, *gone) if gone else plain, gone))
+
+    def rearrange(self, path: str) -> None:
+        """Write the rows of a file into another one."""
+        old = self.live.pop(path)
+        rows = [row for n, row in enumerate(self.content[path]) if n not in self.gone[path]]
+        removed = RemoveFile(path, 2, False, True, {}, old.size, deletion_vector=old.deletion_vector)
+        won(self.snapshot, removed, self.put(self.file(rows, False), set()))
+
+
+@pytest.mark.random
+@settings(
+    max_examples=int(os.environ.get("HEADWATER_TEST_EXAMPLES", "40")),
+    derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_a_statement_commits_if_and_only_if_no_row_with_its_keys_changed(tmp_path_factory, data):
+    """Random winners, one after the other; then a statement with random keys, which has marked some rows with these.
+
+    Judged by the rows alone. The statement may also lose where a winner removed a file it marked rows in, or brought
+    rows of it back.
+    """
+    two = data.draw(st.booleans())
+    keys = {
+        key if two else key[:1] for key in data.draw(st.sets(st.tuples(st.sampled_from(KEYS), st.sampled_from("xy"))))
+    }
+    level = data.draw(st.sampled_from(["Serializable", "WriteSerializable"]))
+    winners = Winners(tmp_path_factory.mktemp("t") / "t", level, lambda row: (row if two else row[:1]) in keys)
+    won(winners.snapshot, *(winners.put(winners.file(data.draw(ROWS)), set()) for _ in range(2)))
+    for path in sorted(winners.live):
+        gone = data.draw(st.sets(st.sampled_from(range(len(winners.content[path])))))
+        if gone:
+            winners.remark(path, gone)
+
+    snapshot = newest(winners.snapshot)
+    read = winners.with_keys()
+    acted = {row for row in sorted(read) if data.draw(st.booleans())}
+    mine = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    mine.read_keys(KeyReads(snapshot, ["a", "b"] if two else ["a"], lambda: keys))
+    for path in {path for path, _ in acted}:
+        positions = {position for other, position in acted if other == path}
+        file, rows, gone = winners.live[path], len(winners.content[path]), winners.gone[path] | positions
+        plain = AddFile(path, {}, file.size, 1, True, file.stats)
+        add = marked(snapshot, plain, *gone) if len(gone) < rows else None
+        mine.mark(Mark(removal(file), add, BitMap64(positions), rows))
+    added = winners.file(data.draw(ROWS))
+    mine.add([added])
+
+    changed = spoiled = False
+    for _ in range(data.draw(st.integers(1, 5))):
+        before = winners.with_keys()
+        kind = data.draw(st.sampled_from(["add", "mark", "unmark", "replace", "remove", "rearrange"]))
+        path = data.draw(st.sampled_from(sorted(winners.live))) if winners.live else ""
+        has_marks = path in {other for other, _ in acted}
+        if kind == "add" or not path:
+            won(winners.snapshot, winners.put(winners.file(data.draw(ROWS)), set()))
+        elif kind in ("mark", "unmark"):
+            known = winners.gone[path]
+            some = data.draw(st.sets(st.sampled_from(range(len(winners.content[path])))))
+            after = known | some if kind == "mark" else known - some
+            if after == known:
+                continue
+            spoiled |= has_marks and (kind == "unmark" or len(after) == len(winners.content[path]))
+            winners.remark(path, after)
+        elif kind == "rearrange":
+            spoiled |= has_marks
+            winners.rearrange(path)
+            continue  # the rows are the same ones, elsewhere
+        else:
+            spoiled |= has_marks
+            actions: list[AddFile | RemoveFile] = [removal(winners.live.pop(path))]
+            if kind == "replace":
+                actions.append(winners.put(winners.file(data.draw(ROWS)), set()))
+            won(winners.snapshot, *actions)
+        changed |= winners.with_keys() != before
+    if changed or spoiled:
+        assert condition(mine) is not None
+        return
+    assert condition(mine) is None
+    expected = Counter(winners.content[path][n] for path, n in read - acted)
+    files = {file["path"]: vector_of(file["deletion_vector"]) for file in newest(snapshot).files.to_pylist()}
+    shown: Counter[Any] = Counter()
+    for path, vector in files.items():
+        gone = deletion_vectors.read(vector, snapshot.table_path, snapshot.store) if vector else BitMap64()
+        rows = winners.content[path]
+        if path != added.path:
+            shown.update(row for n, row in enumerate(rows) if n not in gone and winners.wanted(row))
+    assert shown == expected
