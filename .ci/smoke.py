@@ -1,8 +1,8 @@
-"""A small check of an installed wheel: ``python smoke.py SPARK_VERSION JAR``.
+"""A check of an installed wheel by every statement that README.md names: ``python smoke.py SPARK_VERSION JAR``.
 
 Run by ``.ci/run`` in an environment that holds the wheel, its declared dependencies and one Spark version, with the
 JAR that another Spark version built. Promise: exits with an error unless this is that version and that JAR, every
-module imports, and tables can be made, written, read, travelled through and shown.
+module imports, and each statement works: in PySpark, and a script of them in ``headwater spark-sql``.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import headwater
+from headwater.tables import DeltaTable
 
 Rows = Callable[[str], list[tuple[object, ...]]]
 
@@ -57,7 +60,148 @@ def work(spark: SparkSession, directory: Path) -> None:
     assert rows(f"SELECT max(id) FROM {table}") == [(2,)]
     assert rows(f"SELECT max(id) FROM {table} VERSION AS OF 0") == [(5,)]
     assert rows(f"DESCRIBE DETAIL {table}")[0][0] == "delta"
+    define(rows, directory)
+    insert(rows)
+    write_frames(spark, rows)
+    travel(spark, rows)
+    alter(rows)
     change_rows(rows)
+    read_changes(spark, rows)
+    python_api(spark, rows)
+
+
+def condition(rows: Rows, statement: str) -> str:
+    """The condition of the error that a statement ends with."""
+    try:
+        rows(statement)
+    except PySparkException as error:
+        return str(error.getCondition())
+    return "none"
+
+
+def define(rows: Rows, directory: Path) -> None:
+    """Every way to make a table, and what a column can be."""
+    rows("CREATE OR REPLACE TABLE made (id INT) USING delta")
+    rows("CREATE OR REPLACE TABLE made USING delta AS SELECT 1 AS id")
+    rows("REPLACE TABLE made USING delta AS SELECT 2 AS id")
+    assert rows("SELECT id FROM made") == [(2,)]
+    rows("CREATE TABLE alike LIKE made USING delta")
+    rows("ALTER TABLE alike RENAME TO alike_2")
+    rows("DROP TABLE alike_2")
+    rows(f"CREATE TABLE outside (id INT) USING delta LOCATION '{directory / 'outside'}'")
+    rows("INSERT INTO outside VALUES (1)")
+    rows("DROP TABLE outside")
+    assert rows(f"SELECT id FROM delta.`{directory / 'outside'}`") == [(1,)]
+    rows("CREATE TABLE clustered (id INT, name STRING) USING delta CLUSTER BY (id)")
+    rows(
+        "CREATE TABLE columns (id BIGINT GENERATED ALWAYS AS IDENTITY, n INT NOT NULL, d INT DEFAULT 7, "
+        "g INT GENERATED ALWAYS AS (n + 1), CONSTRAINT positive CHECK (n > 0)) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    rows("INSERT INTO columns (n) VALUES (5)")
+    assert rows("SELECT id, n, d, g FROM columns") == [(1, 5, 7, 6)]
+    assert condition(rows, "INSERT INTO columns (n) VALUES (-1)") == "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    assert condition(rows, "INSERT INTO columns (n) VALUES (NULL)").startswith("DELTA_NOT_NULL_CONSTRAINT")
+    assert "USING delta" in str(rows("SHOW CREATE TABLE columns"))
+    assert rows("SHOW PARTITIONS t") == [("part=0",), ("part=1",)]
+
+
+def insert(rows: Rows) -> None:
+    """INSERT in all its forms, and TRUNCATE."""
+    rows("CREATE TABLE target (id INT, part INT) USING delta PARTITIONED BY (part)")
+    rows("INSERT INTO target VALUES (1, 0), (2, 1)")
+    rows("INSERT INTO target BY NAME SELECT 1 AS part, 3 AS id")
+    rows("INSERT OVERWRITE target PARTITION (part = 1) SELECT 4")
+    rows("SET spark.sql.sources.partitionOverwriteMode = DYNAMIC")
+    rows("INSERT OVERWRITE target SELECT 5, 2")
+    rows("SET spark.sql.sources.partitionOverwriteMode = STATIC")
+    assert rows("SELECT id FROM target ORDER BY id") == [(1,), (4,), (5,)]
+    rows("INSERT INTO target REPLACE WHERE part = 2 SELECT 6, 2")
+    rows("INSERT WITH SCHEMA EVOLUTION INTO target BY NAME SELECT 7 AS id, 3 AS part, 'new' AS more")
+    assert rows("SELECT id, more FROM target ORDER BY id") == [(1, None), (4, None), (6, None), (7, "new")]
+    rows("INSERT OVERWRITE target VALUES (8, 0, 'x')")
+    assert rows("SELECT count(*), min(id), max(id) FROM target") == [(1, 8, 8)]
+    rows("TRUNCATE TABLE target")
+    assert rows("SELECT count(*) FROM target") == [(0,)]
+
+
+def write_frames(spark: SparkSession, rows: Rows) -> None:
+    """The DataFrame writers that name a table."""
+    spark.range(2).write.format("delta").saveAsTable("frames")
+    spark.range(2, 3).write.insertInto("frames")
+    spark.range(3, 4).writeTo("frames").append()
+    spark.range(4, 5).selectExpr("id", "'x' AS more").write.format("delta").mode("append").option(
+        "mergeSchema", True
+    ).saveAsTable("frames")
+    assert rows("SELECT sum(id), count(more) FROM frames") == [(10, 1)]
+
+
+def travel(spark: SparkSession, rows: Rows) -> None:
+    """Time travel by version and time, in SQL and with readers."""
+    assert rows("SELECT count(*) FROM frames VERSION AS OF 0") == [(2,)]
+    path = rows("DESCRIBE DETAIL frames")[0][4]
+    assert rows(f"SELECT count(*) FROM delta.`{path}@v1`") == [(3,)]
+    at = rows("DESCRIBE HISTORY frames")[0][1]
+    assert rows(f"SELECT count(*) FROM frames TIMESTAMP AS OF '{at}'") == [(5,)]
+    assert spark.read.option("versionAsOf", 2).table("frames").count() == 4
+
+
+def alter(rows: Rows) -> None:
+    """ALTER TABLE."""
+    rows("ALTER TABLE frames ADD COLUMNS (note STRING COMMENT 'a note')")
+    rows("ALTER TABLE frames ALTER COLUMN note COMMENT 'another note'")
+    rows("COMMENT ON TABLE frames IS 'numbers'")
+    rows("ALTER TABLE frames SET TBLPROPERTIES ('a' = 'b')")
+    rows("ALTER TABLE frames UNSET TBLPROPERTIES ('a')")
+    shown = str(rows("DESCRIBE EXTENDED frames"))
+    assert "another note" in shown
+    assert "numbers" in shown
+
+
+def read_changes(spark: SparkSession, rows: Rows) -> None:
+    """The change data feed, in each of its ways."""
+    path = rows("DESCRIBE DETAIL changed_true")[0][4]
+    for source in (
+        "table_changes('changed_true', 2, 2)",
+        f"table_changes_by_path('{path}', 2, 2)",
+        "changed_true CHANGES FROM VERSION 2 TO VERSION 2",
+    ):
+        assert rows(f"SELECT id, _change_type FROM {source}") == [(3, "delete")], source
+    reader = spark.read.option("readChangeFeed", True).option("startingVersion", 2).option("endingVersion", 2)
+    assert reader.table("changed_true").count() == 1
+
+
+def python_api(spark: SparkSession, rows: Rows) -> None:
+    """``DeltaTable``."""
+    rows("CREATE TABLE api USING delta AS SELECT id, 'old' AS name FROM range(4)")
+    table = DeltaTable.forName(spark, "api")
+    table.update("id = 1", {"name": "'new'"})
+    table.delete("id = 0")
+    news = spark.range(3, 6).selectExpr("id", "'merged' AS name")
+    merge = table.alias("t").merge(news.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert rows("SELECT id, name FROM api ORDER BY id") == [
+        (1, "new"),
+        (2, "old"),
+        (3, "merged"),
+        (4, "merged"),
+        (5, "merged"),
+    ]
+    assert table.history(1).collect()[0].operation == "MERGE"
+
+
+def shell(directory: Path) -> None:
+    """A script in Spark's shell, which takes it apart with the session's parser."""
+    script = directory / "script.sql"
+    script.write_text(
+        "CREATE TABLE shell USING delta AS SELECT 'a;b' AS text; -- a comment; with a semicolon\n"
+        "UPDATE shell SET text = concat(text, ';c');\nDESCRIBE HISTORY shell;\nSELECT text FROM shell;\n"
+    )
+    command = [str(Path(sys.executable).parent / "headwater"), "spark-sql", "--master", "local[2]", "-f", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=directory, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.rstrip().endswith("a;b;c"), done.stdout
+    assert "UPDATE" in done.stdout, done.stdout
 
 
 def change_rows(rows: Rows) -> None:
@@ -100,6 +244,7 @@ def main() -> None:
             work(spark, directory)
         finally:
             spark.stop()
+        shell(directory)
     print(f"Spark {version}: passed")
 
 
