@@ -16,10 +16,10 @@ from typing import Annotated
 import typer
 
 from bench import big_log
-from headwater.log.actions import AddFile
-from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddFile
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
 
 #: Linux counts kilobytes, macOS bytes.

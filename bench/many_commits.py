@@ -14,9 +14,9 @@ from typing import Annotated
 
 import typer
 
-from headwater.log.actions import AddFile, Metadata, Protocol
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddFile, Metadata, Protocol
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
 
 _AROUND = 50

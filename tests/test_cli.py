@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import headwater
-from headwater import cli, launch
+from headwater import launch
+from headwater.cli import main as cli
 
 
 def test_version() -> None:
@@ -59,7 +60,7 @@ def test_failure_is_one_message(tmp_path: Path) -> None:
     environment = {**os.environ, "SPARK_HOME": str(tmp_path), "PYTHONPATH": str(Path(cli.__file__).parents[1])}
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.13-3.5.9.jar").touch()
-    command = [sys.executable, "-c", "from headwater.cli import main; main()", "spark-sql"]
+    command = [sys.executable, "-c", "from headwater.cli.main import main; main()", "spark-sql"]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "3.5.9" in result.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from headwater import demo
+from headwater.cli import demo
 
 _SCRIPT = Path(demo.__file__).with_suffix(".sql")
 
@@ -41,7 +41,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
 def test_runs_from_end_to_end(tmp_path: Path) -> None:
     """The command as a user types it: the real flights, every statement, the tables left where it says."""
     tables = tmp_path / "tables"
-    command = [sys.executable, "-c", "from headwater.cli import main; main()", "demo"]
+    command = [sys.executable, "-c", "from headwater.cli.main import main; main()", "demo"]
     command += ["--directory", str(tables), "--cores", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(demo.__file__).parents[1]), "COLUMNS": "80"}
     run = subprocess.run(

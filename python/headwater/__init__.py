@@ -1,7 +1,7 @@
 """Headwater: Delta tables for Apache Spark, run by Python.
 
 The public names are few: :func:`configure` and :func:`jar_path` here, and the ``headwater`` command in
-:mod:`headwater.cli`. Importing this package is cheap; nothing heavy is loaded until used.
+:mod:`headwater.cli.main`. Importing this package is cheap; nothing heavy is loaded until used.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
 from headwater.pruning import prune
+from headwater.stores import LocalStore
 
 _SOURCE = Path(__file__).resolve().parents[2] / "bench" / "big_log.py"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
 from headwater.pruning import prune
+from headwater.stores import LocalStore
 
 
 def test_a_tail_has_a_file_a_commit_and_no_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

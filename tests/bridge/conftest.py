@@ -126,7 +126,7 @@ class Running:
     @property
     def handlers(self) -> list[int]:
         """The process ids of all handlers there are; there should be one."""
-        return [pid for pid, command in family(self.process.pid) if "-m headwater.bridge" in command]
+        return [pid for pid, command in family(self.process.pid) if "-m headwater.handler" in command]
 
     def stop(self) -> None:
         """End it, kindly first."""

@@ -15,7 +15,7 @@ from headwater.changes.feed import ChangeFeed, open_feed
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -13,9 +13,9 @@ from pyroaring import BitMap64
 from headwater.changes.files import changed_files
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import DeletionVector
 from headwater.log.commits import parse_actions
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import DeletionVector
+from headwater.stores import LocalStore
 
 
 def files(*actions, table="/nowhere"):

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from headwater.commands.committing import vector_of
 from headwater.log import deletion_vectors
-from headwater.log.actions import AddFile, Metadata, Protocol
 from headwater.log.snapshot import Snapshot
-from headwater.log.stores import LocalStore, absolute_path
+from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.pruning import prune_all
+from headwater.statements.committing import vector_of
+from headwater.stores import LocalStore, absolute_path
 from headwater.transaction import Transaction
 
 ACCOUNTS = 12

@@ -15,9 +15,9 @@ from typing import Any
 import bank
 import pyarrow as pa
 
-from headwater.log.file_names import CommitName, parse_name
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.file_names import CommitName, parse_name
+from headwater.stores import LocalStore
 
 #: The kinds of commits that append entries; ``append`` is ours, under an application's next version.
 APPENDS = {"append", "spark insert", "peer insert", "delta-rs append"}

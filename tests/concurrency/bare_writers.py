@@ -19,13 +19,13 @@ from typing import Any
 from bank import CONFLICTS, FIELDS, Diary, Transfer, check_sum, files_for, rows_of, write_file
 from pyroaring import BitMap64
 
-from headwater.commands.committing import removals, vector_of
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import AddFile
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddFile
+from headwater.statements.committing import removals, vector_of
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.row_level import Mark
 

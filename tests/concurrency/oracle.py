@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.log.stores import Store
+from headwater.stores import Store
 
 KINDS = ("append", "stream", "insert-select", "rewrite", "delete", "compact", "metadata")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.log.stores import FileInfo, Store
+from headwater.stores import FileInfo, Store
 
 _PATIENCE_SECONDS = 60.0
 

@@ -26,7 +26,7 @@ from bank_log import check_table
 
 import headwater
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "10"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))

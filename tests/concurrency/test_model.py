@@ -29,11 +29,11 @@ from oracle import KINDS, Commit, Operation, judge, read_log
 from stepping import Killed, Stepper
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, Metadata, Protocol, RemoveFile
-from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import Store
+from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.stores import Store
 from headwater.transaction import Transaction, upkeep
 
 PATH = "/table"

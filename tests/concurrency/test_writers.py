@@ -21,9 +21,9 @@ import pytest
 from writing import ACCOUNTS, START_BALANCE, account_file
 
 import headwater
-from headwater.log.actions import Metadata, Protocol
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "12"))

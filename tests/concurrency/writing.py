@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, RemoveFile
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddFile, RemoveFile
+from headwater.stores import LocalStore
 from headwater.transaction import Committed, Transaction
 
 ACCOUNTS = 6

@@ -1,6 +1,6 @@
 """The operating system's calls by which the local store writes, any one of which may go wrong.
 
-Stands in for the modules ``os`` and ``tempfile`` in :mod:`headwater.log.stores`. After a crash every call raises
+Stands in for the modules ``os`` and ``tempfile`` in :mod:`headwater.stores.local`. After a crash every call raises
 :class:`~faulty_store.Crash`, also those of ``finally`` blocks: a dead process cleans nothing up.
 """
 

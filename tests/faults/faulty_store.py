@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headwater.log.stores import FileInfo, Store
+from headwater.stores import FileInfo, Store
 
 
 class Fault(Enum):

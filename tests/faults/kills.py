@@ -16,11 +16,11 @@ from typing import Any
 import bank
 from bank_log import check_table
 
-from headwater.log.checkpoints import read_checkpoint
-from headwater.log.file_names import CommitName, parse_name
+from headwater.log.checkpoints.reading import read_checkpoint
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore, absolute_path
+from headwater.protocol.file_names import CommitName, parse_name
+from headwater.stores import LocalStore, absolute_path
 
 ROUNDS = int(os.environ.get("HEADWATER_TEST_KILLS", "12"))
 OF_THE_JVM = max(1, ROUNDS // 24)

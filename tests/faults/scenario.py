@@ -15,13 +15,13 @@ from typing import Any
 from faulty_store import Crash
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, Metadata, Protocol, RemoveFile
-from headwater.log.checkpoint_writing import write_checkpoint
-from headwater.log.checkpoints import read_checkpoint
-from headwater.log.file_names import CommitName, parse_name
+from headwater.log.checkpoints.reading import read_checkpoint
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.segment import find_segment
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import Store
+from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.protocol.file_names import CommitName, parse_name
+from headwater.stores import Store
 from headwater.transaction import Transaction, wait_for_upkeep
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'

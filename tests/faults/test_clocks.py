@@ -9,12 +9,12 @@ from memory_store import MemoryStore
 from scenario import FEATURES, Kind
 
 from headwater.errors import HeadwaterError
-from headwater.log import checkpoint_writing
-from headwater.log.actions import AddFile, RemoveFile
-from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checkpoints import writing as checkpoint_writing
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.cleanup import clean_up
 from headwater.log.history import history, version_at
 from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.transaction import Transaction, wait_for_upkeep
 
 DAY = 24 * 3600 * 1000

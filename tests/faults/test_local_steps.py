@@ -17,10 +17,10 @@ from faulty_store import Crash
 from scenario import KINDS, Life, check, read_commits
 
 import headwater
-from headwater.log import stores
-from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
+from headwater.stores import local as stores
 from headwater.transaction import Transaction, wait_for_upkeep
 
 TROUBLES = [trouble for trouble in Trouble if trouble is not Trouble.NONE]
@@ -142,7 +142,7 @@ class _Full(FaultyOs):
 KILLED = """
     import sys
     from scenario import KINDS, Life
-    from headwater.log.stores import LocalStore
+    from headwater.stores import LocalStore
     from headwater.log.snapshot import load_snapshot
 
     class Telling(LocalStore):

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.actions import Action, AddFile, Metadata, Protocol, RemoveFile, serialize
-from headwater.log.file_names import (
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile, serialize
+from headwater.protocol.file_names import (
     checkpoint_name,
     checkpoint_part_names,
     commit_name,
     compaction_name,
     v2_checkpoint_name,
 )
-from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
 
 sys.path.insert(0, str(Path(__file__).parent))  # the stores beside the tests are imported by name
 

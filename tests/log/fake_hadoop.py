@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from headwater.log.hadoop_store import ConditionalCreate
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
+from headwater.stores.hadoop import ConditionalCreate
 
 
 class FakeHadoop:

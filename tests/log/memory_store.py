@@ -1,6 +1,6 @@
 """A store in memory, for tests that want to see or to stop every call.
 
-It keeps the contract of :class:`headwater.log.stores.Store` to the letter, and nothing beside it.
+It keeps the contract of :class:`headwater.stores.Store` to the letter, and nothing beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from threading import Lock
 
 import pyarrow as pa
 
-from headwater.log.stores import FileInfo, Store
+from headwater.stores import FileInfo, Store
 
 
 def _now() -> int:

@@ -1,4 +1,4 @@
-"""The contract of :class:`headwater.log.stores.Store`, as tests that any store can be run through.
+"""The contract of :class:`headwater.stores.Store`, as tests that any store can be run through.
 
 Subclass :class:`StoreContract` in a test module, and give it the fixtures ``store`` and ``root``, a directory of the
 store that exists and is empty; ``other`` is another handle to the same files, as another process has one.
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.log.stores import Store
+from headwater.stores import Store
 
 NAMES = ["a", "B", "_x", "00000000000000000002.json", "00000000000000000010.json", "with space", "ü", "=p+&", ".hidden"]
 WRITERS = 8

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.actions import (
+from headwater.log.checkpoints.writing import Layout, last_checkpoint_checksum, write_checkpoint
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import (
     AddFile,
     DeletionVector,
     DomainMetadata,
@@ -18,10 +20,8 @@ from headwater.log.actions import (
     RemoveFile,
     SetTransaction,
 )
-from headwater.log.checkpoint_writing import Layout, last_checkpoint_checksum, write_checkpoint
-from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
-from headwater.schema.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
 
 NOW = 1_700_000_000_000

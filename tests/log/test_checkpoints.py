@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DeletionVector, DomainMetadata, Protocol, SetTransaction
-from headwater.log.file_names import checkpoint_name, commit_name
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import DeletionVector, DomainMetadata, Protocol, SetTransaction
+from headwater.protocol.file_names import checkpoint_name, commit_name
+from headwater.stores import LocalStore
 
 
 def everything(log, make):

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from headwater.log.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.checksums import Checksum, read_checksum, write_checksum
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_upkeep
 
 PROTOCOL = Protocol(1, 7, None, frozenset({"domainMetadata", "inCommitTimestamp"}))

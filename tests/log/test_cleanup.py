@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from memory_store import MemoryStore
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, SetTransaction, serialize
-from headwater.log.checkpoint_writing import Layout, write_checkpoint
+from headwater.log.checkpoints.writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up
-from headwater.log.file_names import commit_name, parse_name
 from headwater.log.history import version_at
 from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, SetTransaction, serialize
+from headwater.protocol.file_names import commit_name, parse_name
 
 DAY = 24 * 3600 * 1000
 START = 1_700_000_000_000 // DAY * DAY

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DomainMetadata, Protocol, SetTransaction
 from headwater.log.commits import commit_info_of, parse_actions
+from headwater.protocol.actions import DomainMetadata, Protocol, SetTransaction
 
 
 def test_every_action_is_parsed():

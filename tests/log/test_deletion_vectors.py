@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DeletionVector
 from headwater.log.deletion_vectors import (
     absolute_location,
     deserialize,
@@ -21,7 +20,8 @@ from headwater.log.deletion_vectors import (
     z85_decode,
     z85_encode,
 )
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import DeletionVector
+from headwater.stores import LocalStore
 
 STORE = LocalStore()
 positions = st.sets(st.integers(0, 300) | st.integers(0, 2**33) | st.integers(2**40, 2**40 + 9))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.log.file_statistics import statistics_json
 from headwater.log.files import FILE_SCHEMA, FileBlock, table_of
-from headwater.log.statistics import block_statistics, leaf_of
-from headwater.schema.types import DecimalType, PrimitiveType, StructField, StructType
+from headwater.log.statistics.columns import block_statistics, leaf_of
+from headwater.log.statistics.writing import statistics_json
+from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType
 
 
 def leaf(kind, *path):

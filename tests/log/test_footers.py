@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.footers import read_footer
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
+from headwater.stores.parquet_footers import read_footer
 
 
 class Counting(LocalStore):

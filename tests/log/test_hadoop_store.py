@@ -10,9 +10,9 @@ import pytest
 from fake_hadoop import FakeHadoop
 
 from headwater.errors import HeadwaterError
-from headwater.log import hadoop_store
-from headwater.log.hadoop_store import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
-from headwater.log.stores import HadoopStore, store_for
+from headwater.stores import HadoopStore, store_for
+from headwater.stores import hadoop as hadoop_store
+from headwater.stores.hadoop import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import CommitInfo, SetTransaction
-from headwater.log.file_names import commit_name
 from headwater.log.history import earliest_version, history, version_at
+from headwater.protocol.actions import CommitInfo, SetTransaction
+from headwater.protocol.file_names import commit_name
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
 

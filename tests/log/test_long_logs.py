@@ -8,11 +8,11 @@ from threading import Lock
 import pytest
 from memory_store import MemoryStore
 
-from headwater.log.actions import AddFile, Metadata, Protocol, serialize
-from headwater.log.checkpoint_writing import write_checkpoint
-from headwater.log.file_names import commit_name
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore, Store
+from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
+from headwater.protocol.file_names import commit_name
+from headwater.stores import LocalStore, Store
 from headwater.transaction import Transaction, wait_for_upkeep
 
 REQUEST_SECONDS = 0.02

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.partition_values import parse_timestamp, parse_value, typed_values
-from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructType
+from headwater.protocol.partition_values import parse_timestamp, parse_value, typed_values
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructType
 
 UTC = timezone.utc
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.file_names import checkpoint_part_names, commit_name
 from headwater.log.segment import find_segment
+from headwater.protocol.file_names import checkpoint_part_names, commit_name
 
 
 def ranges(segment):

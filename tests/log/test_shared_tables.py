@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DeletionVector
 from headwater.log.deletion_vectors import read
 from headwater.log.history import history
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import store_for
+from headwater.protocol.actions import DeletionVector
+from headwater.stores import store_for
 
 SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 TABLES = SHARED / "tables"

@@ -10,18 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import (
-    CommitInfo,
-    DeletionVector,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    SetTransaction,
-)
-from headwater.log.file_names import commit_name
 from headwater.log.snapshot import table_exists
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import CommitInfo, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.protocol.file_names import commit_name
+from headwater.stores import LocalStore
 
 DV_PROTOCOL = Protocol(3, 7, frozenset(["deletionVectors"]), frozenset(["deletionVectors"]))
 
@@ -198,7 +191,7 @@ def test_a_segment_advanced_to_begins_at_the_newest_checkpoint(log, make, monkey
 
 
 def test_statistics_of_unchanged_files_are_parsed_once(log, make, monkeypatch):
-    from headwater.log import statistics
+    from headwater.log.statistics import columns as statistics
 
     log.create(actions=[make.add(str(i), f'{{"numRecords":{i}}}') for i in range(100)])
     log.checkpoint(0, *log.header(), *(make.add(str(i), f'{{"numRecords":{i}}}') for i in range(100)))

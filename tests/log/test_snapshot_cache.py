@@ -10,11 +10,11 @@ import pytest
 from memory_store import MemoryStore
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, Metadata, Protocol, serialize
-from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
+from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 
 PATH = "/t"
 LOG = f"{PATH}/_delta_log"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.log import json_values
 from headwater.log.files import FileBlock
-from headwater.log.json_values import values_of
-from headwater.log.statistics import Leaf, block_statistics, leaf_of
-from headwater.schema.types import DecimalType, PrimitiveType, parse_schema
+from headwater.log.statistics import json_values
+from headwater.log.statistics.columns import Leaf, block_statistics, leaf_of
+from headwater.log.statistics.json_values import values_of
+from headwater.protocol.types import DecimalType, PrimitiveType, parse_schema
 
 UTC = timezone.utc
 

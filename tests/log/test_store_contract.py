@@ -12,9 +12,9 @@ from memory_store import MemoryStore
 from store_contract import StoreContract
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, Metadata, Protocol
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import FileInfo, HadoopStore, LocalStore, store_for
+from headwater.protocol.actions import AddFile, Metadata, Protocol
+from headwater.stores import FileInfo, HadoopStore, LocalStore, store_for
 from headwater.transaction import Transaction, wait_for_upkeep
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField, StructType
 
 Row = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pruning_fakes import FakeSnapshot, File, struct
 
+from headwater.protocol.types import DecimalType, PrimitiveType, StructField
 from headwater.pruning import aggregate_from_log
-from headwater.schema.types import DecimalType, PrimitiveType, StructField
 
 SCHEMA = struct(
     a="integer",

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pruning_fakes import FakeSnapshot, File, struct
 
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
 from headwater.pruning import prune, prune_all, select
-from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructField
 
 
 def kept(snapshot: FakeSnapshot, predicate: str, time_zone: str = "UTC") -> list[int]:

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from headwater.protocol.types import DecimalType, PrimitiveType
 from headwater.pruning import is_partition_only, partition_predicate_columns
 from headwater.pruning.parsing import parse_column, parse_predicate
 from headwater.pruning.predicates import (
@@ -24,7 +25,6 @@ from headwater.pruning.predicates import (
     Year,
 )
 from headwater.pruning.text import decode_string
-from headwater.schema.types import DecimalType, PrimitiveType
 
 A, B, C = Column(("a",)), Column(("b",)), Column(("c",))
 

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pruning_fakes import FakeSnapshot, File, struct
 
+from headwater.protocol.types import DecimalType
 from headwater.pruning import prune
 from headwater.pruning.evaluation import Outcome, possible
 from headwater.pruning.masks import settle
-from headwater.schema.types import DecimalType
 
 EPOCH = datetime.datetime(1970, 1, 1)
 SCHEMA = struct(

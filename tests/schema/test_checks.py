@@ -3,8 +3,8 @@
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_reserved_names, check_schema, check_writable
-from headwater.schema.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 
 INT, STRING, VOID = PrimitiveType("integer"), PrimitiveType("string"), PrimitiveType("void")
 

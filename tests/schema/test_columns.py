@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.columns import (
     check_statistics_columns,
     find_path,
@@ -12,7 +13,6 @@ from headwater.schema.columns import (
     parse_name,
     parse_name_list,
 )
-from headwater.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 
 INT, STRING, BOOLEAN = PrimitiveType("integer"), PrimitiveType("string"), PrimitiveType("boolean")
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType
 from headwater.schema.constraints import (
     Check,
     add_constraint,
@@ -22,7 +23,6 @@ from headwater.schema.identity import (
     identity_metadata,
     with_high_water_marks,
 )
-from headwater.schema.types import ArrayType, PrimitiveType, StructField, StructType
 
 INT, LONG = PrimitiveType("integer"), PrimitiveType("long")
 INVARIANT = '{"expression": { "expression": "x > 3"} }'

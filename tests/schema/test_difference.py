@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.difference import describe_difference
-from headwater.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 
 INT, STRING = PrimitiveType("integer"), PrimitiveType("string")
 NESTED = StructType((StructField("x", INT), StructField("y", ArrayType(INT))))

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.evolution import (
     FIRST,
     After,
@@ -17,7 +18,6 @@ from headwater.schema.evolution import (
     schema_mismatch_error,
     set_comment,
 )
-from headwater.schema.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.widening import can_widen, unsupported_changes
 
 BYTE, SHORT, INT, LONG = (PrimitiveType(name) for name in ("byte", "short", "integer", "long"))

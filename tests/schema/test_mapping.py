@@ -3,7 +3,8 @@
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import Protocol
+from headwater.protocol.actions import Protocol
+from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.columns import all_fields
 from headwater.schema.evolution import NewColumn, add_columns
 from headwater.schema.mapping import (
@@ -19,7 +20,6 @@ from headwater.schema.mapping import (
     physical_schema,
     strip,
 )
-from headwater.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 
 INT, STRING = PrimitiveType("integer"), PrimitiveType("string")
 SCHEMA = StructType(

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import Metadata, Protocol
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType, schema_string
 from headwater.schema.identity import identity_metadata
 from headwater.schema.requirements import (
     FEATURES,
@@ -16,7 +17,6 @@ from headwater.schema.requirements import (
     supports,
     without_protocol_properties,
 )
-from headwater.schema.types import ArrayType, PrimitiveType, StructField, StructType, schema_string
 
 BASE = {"appendOnly", "invariants"}
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema import visible
-from headwater.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 
 INT, LONG = PrimitiveType("integer"), PrimitiveType("long")
 

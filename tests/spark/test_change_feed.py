@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 #: What the table of ``fed`` has recorded: a, p, kind, version.

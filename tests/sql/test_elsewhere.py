@@ -2,7 +2,6 @@
 
 import pytest
 
-from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.sql.elsewhere import refuse
 
@@ -72,7 +71,7 @@ _SPARKS = [
 
 def _refused(text: str) -> HeadwaterError | None:
     try:
-        refuse({"text": text}, Statement(None, {}))
+        refuse(text)
     except HeadwaterError as error:
         return error
     return None

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql.statements import parse
+from headwater.statements.parsing import parse
 
 
 def parsed(text):

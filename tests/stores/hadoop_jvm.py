@@ -20,7 +20,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from headwater import jar_path
 from headwater.bridge.hadoop_files import HadoopFileSystem
-from headwater.log.stores import Store, store_for
+from headwater.stores import Store, store_for
 
 _TOP = Path(__file__).resolve().parents[2]
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"

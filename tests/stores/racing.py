@@ -11,8 +11,8 @@ import sys
 
 import hadoop_jvm
 
-from headwater.log.actions import AddFile
 from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import AddFile
 from headwater.transaction import Transaction, wait_for_upkeep
 
 

@@ -3,9 +3,9 @@
 import sys
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddFile
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headwater.log.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import LocalStore, Store
-from headwater.schema.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.stores import LocalStore, Store
 from headwater.transaction import Committed, Transaction
 
 SCHEMA = StructType((StructField("id", PrimitiveType("long")), StructField("day", PrimitiveType("string"))))

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.log.commits import parse_actions
+from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
 
 METADATA = Metadata("id", "{}")

@@ -13,7 +13,7 @@ import pytest
 import headwater
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
 from headwater.transaction import wait_for_upkeep
 
 from .helpers import append, create
@@ -151,9 +151,9 @@ import concurrent.futures.thread
 import sys
 import time
 
-from headwater.log.actions import AddFile, Metadata, Protocol
+from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.log.snapshot import load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, upkeep, wait_for_upkeep
 
 path, store = sys.argv[1], LocalStore()

@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from headwater.commands.committing import vector_of
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import LocalStore
-from headwater.schema.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
+from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
+from headwater.statements.committing import vector_of
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.keyed import KeyReads, comparable
 from headwater.transaction.row_level import Mark

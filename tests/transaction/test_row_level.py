@@ -7,9 +7,9 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import DeletionVector, Protocol, RemoveFile
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import DeletionVector, Protocol, RemoveFile
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.row_level import Mark
 

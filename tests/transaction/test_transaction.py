@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import LocalStore
+from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
+from headwater.stores import LocalStore
 from headwater.transaction import Transaction, upkeep, wait_for_upkeep
 
 from .helpers import add_file, append, create, metadata, remove_file

@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -31,8 +32,19 @@ def serves_call() -> bool:
     return getattr(_serving, "call", False)
 
 
+#: Takes a request and its statement and returns something JSON can hold.
+Handler = Callable[[dict[str, Any], Statement], Any]
+
+
 class EntryPoint:
-    """What the JVM holds as its handler."""
+    """What the JVM holds as its handler.
+
+    :param handlers: returns the handlers by the name of their call; asked at each call, so that they may still load as
+        the gateway begins to serve.
+    """
+
+    def __init__(self, handlers: Callable[[], Mapping[str, Handler]]) -> None:
+        self._handlers = handlers
 
     def call(self, name: str, request: str, context: Any) -> str:
         """Run a handler and wrap its answer."""
@@ -49,13 +61,11 @@ class EntryPoint:
     def _answer(self, name: str, request: str, context: Any) -> str:
         table: str | None = None
         try:
-            from headwater.commands.registry import HANDLERS
-
             content = orjson.loads(request)
             table = content.get("table")
             log_context.set_about(_about(content))
             statement = Statement(context, content.pop("session", {}), _title(name, content))
-            return _encode({"result": HANDLERS[name](content, statement)})
+            return _encode({"result": self._handlers()[name](content, statement)})
         except HeadwaterError as error:
             return _encode({"error": error.describe()})
         except Py4JJavaError as error:

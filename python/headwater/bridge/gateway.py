@@ -7,16 +7,16 @@ handler calls back runs inside the statement that called it.
 
 from __future__ import annotations
 
-import importlib
 import socket
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.clientserver import ClientServer, JavaClient, JavaParameters, PythonParameters
 from py4j.protocol import Py4JNetworkError
 
-from headwater.bridge.calls import EntryPoint, serves_call
+from headwater.bridge.calls import EntryPoint, Handler, serves_call
 
 _LOOPBACK = "127.0.0.1"
 
@@ -37,7 +37,7 @@ class Serving:
         self.gateway.gateway_parameters.port = java_port
 
 
-def start(token: str) -> Serving:
+def start(token: str, handlers: Callable[[], Mapping[str, Handler]]) -> Serving:
     """Listen on a free loopback port; callers and callees must know the token."""
     gateway = _Gateway(
         java_parameters=JavaParameters(
@@ -46,7 +46,7 @@ def start(token: str) -> Serving:
         python_parameters=PythonParameters(
             address=_LOOPBACK, port=0, auth_token=token, daemonize=True, daemonize_connections=True
         ),
-        python_server_entry_point=EntryPoint(),
+        python_server_entry_point=EntryPoint(handlers),
     )
     server = gateway.get_callback_server()
     _listen(server.server_socket)
@@ -75,8 +75,3 @@ def _listen(listener: socket.socket) -> None:
     while not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         time.sleep(0.001)
     listener.listen(_BACKLOG)
-
-
-def load_handlers() -> None:
-    """Import every handler: started while Spark still starts, so that no statement waits for it."""
-    importlib.import_module("headwater.commands.registry")

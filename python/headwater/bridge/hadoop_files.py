@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from py4j.protocol import Py4JJavaError
 
-from headwater.log.hadoop_store import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
+from headwater.stores.hadoop import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 #: What HTTP's statuses mean here.
 _CONFLICT = 409
@@ -26,7 +26,7 @@ _LONGEST_REASON = 400
 
 
 class HadoopFileSystem:
-    """Hadoop's file systems, as :class:`headwater.log.hadoop_store.HadoopFiles` wants them. Paths are URIs as text.
+    """Hadoop's file systems, as :class:`headwater.stores.hadoop.HadoopFiles` wants them. Paths are URIs as text.
 
     :param files: gives the JVM's side of it when first asked; it must be asked while the statement runs.
     """

@@ -13,11 +13,15 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from headwater.bridge.log_context import AboutTable
 from headwater.redaction import RedactingFormatter
+
+if TYPE_CHECKING:
+    from headwater.bridge.calls import Handler
 
 logger = logging.getLogger("headwater")
 
@@ -45,8 +49,12 @@ class _WithoutPandas(MetaPathFinder):
             raise ModuleNotFoundError("pandas is not loaded in the handler process", name=fullname)
 
 
-def main() -> None:
-    """Shake hands with the JVM, then serve until it is gone."""
+def serve(handlers: Callable[[], Mapping[str, Handler]], at_end: Callable[[float], object]) -> None:
+    """Shake hands with the JVM, then serve until it is gone.
+
+    :param handlers: imports and returns the handlers.
+    :param at_end: waits for work that goes on in the background, for at most so many seconds.
+    """
     sys.meta_path.insert(0, _WithoutPandas())
     # A terminal's Ctrl-C reaches every process of its group; cancelling is the JVM's decision, told through the calls.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -58,16 +66,20 @@ def main() -> None:
 
     from headwater.bridge import gateway
 
-    serving = gateway.start(str(settings["token"]))
+    serving = gateway.start(str(settings["token"]), handlers)
     with answers:
         print(json.dumps({"port": serving.port}), file=answers, flush=True)
     # Nobody may call before this side knows the other's port, but what the calls need can be imported.
-    threading.Thread(target=gateway.load_handlers, name="headwater-imports", daemon=True).start()
+    threading.Thread(target=handlers, name="headwater-imports", daemon=True).start()
     told = _receive(sys.stdin)
     if told is None:
         os._exit(0)
     serving.connect(int(told["port"]))
     _wait_for_end(sys.stdin)
+    # A checkpoint being written is worth a moment, though a JVM that was killed must not leave this process behind.
+    at_end(_LAST_MOMENT_SECONDS)
+    # Threads may be deep in a read or a lock; what they do can no longer reach anyone.
+    os._exit(0)
 
 
 def _receive(stream: TextIO) -> dict[str, Any] | None:
@@ -86,12 +98,6 @@ def _take_standard_output() -> TextIO:
 def _wait_for_end(stream: TextIO) -> None:
     while stream.readline():
         pass
-    # A checkpoint being written is worth a moment, though a JVM that was killed must not leave this process behind.
-    upkeep = sys.modules.get("headwater.transaction.upkeep")
-    if upkeep is not None:
-        upkeep.wait_for_upkeep(_LAST_MOMENT_SECONDS)
-    # Threads may be deep in a read or a lock; what they do can no longer reach anyone.
-    os._exit(0)
 
 
 def _configure_logging(level: str) -> None:

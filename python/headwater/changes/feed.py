@@ -15,7 +15,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.history import CommitTimes
 from headwater.log.snapshot import Snapshot
-from headwater.schema import properties
+from headwater.protocol import properties
 
 ENABLE_CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import DeletionVector
 from headwater.log.commits import ParsedActions
 from headwater.log.files import canonical_path
-from headwater.log.stores import Store
+from headwater.protocol.actions import DeletionVector
+from headwater.stores import Store
 
 INSERT, DELETE = "insert", "delete"
 

@@ -1,1 +1,1 @@
-"""The transaction log: actions, file names, segment listing, replay, snapshots, checkpoints, checksums, stores."""
+"""The transaction log: segments, replay, snapshots, history, commits, checksums, cleanup."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from headwater.log.features import in_commit_timestamps_enabled
-from headwater.log.file_names import checksum_name, log_directory
-from headwater.log.stores import Store
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.protocol.features import in_commit_timestamps_enabled
+from headwater.protocol.file_names import checksum_name, log_directory
+from headwater.stores import Store
 
 if TYPE_CHECKING:  # a snapshot checks itself against its checksum
     from headwater.log.snapshot import Snapshot

@@ -15,9 +15,13 @@ import logging
 import time
 from dataclasses import dataclass
 
-from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint, sidecar_names
-from headwater.log.features import supports
-from headwater.log.file_names import (
+from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
+from headwater.log.history import last_version_at
+from headwater.log.segment import CheckpointFiles, LogListing, sort_files
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.features import supports
+from headwater.protocol.file_names import (
     SIDECAR_DIRECTORY,
     CheckpointName,
     ChecksumName,
@@ -27,11 +31,7 @@ from headwater.log.file_names import (
     parse_name,
     version_prefix,
 )
-from headwater.log.history import last_version_at
-from headwater.log.segment import CheckpointFiles, LogListing, sort_files
-from headwater.log.snapshot import Snapshot
-from headwater.log.stores import FileInfo
-from headwater.schema import properties
+from headwater.stores import FileInfo
 
 _LOG = logging.getLogger(__name__)
 _DAY = 24 * 3600 * 1000

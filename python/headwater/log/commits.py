@@ -18,8 +18,8 @@ import orjson
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddCDCFile, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileActions, table_of
+from headwater.protocol.actions import AddCDCFile, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction
 
 #: What comes of an action whose fields are missing or of another type.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException)

@@ -17,8 +17,8 @@ from uuid import UUID, uuid4
 from pyroaring import BitMap, BitMap64
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DeletionVector
-from headwater.log.stores import Store, absolute_path
+from headwater.protocol.actions import DeletionVector
+from headwater.stores import Store, absolute_path
 
 INLINE = "i"
 RELATIVE = "u"

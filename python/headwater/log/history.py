@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import Any
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import Metadata
 from headwater.log.commits import commit_info_of
-from headwater.log.features import in_commit_timestamps_enabled
 from headwater.log.segment import LogListing, list_log
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import FileInfo, Store
+from headwater.protocol.actions import Metadata
+from headwater.protocol.features import in_commit_timestamps_enabled
+from headwater.stores import FileInfo, Store
 from headwater.times import timestamp_text
 
 _READ_AT_ONCE = 256

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from headwater.log.checkpoints import CheckpointState, TombstoneSource
+from headwater.log.checkpoints.reading import CheckpointState, TombstoneSource
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FILE_SCHEMA, NO_FILES, NO_TOMBSTONES, FileBlock, FileKey, keep, row_key
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 
 _NONE_DEAD = np.empty(0, np.int64)
 #: A block of commits smaller than this is merged with its neighbour: few blocks make few, long columns.

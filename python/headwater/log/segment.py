@@ -19,7 +19,7 @@ from functools import cached_property
 import orjson
 
 from headwater.errors import HeadwaterError
-from headwater.log.file_names import (
+from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
     ChecksumName,
@@ -31,7 +31,7 @@ from headwater.log.file_names import (
     parse_name,
     version_prefix,
 )
-from headwater.log.stores import FileInfo, Store
+from headwater.stores import FileInfo, Store
 
 _LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()

@@ -21,14 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from headwater.log.checkpoints import UnreadableCheckpoint, read_checkpoint
+from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import check_against_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
-from headwater.log.features import check_readable, in_commit_timestamps_enabled
-from headwater.log.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.log.files import FILE_SCHEMA
-from headwater.log.partition_values import typed_values
 from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
 from headwater.log.segment import (
     MOST_FOLLOWED,
@@ -44,10 +40,14 @@ from headwater.log.segment import (
     read_last_checkpoint,
     warn_once,
 )
-from headwater.log.statistics import block_statistics, leaf_of
-from headwater.log.stores import FileInfo, Store
-from headwater.schema import properties
-from headwater.schema.types import StructField, StructType, parse_schema
+from headwater.log.statistics.columns import block_statistics, leaf_of
+from headwater.protocol import properties
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.protocol.features import check_readable, in_commit_timestamps_enabled
+from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
+from headwater.protocol.partition_values import typed_values
+from headwater.protocol.types import StructField, StructType, parse_schema
+from headwater.stores import FileInfo, Store
 
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
 

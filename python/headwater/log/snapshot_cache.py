@@ -16,7 +16,7 @@ from functools import cache
 from threading import Lock
 
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import Store
+from headwater.stores import Store
 
 _LOG = logging.getLogger(__name__)
 #: How many earlier versions of a table are kept.

@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import PrimitiveType
 from headwater.pruning.bounds import Files, ResolvedColumn, plain, resolve_column
 from headwater.pruning.evaluation import Outcome, possible
 from headwater.pruning.masks import settle
 from headwater.pruning.parsing import is_partition_only, parse_column
 from headwater.pruning.predicates import INTEGRAL_RANGES
-from headwater.schema.types import PrimitiveType
 
 _EXACT_BOUNDS = {*INTEGRAL_RANGES, "date"}
 #: Partition columns that group and compare here as in Spark: no NaN, no zone, no collation.

@@ -22,9 +22,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType, StructField, StructType
 from headwater.pruning.masks import MAYBE, Mask
 from headwater.pruning.predicates import BOOLEAN, INTEGRAL_RANGES, Cast, Column, Literal, Operand, Year
-from headwater.schema.types import PRIMITIVES, DataType, DecimalType, PrimitiveType, StructField, StructType
 
 #: The shortest maximum, in characters, that is taken for a possibly cut-off one.
 CUT_OFF = 8

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.pruning.bounds import CUT_OFF, Bounds, BoundsReader, Files
 from headwater.pruning.masks import MAYBE, Mask, conjunction, disjunction, inverse, settle
 from headwater.pruning.parsing import parse_predicate
@@ -43,7 +44,6 @@ from headwater.pruning.predicates import (
     Unknown,
     columns,
 )
-from headwater.schema.types import DataType, DecimalType, PrimitiveType
 
 _FLOATING = ("float", "double")
 #: Lists longer than this are looked at by their range first, then as a set.

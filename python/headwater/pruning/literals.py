@@ -12,8 +12,8 @@ import struct
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.pruning.predicates import INTEGRAL_RANGES, Literal
-from headwater.schema.types import DataType, DecimalType, PrimitiveType
 from headwater.time_zones import time_zone_of
 from headwater.times import days_of, microseconds_of, utc_offset
 

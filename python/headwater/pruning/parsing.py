@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.pruning.literals import (
     NUMBER,
     WHOLE_NUMBER,
@@ -51,7 +52,6 @@ from headwater.pruning.predicates import (
     Year,
 )
 from headwater.pruning.text import BETWEEN, Lifted, Unreadable, lift, split, unquoted_names
-from headwater.schema.types import DataType, DecimalType, PrimitiveType
 
 #: A node of sqlglot's tree; the name of their common type is not the same in all its versions.
 Node = Any

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.schema.types import DataType, PrimitiveType
+from headwater.protocol.types import DataType, PrimitiveType
 
 BOOLEAN = PrimitiveType("boolean")
 INTEGER = PrimitiveType("integer")

@@ -1,1 +1,1 @@
-"""Table schemas: types, evolution, column mapping, constraints, generated and identity columns."""
+"""Table schemas: evolution, column mapping, constraints, generated and identity columns, widening."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
-from headwater.schema.types import (
+from headwater.protocol.types import (
     PRIMITIVES,
     ArrayType,
     DataType,

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import StructField, StructType
 from headwater.schema.columns import Path, all_fields, format_name, map_fields
 from headwater.schema.evolution import replace_field
-from headwater.schema.types import StructField, StructType
 
 CONSTRAINT_PREFIX = "delta.constraints."
 INVARIANTS = "delta.invariants"

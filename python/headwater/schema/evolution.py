@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_duplicates
 from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
-from headwater.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")

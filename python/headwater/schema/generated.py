@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from headwater.protocol.types import DataType, StructType
 from headwater.schema.columns import all_fields
 from headwater.schema.constraints import GENERATED, Check, quote
-from headwater.schema.types import DataType, StructType
 
 GENERATION_EXPRESSION = "delta.generationExpression"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.evolution import replace_field
 from headwater.schema.generated import GENERATION_EXPRESSION
-from headwater.schema.types import PrimitiveType, StructField, StructType
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"

@@ -12,17 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import Protocol
-from headwater.schema.columns import (
-    ELEMENT,
-    KEY,
-    VALUE,
-    Path,
-    all_fields,
-    format_name,
-    map_fields,
-)
-from headwater.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.actions import Protocol
+from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"

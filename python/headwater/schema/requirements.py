@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import Metadata, Protocol
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructType, parse_schema
 from headwater.schema.columns import all_fields
 from headwater.schema.constraints import CONSTRAINT_PREFIX, INVARIANTS, has_defaults
 from headwater.schema.generated import has_generated_columns
 from headwater.schema.identity import is_identity
-from headwater.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType, parse_schema
 
 TABLE_FEATURES_READER, TABLE_FEATURES_WRITER = 3, 7
 MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.schema.types import DataType, DecimalType, PrimitiveType, parse_type
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
 
 TYPE_CHANGES = "delta.typeChanges"
 

@@ -7,9 +7,8 @@ instead. Whatever is none of them is a mistake in writing, of which Spark's own 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.sql.text import without_leading_comments
 
@@ -142,13 +141,13 @@ _STATEMENTS = (
 _EXPLAIN = re.compile(r"EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|CODEGEN|COST|LOGICAL)\s+)?", re.IGNORECASE)
 
 
-def refuse(request: dict[str, Any], statement: Statement) -> None:
+def refuse(text: str) -> None:
     """Answer a text that Spark's parser refused, where it is a statement of another system's.
 
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED`` for one that will be there, and
         ``DELTA_OPERATION_NOT_ALLOWED`` for one that no engine of the open format has.
     """
-    text = without_leading_comments(request["text"])
+    text = without_leading_comments(text)
     if explained := _EXPLAIN.match(text):
         text = without_leading_comments(text[explained.end() :])
     for known in _STATEMENTS:

@@ -1,6 +1,6 @@
 """The grammar of statements Spark's parser does not know, or would read as something else.
 
-Owns their parsing into a command with its table, arguments and output columns. What is not one of them is Spark's.
+Owns their parsing into a command with its table and arguments. What is not one of them is Spark's.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headwater.bridge.statement import Statement
-from headwater.commands.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 from headwater.errors import HeadwaterError
-from headwater.schema.types import schema_string
 from headwater.sql.text import without_leading_comments
 
 _DESCRIBE = re.compile(r"(?is)desc(?:ribe)?\s+(history|detail)\s+(.+)")
@@ -21,9 +18,12 @@ _IDENTIFIER = re.compile(r"(?is)identifier\s*\(.*\)")  # a name by an expression
 _NAME = re.compile(r"(?s)(?:`(?:[^`]|``)*`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|[\w$]+))*")
 
 
-def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
-    """The command of a text, None where the text is Spark's."""
-    text = without_leading_comments(request["text"]).rstrip().rstrip(";").rstrip()
+def parse(text: str) -> dict[str, Any] | None:
+    """The command of a text with its table and arguments, None where the text is Spark's.
+
+    :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED``.
+    """
+    text = without_leading_comments(text).rstrip().rstrip(";").rstrip()
     match = _DESCRIBE.fullmatch(text)
     if match is None:
         return None
@@ -33,12 +33,10 @@ def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | Non
         rest, limit = limited.group(1), _limit(limited.group(2), text)
     if rest.lower().startswith("table ") and kind == "history":
         rest = rest[6:].strip()
-    schema = HISTORY_SCHEMA if kind == "history" else DETAIL_SCHEMA
     return {
         "command": f"describe_{kind}",
         "table": _table(rest, text),
         "arguments": {"limit": limit},
-        "output": schema_string(schema),
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater import __version__
-from headwater.log.actions import CommitInfo
+from headwater.protocol.actions import CommitInfo
 from headwater.transaction.conflicts import Isolation
 
 

@@ -21,9 +21,9 @@ from enum import Enum
 from typing import Any
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
+from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.times import timestamp_text
 
 

@@ -52,12 +52,12 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import AddFile, DeletionVector, RemoveFile
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
-from headwater.log.stores import absolute_path
+from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
 from headwater.schema import mapping
-from headwater.schema.types import DataType, DecimalType, PrimitiveType, StructField
+from headwater.stores import absolute_path
 from headwater.transaction.conflicts import WinningCommit
 
 _LOG = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.log.actions import AddFile, RemoveFile
 from headwater.log.files import FileBlock, canonical_path
 from headwater.log.replay import LiveBlock
 from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.transaction.conflicts import file_key
 
 #: Which files of a snapshot may hold a row that all predicates are true for: (snapshot, Spark SQL texts, time zone)

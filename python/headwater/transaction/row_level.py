@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from pyroaring import BitMap64
 
-from headwater.log.actions import AddFile, DeletionVector, RemoveFile
 from headwater.log.files import canonical_path
+from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.transaction.conflicts import WinningCommit
 
 #: Reads the positions a vector holds, and writes new vectors.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from headwater.errors import HeadwaterError
 from headwater.log.segment import version_not_found
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.stores import Store
+from headwater.stores import Store
 
 
 def check_same_table(snapshot: Snapshot, store: Store) -> None:

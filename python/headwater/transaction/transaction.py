@@ -57,7 +57,13 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.actions import (
+from headwater.log.checkpoints.writing import Layout
+from headwater.log.commits import commit_info_of, parse_actions
+from headwater.log.files import canonical_path
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot_cache import SnapshotCache
+from headwater.protocol import properties
+from headwater.protocol.actions import (
     Action,
     AddCDCFile,
     AddFile,
@@ -70,26 +76,19 @@ from headwater.log.actions import (
     SetTransaction,
     serialize,
 )
-from headwater.log.checkpoint_writing import Layout
-from headwater.log.commits import commit_info_of, parse_actions
-from headwater.log.features import check_writable, in_commit_timestamps_enabled, supports
-from headwater.log.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name, version_prefix
-from headwater.log.files import canonical_path
-from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.log.snapshot_cache import SnapshotCache
-from headwater.log.stores import Store
-from headwater.schema import properties
+from headwater.protocol.features import check_writable, in_commit_timestamps_enabled, supports
+from headwater.protocol.file_names import (
+    CheckpointName,
+    CommitName,
+    commit_name,
+    log_directory,
+    parse_name,
+    version_prefix,
+)
+from headwater.stores import Store
 from headwater.transaction import upkeep
 from headwater.transaction.commit_info import commit_info, default_engine_info
-from headwater.transaction.conflicts import (
-    Intent,
-    Isolation,
-    Reads,
-    WinningCommit,
-    check,
-    counts_appends,
-    file_key,
-)
+from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, counts_appends, file_key
 from headwater.transaction.keyed import KeyReads
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 from headwater.transaction.row_level import Mark, Marks
@@ -299,7 +298,7 @@ class Transaction:
             ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``; for what may never be committed
             ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
             ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and what
-            :func:`~headwater.log.features.check_writable` raises.
+            :func:`~headwater.protocol.features.check_writable` raises.
             ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
         :raises OSError: the store failed, and the commit is not there.
         """

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.errors import HeadwaterError
-from headwater.log.actions import AddFile, Metadata, RemoveFile
 from headwater.log.files import FileKey
-from headwater.schema.types import parse_schema
+from headwater.protocol.actions import AddFile, Metadata, RemoveFile
+from headwater.protocol.types import parse_schema
 from headwater.transaction.conflicts import file_key
 
 

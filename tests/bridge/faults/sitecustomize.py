@@ -60,9 +60,9 @@ def install() -> None:
     reached("start")
     from headwater.bridge.calls import EntryPoint
     from headwater.bridge.statement import Statement
-    from headwater.commands.registry import HANDLERS
     from headwater.log import deletion_vectors
-    from headwater.log.stores import LocalStore
+    from headwater.statements.registry import HANDLERS
+    from headwater.stores import LocalStore
 
     def around(owner: Any, name: str, before: str | None, after: str | None) -> None:
         original: Callable[..., Any] = getattr(owner, name)
@@ -105,5 +105,5 @@ def install() -> None:
         HANDLERS[name] = guarded(name, handler)
 
 
-if "headwater.bridge" in sys.orig_argv and "HEADWATER_TEST_FAULTS" in os.environ:
+if "headwater.handler" in sys.orig_argv and "HEADWATER_TEST_FAULTS" in os.environ:
     install()

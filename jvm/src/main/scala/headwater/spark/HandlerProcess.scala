@@ -102,7 +102,7 @@ object HandlerProcess extends Logging {
       .map(_.getParentFile.getPath).filterNot(_.endsWith("-packages"))
 
   private def startWith(python: String, conf: SparkConf): Either[NotStarted, HandlerProcess] = {
-    val builder = new ProcessBuilder(python, "-m", "headwater.bridge")
+    val builder = new ProcessBuilder(python, "-m", "headwater.handler")
     // A `json.py` in the directory Spark was started in is not meant for the handler.
     builder.environment.put("PYTHONSAFEPATH", "1")
     sourcePackage.foreach { path =>

@@ -1,0 +1,129 @@
+"""The ``headwater`` command.
+
+Owns the command line only: what a command does is in :mod:`headwater.launch` and :mod:`headwater.cli.demo`. Promise:
+failures a user can mend are one message on stderr and exit code 1, never a traceback; Spark's shells and servers
+replace this process, so their exit code, signals and terminal are their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater import __version__, jar_path
+from headwater.errors import HeadwaterError
+
+app = typer.Typer(
+    name="headwater",
+    help="Delta tables for Apache Spark, run by Python.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+# Spark's shells parse their own options, --help among them.
+_PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+# A server's --help is ours, as Spark's is spark-submit's alone.
+_PASS_ON_BUT_HELP = {**_PASS_ON, "help_option_names": ["--help"]}
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except (HeadwaterError, RuntimeError) as error:
+        sys.exit(f"headwater: {error}")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"headwater {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def jar() -> None:
+    """Print the path of headwater.jar, for --jars and spark.jars."""
+    typer.echo(jar_path())
+
+
+@app.command("spark-sql", context_settings=_PASS_ON)
+def spark_sql(context: typer.Context) -> None:
+    """Run Spark's SQL shell with Headwater set up; takes its arguments."""
+    _run_shell("spark-sql", context.args)
+
+
+@app.command(context_settings=_PASS_ON)
+def pyspark(context: typer.Context) -> None:
+    """Run the PySpark shell with Headwater set up; takes its arguments."""
+    _run_shell("pyspark", context.args)
+
+
+@app.command("thrift-server", context_settings=_PASS_ON_BUT_HELP)
+def thrift_server(context: typer.Context) -> None:
+    """Run Spark's Thrift server, for JDBC and ODBC, with Headwater set up, until it is interrupted.
+
+    Takes the options of spark-submit (--master, --conf, --jars, ...; "spark-submit --help" lists them) and
+    --hiveconf SETTING=VALUE. It listens on 127.0.0.1, port 10000, unless
+    --hiveconf hive.server2.thrift.bind.host=... and --hiveconf hive.server2.thrift.port=... say otherwise: set up
+    Hive's authentication before it listens to others.
+    """
+    _run_server("thrift-server", context.args)
+
+
+@app.command("connect-server", context_settings=_PASS_ON_BUT_HELP)
+def connect_server(context: typer.Context) -> None:
+    """Run Spark Connect's server with Headwater set up, until it is interrupted.
+
+    Takes the options of spark-submit (--master, --conf, --jars, ...; "spark-submit --help" lists them). It listens on
+    127.0.0.1, port 15002, unless --conf spark.connect.grpc.binding.address=... and
+    --conf spark.connect.grpc.binding.port=... say otherwise: set up Spark Connect's authentication before it listens
+    to others.
+    """
+    _run_server("connect-server", context.args)
+
+
+@app.command()
+def demo(
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Where the tables go, and stay: an empty or new directory. Default: a temporary one."),
+    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores for Spark. Default: all.")] = None,
+) -> None:
+    """Load the 336,776 flights that left New York in 2013 and work with them in SQL."""
+    from pyspark.errors import PySparkException
+
+    from headwater.cli.demo import run_demo
+
+    try:
+        run_demo(directory, cores)
+    except PySparkException as error:
+        raise RuntimeError(f"the demo failed in Spark: {error}") from error
+
+
+def _run_shell(shell: str, arguments: list[str]) -> None:
+    from headwater.launch import shell_command
+
+    command, environment = shell_command(shell, arguments)
+    os.execve(command[0], command, environment)
+
+
+def _run_server(server: str, arguments: list[str]) -> None:
+    from headwater.launch import server_command
+
+    command, environment = server_command(server, arguments)
+    os.execve(command[0], command, environment)

@@ -1,1 +1,0 @@
-"""Statements: one module each, and the registry of what Spark may call."""

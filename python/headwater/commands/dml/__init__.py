@@ -1,1 +1,0 @@
-"""What DELETE, UPDATE and MERGE share: their request, the rewrite as one SQL query, what becomes of files."""

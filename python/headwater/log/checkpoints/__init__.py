@@ -1,0 +1,1 @@
+"""Checkpoints: reading them, writing them, and their typed statistics columns."""

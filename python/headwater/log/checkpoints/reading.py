@@ -1,0 +1,342 @@
+"""Reading checkpoints of every kind.
+
+Owns the way from a checkpoint's files (classic, multi-part, V2 in Parquet or JSON, with or without sidecars) to the
+table's state at that version. Follows the protocol's chapters "Checkpoints", "V2 Spec", "Sidecar Files" and
+"Checkpoint Schema". Only columns that hold something are read: a column chunk whose footer says that all is null
+costs nothing. Statistics and tombstones are read when they are asked for, from the files opened at first, so that a
+cleanup of the log in between does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headwater.errors import HeadwaterError
+from headwater.log.commits import ParsedActions, invalid_commit, parse_actions
+from headwater.log.files import (
+    DELETION_VECTOR_JSON_NAMES,
+    DELETION_VECTOR_TYPE,
+    FILE_SCHEMA,
+    JSON_NAMES,
+    TOMBSTONE_SCHEMA,
+    FileBlock,
+    keep,
+)
+from headwater.log.segment import CheckpointFiles
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
+from headwater.stores import Store
+
+#: The column by which a row of a Parquet checkpoint shows that it holds an action of that kind.
+_REQUIRED = {
+    "protocol": "minReaderVersion",
+    "metaData": "id",
+    "txn": "appId",
+    "domainMetadata": "domain",
+    "sidecar": "path",
+}
+_STATISTICS_BATCH = 65_536
+#: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
+_DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
+_UNREADABLE = (*_DAMAGED, HeadwaterError)
+
+
+class UnreadableCheckpoint(Exception):
+    """The checkpoint is damaged or not all there; an older one, or the commits, may do instead."""
+
+
+@dataclass
+class CheckpointState:
+    """A table's state as a checkpoint tells it."""
+
+    protocol: Protocol
+    metadata: Metadata
+    transactions: dict[str, SetTransaction] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    blocks: list[FileBlock] = field(default_factory=list)
+    tombstone_sources: list[TombstoneSource] = field(default_factory=list)
+
+
+class TombstoneSource:
+    """The ``remove`` actions of one file of the log: a table, or what is read from a checkpoint when asked for."""
+
+    def __init__(self, source: pa.Table | ParquetActions) -> None:
+        self._source = source
+
+    def table(self) -> pa.Table:
+        """The tombstones, with :data:`~headwater.log.files.TOMBSTONE_SCHEMA`."""
+        if isinstance(self._source, ParquetActions):
+            return self._source.file_actions("remove", TOMBSTONE_SCHEMA)[0]
+        return self._source
+
+
+def read_checkpoint(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
+    """The state that a complete checkpoint holds.
+
+    :raises UnreadableCheckpoint: a file of it is missing or damaged, or it has no protocol or metadata.
+    """
+    try:
+        return _read(checkpoint, table_path, store)
+    except _UNREADABLE as error:
+        raise UnreadableCheckpoint(_reason(error)) from error
+
+
+def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
+    parsed = ParsedActions(checkpoint.files[0].path)
+    files: list[ParquetActions] = []
+    blocks: list[FileBlock] = []
+    tombstones: list[TombstoneSource] = []
+    for info in checkpoint.files:
+        if checkpoint.format == "json":
+            parsed = parse_actions(store.read(info.path), info.path)
+            adds = parsed.files.adds()
+            if adds.num_rows:
+                blocks.append(FileBlock.of_table(adds))
+            tombstones.append(TombstoneSource(parsed.files.removes()))
+        else:
+            file = ParquetActions(store, info.path)
+            file.other_actions(parsed)
+            files.append(file)
+    files += [ParquetActions(store, _sidecar_path(table_path, sidecar["path"])) for sidecar in parsed.sidecars]
+    for file in files:
+        block = file.block()
+        if block is not None:
+            blocks.append(block)
+        tombstones.append(TombstoneSource(file))
+    if parsed.protocol is None or parsed.metadata is None:
+        raise ValueError("it has no protocol or no metaData action")
+    return CheckpointState(parsed.protocol, parsed.metadata, parsed.transactions, parsed.domains, blocks, tombstones)
+
+
+def _reason(error: BaseException) -> str:
+    return error.text if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+
+
+def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
+    """The names of the sidecars a checkpoint needs; classic and multi-part ones need none.
+
+    :raises UnreadableCheckpoint: it is missing or damaged.
+    """
+    parsed = ParsedActions(checkpoint.files[0].path)
+    try:
+        for info in checkpoint.files:
+            if checkpoint.format == "json":
+                parsed = parse_actions(store.read(info.path), info.path)
+            else:
+                ParquetActions(store, info.path).other_actions(parsed)
+    except _UNREADABLE as error:
+        raise UnreadableCheckpoint(_reason(error)) from error
+    return {unquote(sidecar["path"]).rpartition("/")[2] for sidecar in parsed.sidecars}
+
+
+def _sidecar_path(table_path: str, path: str) -> str:
+    """Sidecars always lie in their own directory of the table; a path in front of the name says nothing more."""
+    return f"{log_directory(table_path)}/{SIDECAR_DIRECTORY}/{unquote(path).rpartition('/')[2]}"
+
+
+class ParquetActions:
+    """One Parquet file of actions: a struct column for each kind, a row for each action."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        self.path = path
+        # INT96 timestamps, as Spark writes them in stats_parsed, would overflow nanoseconds in year 2262.
+        self._file = pq.ParquetFile(store.open_input(path), coerce_int96_timestamp_unit="us")
+        self._lock = Lock()
+        self.schema: pa.Schema = self._file.schema_arrow
+        self._leaves = [self._file.schema.column(i).path for i in range(len(self._file.schema.names))]
+
+    def field_type(self, *path: str) -> pa.DataType | None:
+        """The type of a nested column; None where the file has none of that name."""
+        if path[0] not in self.schema.names:
+            return None
+        found = self.schema.field(path[0]).type
+        for name in path[1:]:
+            position = found.get_field_index(name) if pa.types.is_struct(found) else -1
+            if position < 0:
+                return None
+            found = found.field(position).type
+        return found
+
+    def row_groups(self, *path: str) -> list[int]:
+        """The row groups that may hold something in the column: not those whose footer counts nothing but nulls."""
+        prefix = ".".join(path)
+        leaves = [i for i, leaf in enumerate(self._leaves) if leaf == prefix or leaf.startswith(prefix + ".")]
+        metadata = self._file.metadata
+        return [
+            group
+            for group in range(metadata.num_row_groups)
+            if any(not _all_null(metadata.row_group(group).column(leaf)) for leaf in leaves)
+        ]
+
+    def read(self, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> pa.Table:
+        """The columns' values.
+
+        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where they are spoiled.
+        """
+        with self._lock, self._spoiled(columns):
+            if row_groups is None:
+                return self._file.read(columns=list(columns))
+            return self._file.read_row_groups(list(row_groups), columns=list(columns))
+
+    def batches(self, column: str) -> Iterator[pa.RecordBatch]:
+        """The column's values in pieces; raises as :meth:`read`."""
+        with self._lock, self._spoiled([column]):
+            yield from self._file.iter_batches(_STATISTICS_BATCH, columns=[column])
+
+    @contextmanager
+    def _spoiled(self, columns: Sequence[str]) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGED as error:
+            raise invalid_commit(self.path, f"column {', '.join(columns)}", str(error)) from None
+
+    def other_actions(self, into: ParsedActions) -> None:
+        """Add the actions that are not of files to ``into``."""
+        for kind, required in _REQUIRED.items():
+            if self.field_type(kind, required) is None:
+                continue
+            groups = self.row_groups(kind, required)
+            if not groups:
+                continue
+            for row in self.read([kind], groups).column(kind).drop_null().to_pylist():
+                if row[required] is not None:
+                    _take(into, kind, {name: value for name, value in row.items() if value is not None})
+
+    def block(self) -> FileBlock | None:
+        """The file's ``add`` actions; None where it has none."""
+        table, selected = self.file_actions("add", FILE_SCHEMA.remove(FILE_SCHEMA.get_field_index("stats")))
+        if table.num_rows == 0:
+            return None
+        return FileBlock(table, CheckpointStatistics(self, selected), in_memory=False)
+
+    def file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
+        """The ``add`` or ``remove`` rows with ``schema``, and which of the file's rows they are (None: all)."""
+        if self.field_type(kind, "path") is None or not self.row_groups(kind, "path"):
+            return schema.empty_table(), np.zeros(self._file.metadata.num_rows, np.bool_)
+        names = [
+            column.name
+            for column in schema
+            if self.field_type(kind, JSON_NAMES[column.name]) is not None
+            and self.row_groups(kind, JSON_NAMES[column.name])
+        ]
+        table = self.read([f"{kind}.{JSON_NAMES[name]}" for name in names])
+        actions = table.column(kind)
+        paths = _child(actions, "path")
+        selected = None if paths.null_count == 0 else paths.is_valid().to_numpy(zero_copy_only=False)
+        columns = []
+        for column in schema:
+            if column.name in names:
+                columns.append(_as(_child(actions, JSON_NAMES[column.name]), column.type))
+            elif column.name == "partition_values":
+                columns.append(pa.chunked_array([_empty_maps(table.num_rows)]))
+            else:
+                columns.append(pa.chunked_array([pa.nulls(table.num_rows, column.type)]))
+        return keep(pa.table(columns, schema=schema), selected), selected
+
+
+class CheckpointStatistics:
+    """The statistics of a checkpoint file's ``add`` rows, read again each time; ``selected`` says which rows those
+    are.
+    """
+
+    def __init__(self, file: ParquetActions, selected: np.ndarray | None) -> None:
+        self._file = file
+        self._selected = selected
+
+    def texts(self) -> Iterator[pa.Array]:
+        if self._file.field_type("add", "stats") is None or not self._file.row_groups("add", "stats"):
+            yield pa.nulls(self._count(), pa.string())
+            return
+        position = 0
+        for batch in self._file.batches("add.stats"):
+            with self._file._spoiled(["add.stats"]):
+                texts = batch.column(0).field("stats").cast(pa.string())
+            if self._selected is not None:
+                part = self._selected[position : position + len(texts)]
+                if not part.all():
+                    texts = texts.filter(pa.array(part))
+            position += batch.num_rows
+            if len(texts):
+                yield texts
+
+    def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
+        if self._file.field_type("add", "stats_parsed") is None or not self._file.row_groups("add", "stats_parsed"):
+            return None
+        existing = [path for path in paths if self._file.field_type("add", "stats_parsed", *path) is not None]
+        if not existing:
+            return {}
+        table = self._file.read([".".join(("add", "stats_parsed", *path)) for path in existing])
+        found = {}
+        for path in existing:
+            column = table.column("add")
+            for name in ("stats_parsed", *path):
+                column = _child(column, name)
+            found[path] = keep(pa.table([column], ["x"]), self._selected).column(0)
+        return found
+
+    def _count(self) -> int:
+        return self._file._file.metadata.num_rows if self._selected is None else int(self._selected.sum())
+
+
+def _all_null(chunk: pq.ColumnChunkMetaData) -> bool:
+    statistics = chunk.statistics
+    return bool(statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values)
+
+
+def _take(into: ParsedActions, kind: str, row: dict[str, Any]) -> None:
+    match kind:
+        case "protocol":
+            into.protocol = Protocol.from_json(row)
+        case "metaData":
+            into.metadata = Metadata.from_json(row)
+        case "txn":
+            into.transactions[row["appId"]] = SetTransaction.from_json(row)
+        case "domainMetadata":
+            domain = DomainMetadata.from_json(row)
+            if not domain.removed:
+                into.domains[domain.domain] = domain
+        case "sidecar":
+            into.sidecars.append(row)
+
+
+def _child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A struct column's field, null wherever the struct is.
+
+    Of a field that may not be null, as some writers declare ``path``, Arrow itself knows no nulls: where the struct is
+    null it has a value of no meaning.
+    """
+    position = column.type.get_field_index(name)
+    chunks = [pc.struct_field(c, [position]) if c.null_count else c.field(position) for c in column.chunks]
+    return pa.chunked_array(chunks, column.type.field(position).type)
+
+
+def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """The column in our type: other engines' checkpoints have large strings, other field names and orders."""
+    if column.type == wanted:
+        return column
+    if wanted == DELETION_VECTOR_TYPE:
+        return pa.chunked_array([_deletion_vectors(chunk) for chunk in column.chunks], wanted)
+    return column.cast(wanted)
+
+
+def _deletion_vectors(chunk: pa.StructArray) -> pa.StructArray:
+    children = []
+    for wanted in DELETION_VECTOR_TYPE:
+        position = chunk.type.get_field_index(DELETION_VECTOR_JSON_NAMES[wanted.name])
+        children.append(pa.nulls(len(chunk), wanted.type) if position < 0 else chunk.field(position).cast(wanted.type))
+    return pa.StructArray.from_arrays(children, fields=list(DELETION_VECTOR_TYPE), mask=chunk.is_null())
+
+
+def _empty_maps(count: int) -> pa.MapArray:
+    nothing = pa.array([], pa.string())
+    return pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), nothing, nothing)

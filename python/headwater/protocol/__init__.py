@@ -1,0 +1,1 @@
+"""Facts of the Delta protocol, each declared once."""

@@ -1,0 +1,167 @@
+"""DELETE: rows that a condition is true for go.
+
+Owns which files go whole without being read (all of their rows match, as the log tells), and which are scanned for the
+rows to delete. Rows for which the condition is null stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.pruning import leaves_rows, prune_all
+from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
+from headwater.statements.change.ending import end, read
+from headwater.statements.change.explanation import Explanation
+from headwater.statements.change.outcome import (
+    Effect,
+    live_rows,
+    replace_files,
+    replace_rows,
+    replaces_whole,
+    run_job,
+    steps,
+)
+from headwater.statements.change.request import Clause, DmlRequest, expression
+from headwater.statements.change.rewrite import Action, Rewrite, compose
+from headwater.statements.change.scan import Scan, scan, total_bytes
+from headwater.statements.committing import removals
+from headwater.statements.read.scans import physical_name
+
+
+def delete(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """Delete rows; the answer's ``counts`` is ``[deleted]``."""
+    return run(DmlRequest.of(request), statement, _delete)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """``whole``: files that go without being read; ``mixed``: those to be scanned. Rows of ``snapshot.files``."""
+
+    whole: pa.Table
+    mixed: pa.Table
+
+
+def _delete(attempt: Attempt) -> dict[str, Any]:
+    check_appends_only(attempt)
+    plan = _plan(attempt)
+    read(attempt, attempt.request.predicates)
+    deleted = live_rows(attempt, plan.whole)
+    attempt.txn.remove(removals(plan.whole))
+    effect, changes, removed_bytes = Effect(), 0, total_bytes(plan.whole)
+    scan_time = rewrite_time = 0
+    if plan.mixed.num_rows:
+        whole = replaces_whole(attempt, plan.mixed)
+        scanned = scan(attempt, plan.mixed, every_row=whole)
+        attempt.statement.step("find rows to delete", 1, steps(attempt, whole))
+        job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
+        scan_time = attempt.milliseconds()
+        deleted += job.replaced
+        effect = replace_files(attempt, scanned, job, 0) if whole else replace_rows(attempt, scanned, job.positions)
+        for change in job.changes:
+            attempt.txn.add_action(change)
+        changes = len(job.changes)
+        rewrite_time = attempt.milliseconds() - scan_time
+        gone = [number for number in effect.removed if number not in effect.marked]
+        removed_bytes += total_bytes(plan.mixed.take(pa.array(gone, pa.int64())))
+    metrics = {
+        "numRemovedFiles": plan.whole.num_rows + effect.files_gone,
+        "numRemovedBytes": removed_bytes,
+        "numCopiedRows": effect.copied.rows,
+        "numDeletedRows": deleted,
+        "numAddedFiles": len(effect.copied.files),
+        "numAddedBytes": effect.copied.bytes,
+        "numAddedChangeFiles": changes,
+        "numDeletionVectorsAdded": effect.vectors_added,
+        "numDeletionVectorsUpdated": effect.vectors_updated,
+        "numDeletionVectorsRemoved": effect.vectors_removed,
+        "scanTimeMs": scan_time,
+        "rewriteTimeMs": rewrite_time,
+    }
+    text = attempt.request.condition_text
+    parameters = {"predicate": [] if text is None else [text]}
+    return end(attempt, "DELETE", parameters, metrics, [deleted])
+
+
+def _plan(attempt: Attempt) -> _Plan:
+    request, snapshot = attempt.request, attempt.snapshot
+    files = snapshot.files
+    if request.condition is None:
+        return _Plan(files, files.slice(0, 0))
+    whole = _whole_partitions(attempt)
+    if whole is not None:
+        return _Plan(whole, files.slice(0, 0))
+    if not request.predicates:
+        return _Plan(files.slice(0, 0), files)
+    concerned = prune_all(snapshot, request.predicates, "UTC")
+    if not request.exact:
+        return _Plan(files.slice(0, 0), files.filter(concerned))
+    whole_condition = " AND ".join(f"({text})" for text in request.predicates)
+    staying = leaves_rows(snapshot, whole_condition, "UTC")
+    whole = files.filter(pc.and_not(concerned, staying))
+    mixed = files.filter(pc.and_(concerned, staying))
+    if mixed.num_rows and _writes_changes(attempt):
+        # Readers of changes look at the change files alone where a commit has any.
+        return _Plan(files.slice(0, 0), files.filter(concerned))
+    return _Plan(whole, mixed)
+
+
+def _whole_partitions(attempt: Attempt) -> pa.Table | None:
+    """The files that go by a condition over partition values alone; None for other conditions."""
+    request, snapshot = attempt.request, attempt.snapshot
+    if request.condition is None or not snapshot.partition_columns:
+        return None
+
+    def matching(partitions: list[list[str | None]]) -> list[bool] | None:
+        assert request.condition is not None
+        return attempt.statement.matching_partitions(request.target, request.condition, partitions)
+
+    if matching([]) is None:
+        return None
+    names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
+    columns = [pc.map_lookup(snapshot.files["partition_values"], pa.scalar(name), "first") for name in names]
+    values = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    distinct = list(dict.fromkeys(values))
+    found = matching([list(partition) for partition in distinct]) or []
+    going = {partition for partition, goes in zip(distinct, found, strict=True) if goes}
+    return snapshot.files.filter(pa.array([partition in going for partition in values], pa.bool_()))
+
+
+def _writes_changes(attempt: Attempt) -> bool:
+    """With deletion vectors, the log tells which rows were deleted."""
+    return attempt.writes_changes and not attempt.writes_vectors
+
+
+def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
+    condition = attempt.request.condition
+    changes = _writes_changes(attempt)
+    if whole and condition is not None:
+        action = Action(0, Clause("delete"), expression(condition))
+        return compose(attempt, scanned.positioned, [action], changes=changes, keeps=True)
+    action = Action(0, Clause("delete"))
+    return compose(attempt, scanned.where(condition), [action], changes=changes)
+
+
+def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+    """What the statement would do."""
+    attempt = begin(DmlRequest.of(request), statement)
+    check_appends_only(attempt)
+    plan = _plan(attempt)
+    shown = Explanation(attempt, "DELETE", mode)
+    shown.files(plan.whole.num_rows + plan.mixed.num_rows, total_bytes(plan.whole) + total_bytes(plan.mixed))
+    if plan.whole.num_rows:
+        shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log tells")
+    if plan.mixed.num_rows:
+        scanned = scan(attempt, plan.mixed)
+        shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
+        whole = replaces_whole(attempt, plan.mixed)
+        shown.query(_rewrite(attempt, scanned, whole))
+        if not whole:
+            shown.copying()
+    if not plan.whole.num_rows and not plan.mixed.num_rows:
+        shown.strategy("nothing to do", "no file can have a matching row, as the log tells")
+    return shown.text()

@@ -1,0 +1,20 @@
+"""EXPLAIN of the statements that change rows: each tells about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.statements.change import delete, merge, update
+
+_BY_STATEMENT: Mapping[str, Callable[[dict[str, Any], Statement, str], str]] = {
+    "delete": delete.explain,
+    "update": update.explain,
+    "merge": merge.explain,
+}
+
+
+def explain(request: dict[str, Any], statement: Statement) -> str:
+    """What a statement would do; nothing is run."""
+    return _BY_STATEMENT[request["statement"]](request, statement, request["mode"])

@@ -1,0 +1,85 @@
+"""EXPLAIN of a DELETE, UPDATE or MERGE: what it would do, in words, SQL and Spark's plan.
+
+Owns the text. Nothing is run: what only a job can tell, which of the files have matching rows, is not told.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from headwater.statements.change.attempt import Attempt
+from headwater.statements.change.rewrite import Rewrite
+
+_EXPRESSION = re.compile(r"hw_expr\.`(\d+)`")
+_PLAN = re.compile(r"hw_plan\.`(\d+)`")
+
+
+class Explanation:
+    """Collects the parts of an explanation, in order."""
+
+    def __init__(self, attempt: Attempt, statement: str, mode: str) -> None:
+        self._attempt = attempt
+        self._mode = mode
+        snapshot = attempt.snapshot
+        self._parts = [f"== {statement} {attempt.request.name}, version {snapshot.version} =="]
+
+    @staticmethod
+    def count(files: pa.Table) -> str:
+        """``3 files``."""
+        return _plural(files.num_rows, "file")
+
+    def files(self, number: int, size: int) -> None:
+        """The files the statement would look at; ``size`` in bytes."""
+        snapshot = self._attempt.snapshot
+        total = f"{_plural(snapshot.num_files, 'file')} ({_bytes(snapshot.size_in_bytes)})"
+        self._parts.append(f"Files: {number} ({_bytes(size)}) of {total}")
+
+    def strategy(self, name: str, reason: str) -> None:
+        """How the statement would be done, and why so."""
+        self._parts.append(f"Strategy: {name}: {reason}")
+
+    def rewriting(self, reason: str) -> None:
+        """The strategy where rows are replaced."""
+        if self._attempt.writes_vectors:
+            self.strategy("deletion vectors", f"delta.enableDeletionVectors is true; {reason}")
+        else:
+            self.strategy("copy-on-write", f"delta.enableDeletionVectors is not true; {reason}")
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        self._parts.append(text)
+
+    def query(self, rewrite: Rewrite, title: str = "Rewrite") -> None:
+        """The rewrite and how Spark would run it."""
+        self._parts.append(f"\n== {title} ==\n{self._readable(rewrite.sql)}")
+        self._parts.append(f"\n{self._attempt.statement.explain(rewrite.sql, self._mode).strip()}")
+
+    def _readable(self, sql: str) -> str:
+        """The rewrite with what its placeholders stand for."""
+        request = self._attempt.request
+        texts = self._attempt.statement.expression_texts()
+        sql = _EXPRESSION.sub(lambda match: texts[int(match.group(1))], sql)
+        return _PLAN.sub(lambda m: "<source>" if int(m.group(1)) == request.source else request.name, sql)
+
+    def copying(self) -> None:
+        """What follows a rewrite where there are no deletion vectors."""
+        if not self._attempt.writes_vectors:
+            self.note("\nThen the rows that stay, of the files with replaced rows, are copied into new files.")
+
+    def text(self) -> str:
+        return "\n".join(self._parts)
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _bytes(size: int) -> str:
+    amount, unit = float(size), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            break
+        amount /= 1024
+    return f"{int(amount)} B" if unit == "B" else f"{amount:.1f} {unit}"

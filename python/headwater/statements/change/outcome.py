@@ -1,0 +1,292 @@
+"""What becomes of a table's files once a rewrite's job has run.
+
+Owns the job and its account: files and change data it wrote, the rows it replaced by file, how many rows each action
+had. And what follows from it: a file all of whose rows are replaced goes; of the others, the replaced rows are marked
+in a deletion vector, or the rows that stay are copied into new files. Follows the protocol's chapters "Deletion
+Vectors" and "Add CDC File".
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector
+from headwater.protocol.types import StructType, schema_string
+from headwater.schema.constraints import quote
+from headwater.statements.change.attempt import Attempt
+from headwater.statements.change.encodings import writer_options
+from headwater.statements.change.request import expression, relation
+from headwater.statements.change.rewrite import Rewrite
+from headwater.statements.change.scan import Scan, scan
+from headwater.statements.committing import removals, vector_of
+from headwater.statements.opening import Options
+from headwater.statements.write.change_data import is_change_file, with_changes
+from headwater.statements.write.rows import Written, describe_files, is_void, specification
+from headwater.stores import absolute_path
+from headwater.stores.parquet_footers import read_footer
+from headwater.transaction.row_level import Mark
+
+#: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
+_SMALL_FILE_BYTES = 16 << 20
+
+
+@dataclass
+class Job:
+    """A rewrite's job, done.
+
+    :param positions: the rows replaced, by file number of the scan.
+    :param actions: how many rows each action had.
+    :param repeated: rows of the target that were replaced more than once.
+    :param source: the numbers of the source's rows that found a match, where that was asked for.
+    :param source_rows: how many rows the source has, where that was asked for.
+    :param raw: the files, but those of change data, as the writer described them.
+    """
+
+    written: Written
+    changes: list[AddCDCFile]
+    positions: dict[int, BitMap64]
+    actions: dict[int, int]
+    repeated: int
+    source: BitMap64
+    source_rows: int
+    raw: list[dict[str, Any]]
+
+    @property
+    def replaced(self) -> int:
+        """How many rows of the target are replaced."""
+        return sum(len(positions) for positions in self.positions.values())
+
+
+def steps(attempt: Attempt, whole: bool) -> int:
+    """How many jobs it takes to replace rows, the one that finds them included.
+
+    :param whole: whether that one writes the rows that stay in their files, too.
+    """
+    return 1 if whole or attempt.writes_vectors else 2
+
+
+def run_job(
+    attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None = None, *, planned_ahead: bool = False
+) -> Job:
+    """Run a rewrite.
+
+    :param replaced: the files whose rows it may write, as rows of ``snapshot.files``.
+    :param planned_ahead: whether Spark is not to plan it anew as it goes, as nothing is shuffled.
+    """
+    spec = {**_specification(attempt, rewrite, replaced), "plannedAhead": planned_ahead}
+    answer = attempt.statement.write_tracked(spec)
+    written = describe_files(attempt.target, answer["files"], True)
+    return Job(
+        written,
+        written.changes,
+        {int(number): _bitmap(text) for number, text in answer["positions"].items()},
+        {int(number): count for number, count in answer["actions"].items()},
+        answer["repeated"],
+        _bitmap(answer["source"]),
+        answer["counted"],
+        [file for file in answer["files"] if not is_change_file(file)],
+    )
+
+
+def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> dict[str, Any]:
+    # What is written nowhere needs no options.
+    spec = {**_write(attempt, rewrite.sql, replaced if rewrite.has_rows else None), "tracked": True}
+    if not rewrite.has_rows:
+        return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
+    return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
+
+
+def _write(attempt: Attempt, query: str, replaced: pa.Table | None) -> dict[str, Any]:
+    """A write of a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
+    spec = specification(attempt.target, query, Options(None))
+    if replaced is not None:
+        spec["options"].update(writer_options(attempt, replaced))
+    return spec
+
+
+def _bitmap(text: str) -> BitMap64:
+    return BitMap64.deserialize(base64.b64decode(text))
+
+
+@dataclass
+class Effect:
+    """What a statement does to files: those removed, by number, those of them that stay with rows marked deleted, the
+    rows copied, and the counts of deletion vectors."""
+
+    removed: list[int] = field(default_factory=list)
+    marked: dict[int, AddFile] = field(default_factory=dict)
+    copied: Written = field(default_factory=Written)
+    vectors_added: int = 0
+    vectors_updated: int = 0
+    vectors_removed: int = 0
+
+    @property
+    def files_gone(self) -> int:
+        """How many files are no longer part of the table, under any deletion vector."""
+        return len(self.removed) - len(self.marked)
+
+
+def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap64]) -> Effect:
+    """Take rows out of files: into the transaction go a tombstone for each file and, where rows stay, what has them."""
+    effect = Effect()
+    rows = scanned.files.take(pa.array(sorted(positions), pa.int64())).to_pylist()
+    staying: dict[int, BitMap64] = {}
+    by_number = dict(zip(sorted(positions), rows, strict=True))
+    for number, row in by_number.items():
+        effect.removed.append(number)
+        gone = positions[number]
+        before = vector_of(row["deletion_vector"])
+        if before is not None:
+            gone = gone | deletion_vectors.read(before, attempt.snapshot.table_path, attempt.snapshot.store)
+        if len(gone) < physical_rows(attempt, row):
+            staying[number] = gone
+        elif before is not None:
+            effect.vectors_removed += 1
+    if staying and attempt.writes_vectors:
+        _mark(attempt, effect, {number: by_number[number] for number in staying}, staying)
+    elif staying:
+        effect.copied = _copy(attempt, scanned, staying)
+    removed = scanned.files.take(pa.array(effect.removed, pa.int64()))
+    tombstones = dict(zip(effect.removed, removals(removed), strict=True))
+    if _may_share_files(attempt):
+        for number, add in effect.marked.items():
+            rows_in_file = physical_rows(attempt, by_number[number])
+            attempt.txn.mark(Mark(tombstones.pop(number), add, positions[number], rows_in_file))
+    else:
+        attempt.txn.add(effect.marked.values())
+    attempt.txn.remove(tombstones.values())
+    attempt.txn.add(effect.copied.files)
+    return effect
+
+
+def _may_share_files(attempt: Attempt) -> bool:
+    """Whether another writer may mark other rows of the same files: where the rows that the statement depends on are
+    known by their keys, or are those it marks. The latter not where the source or a subquery reads the table too, nor
+    where rows are inserted because none matched.
+    """
+    txn = attempt.txn
+    return txn.reads_keys or (not txn.reads_whole_table and not attempt.request.not_matched)
+
+
+def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
+    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job.
+
+    Not where Python functions would be run for rows they are not meant for.
+    """
+    request = attempt.request
+    if attempt.writes_vectors or request.condition is None or request.runs_python or files.num_rows != 1:
+        return False
+    return int(files["size"][0].as_py()) <= _SMALL_FILE_BYTES
+
+
+def kept_rows(job: Job, new: int) -> int:
+    """How many of the rows a job wrote stay as they were; ``new``: how many it made."""
+    return job.written.rows - new
+
+
+def replace_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> Effect:
+    """All the files go, and what the job wrote has all the rows that stay; none goes where no row is replaced.
+
+    :param new: how many of the rows written are not of the files, or not as they were.
+    """
+    if not job.positions:
+        attempt.statement.discard()
+        job.written, job.changes = Written(), []
+        return Effect()
+    _check_none_lost(live_rows(attempt, scanned.files), job.replaced, kept_rows(job, new))
+    vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
+    attempt.txn.remove(removals(scanned.files))
+    attempt.txn.add(job.written.files)
+    copied = Written(files=job.written.files, rows=kept_rows(job, new))
+    job.written = Written()
+    return Effect(removed=list(range(scanned.files.num_rows)), copied=copied, vectors_removed=vectors)
+
+
+def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mapping[int, BitMap64]) -> None:
+    table, store = attempt.snapshot.table_path, attempt.snapshot.store
+    written = deletion_vectors.write_file([gone[number] for number in rows], table, store)
+    for (number, row), vector in zip(rows.items(), written, strict=True):
+        if row["deletion_vector"] is None:
+            effect.vectors_added += 1
+        else:
+            effect.vectors_updated += 1
+        effect.marked[number] = _marked(attempt, row, vector)
+
+
+def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:
+    stats = json.loads(row["stats"]) if row["stats"] else {}
+    # The bounds are those of all the file's rows, of which some are gone now.
+    stats = {"numRecords": physical_rows(attempt, row), **stats, "tightBounds": False}
+    return AddFile(
+        path=row["path"],
+        partition_values=dict(row["partition_values"] or ()),
+        size=row["size"],
+        modification_time=row["modification_time"],
+        data_change=True,
+        stats=json.dumps(stats, separators=(",", ":"), ensure_ascii=False),
+        tags=dict(row["tags"]) if row["tags"] is not None else None,
+        deletion_vector=vector,
+        base_row_id=row["base_row_id"],
+        default_row_commit_version=row["default_row_commit_version"],
+        clustering_provider=row["clustering_provider"],
+    )
+
+
+def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Written:
+    """Write the rows that stay into new files."""
+    numbers = sorted(gone)
+    files = scanned.files.take(pa.array(numbers, pa.int64()))
+    source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)}, every_row=True)
+    query = copy_query(attempt, source.plan)
+    attempt.statement.last_step("copy the other rows of changed files")
+    listed = attempt.statement.write(_write(attempt, query, files))
+    written = describe_files(attempt.target, listed, True)
+    rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
+    _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
+    return written
+
+
+def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
+    """Rows are not lost, whatever mistake of ours or of a file's statistics would lose them.
+
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    """
+    if kept != rows - replaced:
+        reason = f"of {rows} rows {replaced} are replaced, and {kept} would stay; nothing was committed"
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+
+
+def copy_query(attempt: Attempt, plan: int) -> str:
+    """The rows of a relation, as the table's files have them."""
+    columns = ", ".join(
+        f"{expression(number)} AS {quote((column.name,))}"
+        for number, column in zip(attempt.request.columns, attempt.target.schema, strict=True)
+        if not is_void(column)
+    )
+    return f"SELECT {columns} FROM {relation(plan)}"
+
+
+def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
+    """How many rows a file has, deleted ones included; read from the file where the log does not say."""
+    stats = json.loads(row["stats"]) if row["stats"] else {}
+    known = stats.get("numRecords")
+    if isinstance(known, int):
+        return known
+    snapshot = attempt.snapshot
+    return read_footer(snapshot.store, absolute_path(snapshot.table_path, row["path"]), row["size"]).num_rows
+
+
+def live_rows(attempt: Attempt, files: pa.Table) -> int:
+    """How many rows of files, given as rows of ``snapshot.files``, are not deleted."""
+    rows = files.to_pylist()
+    deleted = sum(row["deletion_vector"]["cardinality"] for row in rows if row["deletion_vector"] is not None)
+    return sum(physical_rows(attempt, row) for row in rows) - deleted

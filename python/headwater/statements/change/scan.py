@@ -1,0 +1,99 @@
+"""The target, restricted to the files a statement may touch.
+
+Owns the relation a rewrite reads: which files it has, in which order (their numbers), which of their rows are gone, and
+which columns are read late: only in rows for which somebody asks for their values, once the condition was true.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from headwater.log import deletion_vectors
+from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
+from headwater.statements.change.attempt import Attempt
+from headwater.statements.change.request import expression, relation
+from headwater.statements.read.scans import describe, file_list
+from headwater.stores import LocalStore
+
+_LATE = "spark.headwater.dml.lateFileBytes"
+#: To read late is to open the file a second time, which does not pay for files of fewer bytes.
+_LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A relation over ``files``, rows of ``snapshot.files``; a file's number is its row here."""
+
+    files: pa.Table
+    plan: int
+
+    @property
+    def positioned(self) -> str:
+        """The relation, in a rewrite: its rows have the number of their file and their position in it."""
+        return relation(self.plan)
+
+    def where(self, condition: int | None) -> str:
+        """The rows of it that a condition, given by its number, is true for; all where there is none."""
+        return self.positioned if condition is None else f"{self.positioned}\nWHERE {expression(condition)}"
+
+
+def scan(
+    attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None, *, every_row: bool = False
+) -> Scan:
+    """A scan of some of the snapshot's files.
+
+    :param gone: positions that are left out, all of them, by file number; for other files, their deletion vectors say.
+    :param every_row: whether all columns of all rows are wanted, not of those alone that a condition is true for.
+    """
+    snapshot = attempt.snapshot
+    described = describe(snapshot)
+    listed = file_list(snapshot, files)
+    if gone:
+        vectors = listed["deletion_vector"].to_pylist()
+        for number, positions in gone.items():
+            vectors[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+        listed = listed.set_column(3, "deletion_vector", pa.array(vectors, pa.string()))
+    plan = attempt.statement.restrict(
+        attempt.request.target,
+        {
+            **{name: described[name] for name in ("version", "tableId", "sizeInBytes", "hasDeletionVectors", "schema")},
+            "listedBytes": total_bytes(files),
+            "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
+            "lateColumns": [] if every_row else _late_columns(attempt, files),
+            "fileColumn": attempt.request.names.file,
+            "rowColumn": attempt.request.names.row,
+            "files": [list(row.values()) for row in listed.to_pylist()],
+        },
+    )
+    return Scan(files, plan)
+
+
+def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
+    """The flat columns the condition is not about, where the files are large enough."""
+    request = attempt.request
+    least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
+    least = attempt.statement.whole_number(_LATE, least)
+    if request.condition is None or total_bytes(files) < least * files.num_rows:
+        return []
+    return [
+        field.name
+        for field in attempt.snapshot.schema
+        if _is_flat(field.type) and field.name not in request.condition_columns
+    ]
+
+
+def _is_flat(kind: DataType) -> bool:
+    if isinstance(kind, PrimitiveType):
+        return kind.name in PRIMITIVES and not pa.types.is_nested(PRIMITIVES[kind.name])
+    return isinstance(kind, DecimalType)
+
+
+def total_bytes(files: pa.Table) -> int:
+    """The size in bytes of rows of ``snapshot.files``."""
+    return pc.sum(files["size"]).as_py() or 0

@@ -1,0 +1,21 @@
+"""TRUNCATE TABLE: every file goes, the table stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.statements.committing import commit, removals, transaction
+from headwater.statements.opening import Options, open_snapshot
+
+
+def truncate(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """Remove every file of a table; an empty table is left as it is."""
+    snapshot = open_snapshot(request["table"], statement)
+    if not snapshot.num_files:
+        return {"version": snapshot.version}
+    txn = transaction(request["table"], statement, snapshot)
+    txn.read_whole_table()
+    txn.remove(removals(snapshot.files))
+    metrics = {"numRemovedFiles": snapshot.num_files, "numRemovedBytes": snapshot.size_in_bytes}
+    return commit(txn, statement, Options(None), "TRUNCATE", {}, metrics)

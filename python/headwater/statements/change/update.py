@@ -1,0 +1,161 @@
+"""UPDATE: rows that a condition is true for get new values.
+
+With deletion vectors, one job reads the files that may have such rows, writes the rows with their new values and notes
+which rows they replace. Without, a job that reads the condition's columns alone finds the files that have such rows,
+and a second one writes all their rows anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.pruning import prune_all
+from headwater.schema.identity import identity_columns
+from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
+from headwater.statements.change.ending import end, read
+from headwater.statements.change.explanation import Explanation
+from headwater.statements.change.outcome import Job, replace_files, replace_rows, replaces_whole, run_job, steps
+from headwater.statements.change.request import Clause, DmlRequest, expression
+from headwater.statements.change.rewrite import Action, Rewrite, compose
+from headwater.statements.change.scan import Scan, scan, total_bytes
+
+
+def update(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """Update rows; the answer's ``counts`` is ``[updated]``."""
+    return run(DmlRequest.of(request), statement, _update)
+
+
+def check_identity_unassigned(attempt: Attempt, assigned: frozenset[str]) -> None:
+    """Identity columns are given once, when a row comes.
+
+    :raises HeadwaterError: ``DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED``.
+    """
+    for column in identity_columns(attempt.target.schema):
+        if column.name.lower() in assigned:
+            raise HeadwaterError("DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED", {"columnName": column.name})
+
+
+def _update(attempt: Attempt) -> dict[str, Any]:
+    check_appends_only(attempt)
+    check_identity_unassigned(attempt, attempt.request.matched[0].assigned)
+    files = _files(attempt)
+    read(attempt, attempt.request.predicates)
+    if not files.num_rows:
+        return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
+    whole = replaces_whole(attempt, files)
+    scanned = scan(attempt, files, every_row=whole)
+    found = None
+    if not whole and _finds_first(attempt):
+        attempt.statement.step("find matching rows", 1, 2)
+        found = run_job(attempt, _search(attempt, scanned))
+        files = files.take(pa.array(sorted(found.positions), pa.int64()))
+        if not files.num_rows:
+            return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
+        scanned, whole = scan(attempt, files, every_row=True), True
+    scan_time = attempt.milliseconds()
+    if found is not None:
+        attempt.statement.step("write the files with updated rows", 2, 2)
+    else:
+        attempt.statement.step("update matching rows", 1, steps(attempt, whole))
+    job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
+    if found is not None:
+        _check_same(found, job)
+    else:
+        scan_time = attempt.milliseconds()
+    if whole:
+        effect = replace_files(attempt, scanned, job, job.replaced)
+    else:
+        effect = replace_rows(attempt, scanned, job.positions)
+        attempt.txn.add(job.written.files)
+    for change in job.changes:
+        attempt.txn.add_action(change)
+    gone = [number for number in effect.removed if number not in effect.marked]
+    metrics = {
+        "numRemovedFiles": effect.files_gone,
+        "numRemovedBytes": total_bytes(files.take(pa.array(gone, pa.int64()))),
+        "numCopiedRows": effect.copied.rows,
+        "numUpdatedRows": job.replaced,
+        "numAddedFiles": len(job.written.files) + len(effect.copied.files),
+        "numAddedBytes": job.written.bytes + effect.copied.bytes,
+        "numAddedChangeFiles": len(job.changes),
+        "numDeletionVectorsAdded": effect.vectors_added,
+        "numDeletionVectorsUpdated": effect.vectors_updated,
+        "numDeletionVectorsRemoved": effect.vectors_removed,
+        "scanTimeMs": scan_time,
+        "rewriteTimeMs": attempt.milliseconds() - scan_time,
+    }
+    return end(attempt, "UPDATE", _parameters(attempt), metrics, [job.replaced])
+
+
+def _parameters(attempt: Attempt) -> dict[str, Any]:
+    text = attempt.request.condition_text
+    return {"predicate": [] if text is None else [text]}
+
+
+def _finds_first(attempt: Attempt) -> bool:
+    """Whether a search for the files to write anew comes first; its condition is then asked twice."""
+    request = attempt.request
+    if attempt.writes_vectors or request.runs_python:
+        return False
+    return request.condition is not None and request.condition_deterministic
+
+
+def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
+    """The rows the condition is true for: only noted, not written."""
+    rows = scanned.where(attempt.request.condition)
+    return compose(attempt, rows, [Action(0, Clause("delete"))], changes=False)
+
+
+def _check_same(found: Job, done: Job) -> None:
+    """The rows that were found are the rows that were updated.
+
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    """
+    ordered = [found.positions[number] for number in sorted(found.positions)]
+    if dict(enumerate(ordered)) != done.positions:
+        reason = (
+            f"the condition was true for {found.replaced} rows, and then for {done.replaced}, or for others; nothing "
+            "was committed"
+        )
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+
+
+def _files(attempt: Attempt) -> pa.Table:
+    request, snapshot = attempt.request, attempt.snapshot
+    if not request.predicates:
+        return snapshot.files
+    return snapshot.files.filter(prune_all(snapshot, request.predicates, "UTC"))
+
+
+def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
+    condition = attempt.request.condition
+    clause, changes = attempt.request.matched[0], attempt.writes_changes
+    if whole and condition is not None:
+        action = Action(0, clause, expression(condition))
+        return compose(attempt, scanned.positioned, [action], changes=changes, keeps=True)
+    return compose(attempt, scanned.where(condition), [Action(0, clause)], changes=changes)
+
+
+def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+    """What the statement would do."""
+    attempt = begin(DmlRequest.of(request), statement)
+    check_appends_only(attempt)
+    files = _files(attempt)
+    shown = Explanation(attempt, "UPDATE", mode)
+    shown.files(files.num_rows, total_bytes(files))
+    if files.num_rows:
+        shown.rewriting("the condition decides row by row")
+        scanned, whole = scan(attempt, files), replaces_whole(attempt, files)
+        first = not whole and _finds_first(attempt)
+        if first:
+            shown.query(_search(attempt, scanned), "Search for files with such rows")
+        shown.query(_rewrite(attempt, scanned, whole or first))
+        if not whole and not first:
+            shown.copying()
+    else:
+        shown.strategy("nothing to do", "no file can have a matching row, as the log tells")
+    return shown.text()

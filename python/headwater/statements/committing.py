@@ -1,0 +1,144 @@
+"""What every statement that commits shares: its transaction, its provenance, its idempotence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.checkpoints.writing import Layout
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import DeletionVector, RemoveFile
+from headwater.protocol.features import check_writable
+from headwater.protocol.file_names import commit_name, log_directory
+from headwater.statements import notices
+from headwater.statements.opening import CACHE, Options, locate
+from headwater.transaction import Transaction
+from headwater.transaction.commit_info import default_engine_info
+
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_APP_VERSION = "spark.databricks.delta.write.txnVersion"
+_PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
+_TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> Transaction:
+    """A transaction on a table's newest snapshot, or None for a table to be created.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, before any work is done.
+    """
+    if snapshot is not None:
+        check_writable(snapshot.protocol, snapshot.metadata)
+        notices.of_written(snapshot)
+    notices.of_settings(statement.confs)
+    location = locate(table, statement)
+    txn = Transaction(location.path, location.store, snapshot, CACHE)
+    location.store.check_writable(location.path)
+    txn.checkpoint_layout = _checkpoint_layout(statement)
+    return txn
+
+
+def _checkpoint_layout(statement: Statement) -> Layout:
+    """What the session asks of checkpoints; what is no number or format counts as not said, as upkeep never fails."""
+    size, top_level = statement.conf(_PART_SIZE) or "", (statement.conf(_TOP_LEVEL) or "").lower()
+    return Layout(
+        int(size) if size.isdecimal() and int(size) > 0 else None, "json" if top_level == "json" else "parquet"
+    )
+
+
+def commit(
+    txn: Transaction,
+    statement: Statement,
+    options: Options,
+    operation: str,
+    parameters: Mapping[str, Any],
+    metrics: Mapping[str, int | str] | None = None,
+    answer: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Commit, with the session's provenance; Spark's side knows of each attempt before it is made.
+
+    :param answer: what the statement answers with beside the version, also where this process dies after its commit.
+    """
+    identity = idempotence(options, statement)
+    if identity is not None:
+        txn.set_transaction(*identity)
+
+    def on_begin(version: int, transaction_id: str) -> None:
+        path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
+        begun = {"table": txn.table_path, "version": version, "txnId": transaction_id, "path": path}
+        statement.begin_commit({**begun, "answer": answer} if answer else begun)
+
+    committed = txn.commit(
+        operation,
+        parameters,
+        metrics or {},
+        user_metadata=options.get("usermetadata") or statement.conf(_USER_METADATA),
+        engine_info=default_engine_info(statement.spark_version),
+        on_begin=on_begin,
+    )
+    return {"version": committed.version, **(answer or {})}
+
+
+def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
+    """The application id and version an idempotent write names, in its options or the session.
+
+    :raises HeadwaterError: ``DELTA_IDEMPOTENT_WRITE_INCOMPLETE`` where only one of the two is given,
+        ``DELTA_ILLEGAL_OPTION``.
+    """
+    app_id = options.get("txnappid") or statement.conf(_APP_ID)
+    version = options.get("txnversion") or statement.conf(_APP_VERSION)
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        raise HeadwaterError(
+            "DELTA_IDEMPOTENT_WRITE_INCOMPLETE", {"missing": "txnAppId" if app_id is None else "txnVersion"}
+        )
+    if not version.lstrip("-").isdecimal():
+        raise HeadwaterError(
+            "DELTA_ILLEGAL_OPTION", {"name": "txnVersion", "input": version, "explain": "must be a whole number"}
+        )
+    return app_id, int(version)
+
+
+def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> bool:
+    """Whether an idempotent write is in the table already."""
+    identity = idempotence(options, statement)
+    if identity is None:
+        return False
+    done = snapshot.set_transactions.get(identity[0])
+    return done is not None and done.version >= identity[1]
+
+
+def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
+    """Tombstones of rows of ``snapshot.files``, dated now."""
+    now = int(time.time() * 1000)
+    return [
+        RemoveFile(
+            path=row["path"],
+            deletion_timestamp=now,
+            data_change=data_change,
+            extended_file_metadata=True,
+            partition_values=dict(row["partition_values"] or ()),
+            size=row["size"],
+            stats=row["stats"],
+            tags=dict(row["tags"]) if row["tags"] is not None else None,
+            deletion_vector=vector_of(row["deletion_vector"]),
+            base_row_id=row["base_row_id"],
+            default_row_commit_version=row["default_row_commit_version"],
+        )
+        for row in files.to_pylist()
+    ]
+
+
+def vector_of(value: Mapping[str, Any] | None) -> DeletionVector | None:
+    """The descriptor in a row of ``snapshot.files``."""
+    if value is None:
+        return None
+    return DeletionVector(
+        value["storage_type"], value["path_or_inline"], value["size"], value["cardinality"], value["offset"]
+    )

@@ -1,0 +1,182 @@
+"""ALTER TABLE and COMMENT ON: changes of a table's definition, one commit a statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import Metadata
+from headwater.protocol.properties import allows_arbitrary, canonical_name, normalize, refuse_universal_format
+from headwater.protocol.types import parse_schema, parse_type, schema_string
+from headwater.schema import mapping
+from headwater.schema.checks import check_schema
+from headwater.schema.columns import check_statistics_columns
+from headwater.schema.difference import describe_difference
+from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, set_comment
+from headwater.schema.requirements import protocol_for, without_protocol_properties
+from headwater.statements import notices
+from headwater.statements.committing import commit, transaction
+from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.write.insert import set_schema
+from headwater.transaction import Transaction
+
+Change = Mapping[str, Any]
+
+#: What cannot be done yet, as people say it.
+_IN_WORDS = {
+    "add_constraint": "add a constraint",
+    "drop_constraint": "drop a constraint",
+    "cluster_by": "change the columns it is clustered by",
+    "column_type": "change the type of a column",
+    "column_nullability": "change whether a column may be null",
+    "column_default": "set or drop the default of a column",
+    "column_position": "move a column",
+    "rename_column": "rename a column",
+    "drop_column": "drop a column",
+}
+
+
+def alter_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """Apply the changes of a statement, all or none."""
+    changes: list[Change] = request["changes"]
+    snapshot = open_snapshot(request["table"], statement)
+    kinds = {change["kind"] for change in changes}
+    for names, apply in _STATEMENTS:
+        if kinds <= names:
+            txn = transaction(request["table"], statement, snapshot)
+            txn.read_whole_table()
+            operation, parameters = apply(changes, txn, snapshot, statement)
+            if txn.metadata == snapshot.metadata and txn.protocol == snapshot.protocol:
+                return {"version": snapshot.version}
+            return commit(txn, statement, Options(None), operation, parameters)
+    asked = ", ".join(sorted(_IN_WORDS.get(kind, kind.replace("_", " ")) for kind in kinds))
+    name = request.get("name") or snapshot.table_path
+    raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"tableName": name, "change": asked})
+
+
+def _set_properties(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
+    metadata = txn.metadata
+    given = {change["key"]: change["value"] for change in changes}
+    if "comment" in given:
+        metadata = replace(metadata, description=given.pop("comment"))
+    properties = normalize(given, allow_arbitrary=allows_arbitrary(statement.confs))
+    refuse_universal_format(properties, snapshot.table_path, metadata.configuration)
+    notices.of_properties(properties, snapshot.table_path)
+    configuration = {**metadata.configuration, **properties}
+    _install(txn, snapshot, replace(metadata, configuration=configuration))
+    shown = {
+        **properties,
+        **({"comment": metadata.description} if metadata.description != snapshot.metadata.description else {}),
+    }
+    return "SET TBLPROPERTIES", {"properties": shown}
+
+
+def _install(txn: Transaction, snapshot: Snapshot, metadata: Metadata) -> None:
+    """Give a table another configuration, and what that entails: protocol, column ids, checks."""
+    configuration = dict(metadata.configuration)
+    old = snapshot.metadata.configuration
+    mapping.check_mode_change(old, configuration)
+    schema = parse_schema(metadata.schema_string)
+    if mapping.mode(configuration) != "none" and mapping.mode(old) == "none":
+        schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), keep_names=True)
+        configuration[mapping.MAX_ID] = str(highest)
+    check_schema(schema, metadata.partition_columns, configuration)
+    check_statistics_columns(schema, metadata.partition_columns, configuration)
+    metadata = replace(
+        metadata,
+        schema_string=schema_string(schema) if schema != snapshot.schema else metadata.schema_string,
+        configuration=configuration,
+    )
+    protocol = protocol_for(metadata, snapshot.protocol)
+    if protocol != snapshot.protocol:
+        txn.update_protocol(protocol)
+    txn.update_metadata(replace(metadata, configuration=without_protocol_properties(configuration)))
+
+
+def _unset_properties(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
+    keys = [canonical_name(change["key"], allow_arbitrary=True) for change in changes]
+    metadata = txn.metadata
+    if "comment" in keys:
+        metadata = replace(metadata, description=None)
+    configuration = {k: v for k, v in metadata.configuration.items() if k not in keys}
+    _install(txn, snapshot, replace(metadata, configuration=configuration))
+    return "UNSET TBLPROPERTIES", {"properties": keys, "ifExists": "true"}
+
+
+def _add_columns(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
+    columns = [_new_column(change) for change in changes]
+    set_schema(txn, add_columns(snapshot.schema, columns))
+    _require_protocol(txn, snapshot)
+    described = [
+        {"column": {"name": ".".join(c.path), "type": c.type.to_json(), "nullable": c.nullable, "metadata": {}}}
+        for c in columns
+    ]
+    return "ADD COLUMNS", {"columns": described}
+
+
+def _require_protocol(txn: Transaction, snapshot: Snapshot) -> None:
+    protocol = protocol_for(txn.metadata, snapshot.protocol)
+    if protocol != snapshot.protocol:
+        txn.update_protocol(protocol)
+
+
+def _new_column(change: Change) -> NewColumn:
+    if change.get("default") is not None:
+        raise HeadwaterError("WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED", {})
+    position = change.get("position")
+    where = None if position is None else After(position["after"]) if "after" in position else FIRST
+    return NewColumn(
+        tuple(change["path"]),
+        parse_type(json.loads(change["type"])),
+        change["nullable"],
+        change.get("comment"),
+        where,
+        change.get("declaredType"),
+    )
+
+
+def _comment_columns(
+    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+) -> tuple[str, dict[str, Any]]:
+    schema = snapshot.schema
+    for change in changes:
+        schema = set_comment(schema, change["path"], change["comment"])
+    set_schema(txn, schema)
+    path = changes[0]["path"]
+    column = {"name": path[-1], "comment": changes[0]["comment"]}
+    return "CHANGE COLUMN", {"column": {"path": ".".join(path), **column}}
+
+
+_STATEMENTS: list[
+    tuple[frozenset[str], Callable[[list[Change], Transaction, Snapshot, Statement], tuple[str, dict[str, Any]]]]
+] = [
+    (frozenset({"set_property"}), _set_properties),
+    (frozenset({"remove_property"}), _unset_properties),
+    (frozenset({"add_column"}), _add_columns),
+    (frozenset({"column_comment"}), _comment_columns),
+]
+
+
+def check_same_schema(request: dict[str, Any], statement: Statement) -> None:
+    """ALTER TABLE … SET LOCATION: the other location must hold a table of the same columns.
+
+    :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``, and ``DELTA_TABLE_NOT_FOUND`` where it holds none.
+    """
+    here, there = open_snapshot(request["table"], statement), open_snapshot(request["other"], statement)
+    differences = describe_difference(here.schema, there.schema)
+    if differences:
+        raise HeadwaterError(
+            "DELTA_SET_LOCATION_SCHEMA_MISMATCH",
+            {"location": there.table_path, "differences": "\n".join(f"- {line}" for line in differences)},
+        )

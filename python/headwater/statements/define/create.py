@@ -1,0 +1,183 @@
+"""CREATE TABLE, REPLACE TABLE, both with and without rows, and a save to a new path.
+
+Definition and rows are one commit. A location that holds a Delta table already is adopted where the declaration agrees
+with it, and refused where it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol.features import check_readable
+from headwater.protocol.properties import for_new_table
+from headwater.protocol.types import parse_schema, schema_string
+from headwater.schema.difference import describe_difference
+from headwater.schema.requirements import without_protocol_properties
+from headwater.statements.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.define.definition import Definition, declared_schema, define
+from headwater.statements.opening import CACHE, Location, Options, locate
+from headwater.statements.write.rows import Target, Written, write_rows
+from headwater.stores.interface import FileInfo
+from headwater.transaction import Transaction
+
+
+def create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """Create or replace a table, with the rows of a plan if there is one; ``mode`` is ``create``, ``replace`` or
+    ``create_or_replace``.
+    """
+    location = locate(request["table"], statement)
+    options = Options(request.get("options"))
+    exists = table_exists(location.path, location.store)
+    if exists and request["mode"] == "create":
+        return _adopt(request, location)
+    snapshot = CACHE.get(location.path, location.store) if exists else None
+    if snapshot is None:
+        _check_empty(location, statement)
+    elif skip_if_done(snapshot, options, statement):
+        return {"version": snapshot.version, "skipped": True}
+    if snapshot is not None:
+        check_readable(snapshot.protocol)
+    definition = define(request, statement, snapshot)
+    txn = transaction(request["table"], statement, snapshot)
+    txn.update_protocol(definition.protocol)
+    txn.update_metadata(definition.metadata)
+    if definition.domain is not None:
+        txn.add_action(definition.domain)
+    if snapshot is not None:
+        txn.read_whole_table()
+        txn.remove(removals(snapshot.files))
+    written = _write(request, statement, options, location, txn)
+    return commit(
+        txn,
+        statement,
+        options,
+        operation=_operation(request),
+        parameters=_parameters(request, definition),
+        metrics=_metrics(written, snapshot) if written is not None else {},
+    )
+
+
+def _write(
+    request: dict[str, Any], statement: Statement, options: Options, location: Location, txn: Transaction
+) -> Written | None:
+    if request.get("plan") is None:
+        return None
+    rows = parse_schema(request["rowSchema"])
+    location.store.make_directory(location.path)
+    # Rows of CREATE … AS SELECT come in the declared order, whatever case their names have.
+    declared = parse_schema(txn.metadata.schema_string)
+    provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
+    target = Target(location.path, txn.protocol, txn.metadata)
+    written = write_rows(statement, target, request["plan"], provided, options)
+    if written.schema is not None:
+        txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
+    txn.add(written.files)
+    return written
+
+
+def _metrics(written: Written, replaced: Snapshot | None) -> dict[str, int | str]:
+    metrics: dict[str, int | str] = {
+        "numFiles": len(written.files),
+        "numOutputRows": written.rows,
+        "numOutputBytes": written.bytes,
+    }
+    if replaced is not None:
+        metrics["numRemovedFiles"] = replaced.num_files
+        metrics["numRemovedBytes"] = replaced.size_in_bytes
+    return metrics
+
+
+def _operation(request: dict[str, Any]) -> str:
+    if "operation" in request:
+        return str(request["operation"])
+    kind = {"create": "CREATE TABLE", "replace": "REPLACE TABLE", "create_or_replace": "CREATE OR REPLACE TABLE"}[
+        request["mode"]
+    ]
+    return kind if request.get("plan") is None else f"{kind} AS SELECT"
+
+
+def _parameters(request: dict[str, Any], definition: Definition) -> dict[str, Any]:
+    metadata = definition.metadata
+    partitioning = list(metadata.partition_columns)
+    if "operation" in request:
+        return {"mode": request.get("saveMode", "ErrorIfExists"), "partitionBy": partitioning}
+    return {
+        "partitionBy": partitioning,
+        "clusterBy": [".".join(path) for path in definition.clustered_by],
+        "description": metadata.description,
+        "isManaged": "false" if request.get("external") else "true",
+        "properties": dict(metadata.configuration),
+    }
+
+
+def _check_empty(location: Location, statement: Statement) -> None:
+    """A new table's directory must not hold files that are not its own; those of a cancelled write are on their way
+    out."""
+    files = _data_files(location)
+    if files and statement.settled(location.path):
+        files = _data_files(location)
+    if files:
+        raise HeadwaterError(
+            "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", {"tableLocation": location.path, "example": files[0].name}
+        )
+
+
+def _data_files(location: Location) -> list[FileInfo]:
+    try:
+        return [f for f in location.store.list_from(location.path, "") if not f.name.startswith((".", "_"))]
+    except FileNotFoundError:
+        return []
+
+
+def _adopt(request: dict[str, Any], location: Location) -> dict[str, Any]:
+    """CREATE TABLE over a table that is there: nothing is committed, and what is declared must be what is there.
+
+    :raises HeadwaterError: ``DELTA_TABLE_ALREADY_EXISTS`` with rows to write; ``DELTA_CREATE_TABLE_SCHEME_MISMATCH``,
+        ``DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING``, ``DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY``.
+    """
+    snapshot = CACHE.get(location.path, location.store)
+    check_readable(snapshot.protocol)
+    if request.get("plan") is not None or "operation" in request:
+        raise HeadwaterError(
+            "DELTA_TABLE_ALREADY_EXISTS", {"tableName": request.get("name") or location.path, "path": location.path}
+        )
+    declared = parse_schema(request["schema"])
+    if len(declared):
+        differences = describe_difference(declared_schema(request), snapshot.schema)
+        if differences:
+            raise HeadwaterError(
+                "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
+                {
+                    "path": location.path,
+                    "specifiedSchema": declared.sql(),
+                    "existingSchema": snapshot.schema.sql(),
+                    "schemaDifferences": "\n".join(f"- {line}" for line in differences),
+                },
+            )
+        partitioning = [name.lower() for name in request["partitionColumns"]]
+        if partitioning != [name.lower() for name in snapshot.partition_columns]:
+            raise HeadwaterError(
+                "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING",
+                {
+                    "path": location.path,
+                    "specified": ", ".join(request["partitionColumns"]) or "none",
+                    "existing": ", ".join(snapshot.partition_columns) or "none",
+                },
+            )
+    existing = {key.lower(): value for key, value in snapshot.metadata.configuration.items()}
+    for key, value in without_protocol_properties(for_new_table(request["properties"], {})).items():
+        if existing.get(key.lower()) != value:
+            raise HeadwaterError(
+                "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY",
+                {
+                    "path": location.path,
+                    "property": key,
+                    "specified": value,
+                    "existing": existing.get(key.lower(), "not set"),
+                },
+            )
+    return {"version": snapshot.version}

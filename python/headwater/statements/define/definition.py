@@ -1,0 +1,185 @@
+"""What a statement declares of a new table: columns, partitioning, clustering, properties, constraints, protocol.
+
+Owns the step from the request of CREATE, REPLACE, CREATE TABLE LIKE or a save to a new path to the actions that define
+the table. Promise: what other tables' columns carry along in their metadata never becomes this table's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS, for_new_table, refuse_universal_format
+from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
+from headwater.schema import mapping, visible
+from headwater.schema.checks import check_schema
+from headwater.schema.columns import Path, check_statistics_columns, map_fields, parse_name_list
+from headwater.schema.constraints import add_constraint, check_constraints, without_exists_defaults
+from headwater.schema.generated import GENERATION_EXPRESSION, generated_columns
+from headwater.schema.identity import HIGH_WATER_MARK, check_identity_columns, identity_metadata
+from headwater.schema.requirements import (
+    TABLE_FEATURES_WRITER,
+    protocol_for,
+    supported_features,
+    without_protocol_properties,
+)
+from headwater.statements import notices
+from headwater.statements.define import clustering
+from headwater.statements.opening import open_snapshot
+
+_CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
+
+
+class Definition(NamedTuple):
+    """The actions that define a table; ``clustered_by`` are logical paths."""
+
+    metadata: Metadata
+    protocol: Protocol
+    domain: DomainMetadata | None
+    clustered_by: list[Path]
+
+
+def define(request: dict[str, Any], statement: Statement, replaced: Snapshot | None) -> Definition:
+    """The definition a request declares; a replaced table keeps its id and what its protocol had.
+
+    :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
+    """
+    source = open_snapshot(request["like"], statement) if request.get("like") else None
+    schema = declared_schema(request) if source is None else _copied_schema(source.schema)
+    partition_columns = _partition_columns(request, schema)
+    clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
+    configuration = _configuration(request, statement, source)
+    if clustered_by:
+        notices.of_clustering(request["table"])
+    if mapping.mode(configuration) != "none":
+        schema, highest = mapping.assign(schema, 0)
+        configuration[mapping.MAX_ID] = str(highest)
+    check_schema(schema, partition_columns, configuration)
+    check_statistics_columns(schema, partition_columns, configuration)
+    check_identity_columns(schema, partition_columns)
+    _check_expressions(statement, schema, configuration)
+    metadata = Metadata(
+        id=replaced.metadata.id if replaced is not None else str(uuid.uuid4()),
+        schema_string=schema_string(schema),
+        partition_columns=tuple(partition_columns),
+        configuration=configuration,
+        description=request.get("comment") or (source.metadata.description if source is not None else None),
+        created_time=int(time.time() * 1000),
+    )
+    extra = [*(clustering.FEATURES if clustered_by is not None else ()), *_copied_features(source)]
+    protocol = protocol_for(metadata, None, extra)
+    if replaced is not None:
+        protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
+    return Definition(
+        replace(metadata, configuration=without_protocol_properties(configuration)),
+        protocol,
+        clustering.clustering_change(schema, clustered_by, replaced),
+        clustered_by or [],
+    )
+
+
+def declared_schema(request: dict[str, Any]) -> StructType:
+    """The columns a request declares, computed ones with what computes them."""
+    schema = without_exists_defaults(visible_only(parse_schema(request["schema"])))
+    generated = {name.lower(): sql for name, sql in (request.get("generated") or {}).items()}
+    identities = {entry["column"].lower(): entry for entry in request.get("identity") or ()}
+
+    def declared(column: StructField) -> StructField:
+        metadata = dict(column.metadata)
+        if column.name.lower() in generated:
+            metadata[GENERATION_EXPRESSION] = generated[column.name.lower()]
+        if (entry := identities.get(column.name.lower())) is not None:
+            metadata |= identity_metadata(
+                entry["start"], entry["step"], allow_explicit_insert=entry["allowExplicitInsert"]
+            )
+        return replace(column, metadata=metadata)
+
+    return StructType(tuple(declared(f) for f in schema))
+
+
+def visible_only(schema: StructType) -> StructType:
+    """The schema without what Spark and the protocol keep in metadata about another table."""
+    hidden = (
+        "delta.",
+        "generationExpression",
+        "identity.",
+        "__autoGeneratedAlias",
+        "__metadata_col",
+        "__qualified_access_only",
+        "__file_source",
+    )
+    return map_fields(
+        schema,
+        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if not k.startswith(hidden)}),
+    )
+
+
+def _copied_schema(schema: StructType) -> StructType:
+    """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and numbering start anew."""
+    return map_fields(
+        mapping.strip(schema),
+        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != HIGH_WATER_MARK}),
+    )
+
+
+def _copied_features(source: Snapshot | None) -> frozenset[str]:
+    if source is None or source.protocol.min_writer_version < TABLE_FEATURES_WRITER:
+        return frozenset()
+    return supported_features(source.protocol)
+
+
+def _configuration(request: dict[str, Any], statement: Statement, source: Snapshot | None) -> dict[str, str]:
+    configuration = for_new_table(request["properties"], statement.confs)
+    refuse_universal_format(configuration, request.get("name") or request["table"])
+    notices.of_properties(configuration, request["table"])
+    if source is not None:
+        kept = {
+            key: value
+            for key, value in source.metadata.configuration.items()
+            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != UNIVERSAL_FORMATS
+        }
+        configuration = {**kept, **for_new_table(request["properties"], {})}
+    for constraint in (request.get("constraints") or ()) if source is None else ():
+        if constraint["kind"] != "check":
+            raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint["kind"]})
+        name = constraint["name"] or f"chk_{uuid.uuid4().hex[:8]}"
+        configuration = add_constraint(configuration, name, constraint["expression"])
+    return configuration
+
+
+def _partition_columns(request: dict[str, Any], schema: StructType) -> list[str]:
+    for transform in request.get("partitioning") or ():
+        if (
+            _CLUSTER_BY.fullmatch(transform) is None
+            and transform.strip("`") not in request["partitionColumns"]
+            and "(" in transform
+        ):
+            raise HeadwaterError("DELTA_UNSUPPORTED_PARTITION_TRANSFORM", {"transform": transform})
+    return [found.name if (found := schema.find(name)) is not None else name for name in request["partitionColumns"]]
+
+
+def _clustered_by(request: dict[str, Any]) -> list[Path] | None:
+    for transform in request.get("partitioning") or ():
+        if match := _CLUSTER_BY.fullmatch(transform):
+            names = match.group(1).strip()
+            return parse_name_list(names) if names else []
+    return None
+
+
+def _check_expressions(statement: Statement, schema: StructType, configuration: dict[str, str]) -> None:
+    """Spark's own error for a constraint or generated column that does not resolve over the table."""
+    text = schema_string(visible.for_reading(schema))
+    for check in check_constraints(configuration):
+        kind = parse_type(json.loads(statement.expression_type(check.sql, text)))
+        if kind.sql() != "boolean":
+            raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
+    for column in generated_columns(schema):
+        statement.expression_type(column.sql, text)

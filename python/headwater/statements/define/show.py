@@ -1,0 +1,156 @@
+"""SHOW CREATE TABLE and SHOW PARTITIONS.
+
+Owns the way back from a table's definition to the statement that makes it. Promise: what SHOW CREATE TABLE prints runs
+as it stands and gives a table of the same definition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.partition_paths import partition_directory
+from headwater.protocol.properties import PROPERTIES
+from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.schema.columns import Path
+from headwater.schema.constraints import CONSTRAINT_PREFIX, CURRENT_DEFAULT, check_constraints
+from headwater.schema.evolution import CHAR_TYPE
+from headwater.schema.generated import GENERATION_EXPRESSION
+from headwater.schema.identity import identity_columns
+from headwater.schema.requirements import FEATURE_PREFIX, TABLE_FEATURES_WRITER, supported_features
+from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.opening import open_snapshot
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def show_create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """One row: the statement that creates the table."""
+    snapshot = open_snapshot(request["table"], statement)
+    arguments = request["arguments"]
+    return {"rows": [{"createtab_stmt": create_statement(snapshot, request["name"], arguments.get("location"))}]}
+
+
+def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str:
+    """CREATE TABLE for a snapshot; ``name`` as SQL, ``location`` where it is no managed table's."""
+    identities = {column.name: column for column in identity_columns(snapshot.schema)}
+    columns = [_column(field, identities.get(field.name)) for field in snapshot.schema]
+    columns += [
+        f"CONSTRAINT {_quote(check.name)} CHECK ({check.sql})"
+        for check in check_constraints(snapshot.metadata.configuration)
+    ]
+    text = f"CREATE TABLE {name} {_lines(columns)}" if columns else f"CREATE TABLE {name}\n"
+    text += "USING delta\n"
+    if snapshot.partition_columns:
+        text += f"PARTITIONED BY ({', '.join(map(_quote, snapshot.partition_columns))})\n"
+    if clustered_by := clustering_columns(snapshot):
+        text += f"CLUSTER BY ({', '.join(map(_path, clustered_by))})\n"
+    if snapshot.metadata.description:
+        text += f"COMMENT {_literal(snapshot.metadata.description)}\n"
+    if location is not None:
+        text += f"LOCATION {_literal(location)}\n"
+    properties = _properties(snapshot)
+    if properties:
+        text += "TBLPROPERTIES " + _lines(f"{_literal(k)} = {_literal(v)}" for k, v in sorted(properties.items()))
+    return text
+
+
+def _column(field: StructField, identity: Any) -> str:
+    text = f"{_quote(field.name)} {_declared_type(field)}"
+    if not field.nullable:
+        text += " NOT NULL"
+    if GENERATION_EXPRESSION in field.metadata:
+        text += f" GENERATED ALWAYS AS ({field.metadata[GENERATION_EXPRESSION]})"
+    elif identity is not None:
+        kind = "BY DEFAULT" if identity.allow_explicit_insert else "ALWAYS"
+        text += f" GENERATED {kind} AS IDENTITY (START WITH {identity.start} INCREMENT BY {identity.step})"
+    elif CURRENT_DEFAULT in field.metadata:
+        text += f" DEFAULT {field.metadata[CURRENT_DEFAULT]}"
+    return text + _comment(field)
+
+
+def _declared_type(field: StructField) -> str:
+    declared = field.metadata.get(CHAR_TYPE)
+    return str(declared).upper() if declared and not isinstance(field.type, StructType) else _type(field.type)
+
+
+def _type(kind: DataType) -> str:
+    match kind:
+        case StructType():
+            return f"STRUCT<{', '.join(map(_field, kind))}>"
+        case ArrayType():
+            return f"ARRAY<{_type(kind.element)}>"
+        case MapType():
+            return f"MAP<{_type(kind.key)}, {_type(kind.value)}>"
+    return kind.sql().upper()
+
+
+def _field(field: StructField) -> str:
+    return f"{_quote(field.name)}: {_type(field.type)}{'' if field.nullable else ' NOT NULL'}{_comment(field)}"
+
+
+def _comment(field: StructField) -> str:
+    return f" COMMENT {_literal(field.comment)}" if field.comment else ""
+
+
+def _properties(snapshot: Snapshot) -> dict[str, str]:
+    """The table's properties less those only a writer may keep and those the statement says in other words."""
+    properties = {
+        key: value
+        for key, value in snapshot.metadata.configuration.items()
+        if not key.lower().startswith(CONSTRAINT_PREFIX) and (key not in PROPERTIES or PROPERTIES[key].settable)
+    }
+    if snapshot.protocol.min_writer_version >= TABLE_FEATURES_WRITER:
+        properties |= {FEATURE_PREFIX + name: "supported" for name in supported_features(snapshot.protocol)}
+    return properties
+
+
+def _quote(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _path(path: Path) -> str:
+    return ".".join(map(_quote, path))
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _lines(items: Iterable[str]) -> str:
+    return "(\n  " + ",\n  ".join(items) + ")\n"
+
+
+def show_partitions(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """A row a partition that has files, ``a=1/b=x`` as Spark writes it for other tables, in their order.
+
+    :raises HeadwaterError: ``DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE``,
+        ``DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN``.
+    """
+    snapshot = open_snapshot(request["table"], statement)
+    names = snapshot.partition_columns
+    if not names:
+        raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", {"tableName": request["name"]})
+    wanted = {key.lower(): value for key, value in (request["arguments"].get("partition") or {}).items()}
+    unknown = [key for key in wanted if key not in {name.lower() for name in names}]
+    if unknown:
+        raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", {"badCols": ", ".join(unknown)})
+    physical = {name: _physical(snapshot, name) for name in names}
+    found = set()
+    for values in snapshot.files["partition_values"].to_pylist():
+        stored = dict(values or ())
+        partition = tuple((name, stored.get(physical[name])) for name in names)
+        if all(value == wanted[name.lower()] for name, value in partition if name.lower() in wanted):
+            found.add(partition)
+    ordered = sorted(found, key=lambda partition: [(value is not None, value or "") for _, value in partition])
+    return {"rows": [{"partition": partition_directory(dict(partition))} for partition in ordered]}
+
+
+def _physical(snapshot: Snapshot, name: str) -> str:
+    field = snapshot.schema.find(name)
+    return field.physical_name if field is not None else name

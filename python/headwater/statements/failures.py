@@ -1,0 +1,92 @@
+"""What a failed job of Spark's means for a table.
+
+Owns the reading of Spark's failures: a data file that is gone or spoiled, a file system that takes no more. Spark names
+the file; which table and version it is of, and what to do, only the handler knows. Anything else stays Spark's error.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError, access_failed
+from headwater.stores.interface import SCHEME
+
+Cause = Mapping[str, Any]
+
+#: The failures of a system that writers meet, told by its own words: Java has no numbers for them.
+_OF_THE_SYSTEM = {
+    os.strerror(number).lower(): number
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EACCES)
+}
+#: HDFS says the same by the class of its exception.
+_QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException", "QuotaExceededException")
+#: Where files of a table are opened, written and closed; Spark's own files, of shuffles and the like, are elsewhere.
+_WRITERS = ("org.apache.parquet.hadoop.", "org.apache.spark.sql.headwater.HeadwaterCommitProtocol")
+_LONGEST_REASON = 400
+
+
+def explain_failure(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
+    """The error to show in place of Spark's, described as every error is; None where Spark's says all there is."""
+    error = _meaning(request["causes"], request["tables"])
+    return None if error is None else error.describe()
+
+
+def _meaning(causes: Sequence[Cause], tables: Sequence[tuple[str, int]]) -> HeadwaterError | None:
+    for cause in causes:
+        condition = str(cause.get("condition") or "")
+        if condition.startswith("FAILED_READ_FILE"):
+            return _unreadable(condition, _local(cause["parameters"].get("path", "")), causes, tables)
+        if condition == "TASK_WRITE_FAILED":
+            return _unwritable(_local(cause["parameters"].get("path", "")), causes)
+    return None
+
+
+def _unreadable(
+    condition: str, file: str, causes: Sequence[Cause], tables: Sequence[tuple[str, int]]
+) -> HeadwaterError | None:
+    table, version = next(((table, v) for table, v in tables if file.startswith(f"{table}/")), (None, None))
+    if table is None:  # a file of the source, which is no table of ours
+        return None
+    where = {"file": file, "version": version, "tableLocation": table}
+    if condition.endswith("FILE_NOT_EXIST"):
+        return HeadwaterError("DELTA_FILE_NOT_FOUND_DETAILED", where)
+    if any(str(cause.get("condition") or "").partition(".")[0] != "FAILED_READ_FILE" for cause in _conditions(causes)):
+        return None  # a value that an expression cannot take, say: it is no matter of the file
+    return HeadwaterError("HEADWATER_DATA_FILE_DAMAGED", {**where, "reason": _words(causes[-1])})
+
+
+def _conditions(causes: Sequence[Cause]) -> list[Cause]:
+    """The causes that say what they are, from the one on that names the file."""
+    told = [cause for cause in causes if cause.get("condition")]
+    first = next(i for i, cause in enumerate(told) if str(cause["condition"]).startswith("FAILED_READ_FILE"))
+    return told[first:]
+
+
+def _unwritable(table: str, causes: Sequence[Cause]) -> HeadwaterError | None:
+    for cause in reversed(causes):
+        message = str(cause.get("message") or "").lower()
+        number = next((n for words, n in _OF_THE_SYSTEM.items() if words in message), None)
+        if str(cause["class"]).rpartition(".")[2] in _QUOTAS:
+            number = errno.EDQUOT
+        if number is not None and any(frame.startswith(_WRITERS) for c in causes for frame in c["at"]):
+            return access_failed(OSError(number, os.strerror(number), table))
+    return None
+
+
+def _local(path: str) -> str:
+    """A path as tables have it: plain where it is local, a URI elsewhere."""
+    scheme = SCHEME.match(path)
+    if scheme is None or scheme.group(1).lower() != "file":
+        return path
+    return "/" + unquote(path[scheme.end() :]).lstrip("/")
+
+
+def _words(cause: Cause) -> str:
+    message = " ".join(str(cause.get("message") or "").split())
+    kind = str(cause["class"]).rpartition(".")[2]
+    return f"{kind}: {message}"[:_LONGEST_REASON] if message else kind

@@ -1,0 +1,82 @@
+"""Warnings: what is set and does nothing here.
+
+Owns what the log says, once for each table and process, of properties and settings that are accepted and not acted on,
+and of tables whose other metadata falls behind. Which properties these are is declared with them
+(:attr:`headwater.protocol.properties.Property.unused`); settings have their list here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from headwater.log.segment import warn_once
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS
+
+#: Settings of a session that change what Delta Lake's own connector writes or answers, and do nothing here. Those that
+#: merely tune it are none: a session that is moved over has many of them.
+UNUSED_SETTINGS: Mapping[str, str] = {
+    "spark.databricks.delta.autoCompact.enabled": "files are not compacted after a write",
+    "spark.databricks.delta.optimizeWrite.enabled": "files are as large as the tasks of a write make them",
+    "spark.databricks.delta.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
+    "spark.databricks.delta.stats.collect": "statistics come with each file that is written",
+    "spark.databricks.delta.stats.skipping": "files that cannot match are always skipped",
+    "spark.databricks.delta.dynamicPartitionOverwrite.enabled": (
+        "spark.sql.sources.partitionOverwriteMode and the option partitionOverwriteMode decide"
+    ),
+    "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled": "NOT NULL in arrays and maps is refused",
+    "spark.databricks.delta.merge.materializeSource": "a source that must not change is always computed once",
+    "spark.databricks.delta.schema.typeCheck.enabled": "columns of types that cannot be stored are always refused",
+    "spark.databricks.delta.writePartitionColumnsToParquet": "partition values are kept in the log alone",
+}
+_OWN = "spark.headwater."
+#: Settings of our own, and beginnings of such.
+OWN_SETTINGS = (
+    "spark.headwater.python",
+    "spark.headwater.log.level",
+    "spark.headwater.dml.lateFileBytes",
+    "spark.headwater.merge.smallTargetBytes",
+    "spark.headwater.stalenessLimit",
+)
+_OWN_FAMILIES = ("spark.headwater.store.", "spark.headwater.dml.")
+
+
+def of_properties(given: Mapping[str, str], table: str) -> None:
+    """Warn of properties that a statement, or the session's defaults, gave a table and nothing acts on."""
+    for name in given:
+        known = PROPERTIES.get(name)
+        if known is not None and known.unused is not None:
+            warn_once(table, f"{table}: the property {name} is recorded and has no effect here: {known.unused}")
+
+
+def of_clustering(table: str) -> None:
+    """Warn that rows are not laid out by the columns a table is clustered by."""
+    warn_once(
+        table,
+        f"{table}: the columns of CLUSTER BY are recorded and have no effect on files here: OPTIMIZE, which lays rows "
+        "out by them, is not there yet",
+    )
+
+
+def of_written(snapshot: Snapshot) -> None:
+    """Warn of a table that another engine keeps metadata of other formats for: this writer does not."""
+    formats = snapshot.metadata.configuration.get(UNIVERSAL_FORMATS, "").strip()
+    if formats:
+        table = snapshot.table_path
+        warn_once(
+            table,
+            f"{table}: the table has {UNIVERSAL_FORMATS} = {formats}, and this write does not bring that metadata up "
+            "to date: its readers see the state of the last write of an engine that does",
+        )
+
+
+def of_settings(settings: Mapping[str, str]) -> None:
+    """Warn of settings of the session that have no effect; once each while the process lives."""
+    for name in settings:
+        if name in UNUSED_SETTINGS:
+            warn_once(name, f"the setting {name} has no effect here: {UNUSED_SETTINGS[name]}")
+        elif name.startswith(_OWN) and name not in OWN_SETTINGS and not name.startswith(_OWN_FAMILIES):
+            near = difflib.get_close_matches(name, OWN_SETTINGS, n=1, cutoff=0.7)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            warn_once(name, f"the setting {name} is not known{meant}")

@@ -1,0 +1,90 @@
+"""Opening tables: from what Spark names to a snapshot.
+
+Owns the process's snapshot cache and the options every statement shares. A path comes from the JVM already qualified: a
+plain path on the local file system, a URI elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.log.snapshot_cache import SnapshotCache
+from headwater.protocol.features import check_readable
+from headwater.protocol.properties import parse_interval
+from headwater.stores import Store, store_for
+
+CACHE = SnapshotCache()
+#: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
+_STALENESS_LIMIT = "spark.headwater.stalenessLimit"
+
+
+class Location(NamedTuple):
+    """Where a table is and how to reach it."""
+
+    store: Store
+    path: str
+
+
+def locate(table: str, statement: Statement) -> Location:
+    """The store of a table's path."""
+    return Location(*store_for(table, statement.hadoop, statement.confs))
+
+
+def open_snapshot(table: str, statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
+    """The newest snapshot of a table, or that of a version; ``limit`` says how old, in milliseconds, the newest may be.
+
+    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` and the log's own.
+    """
+    location = locate(table, statement)
+    snapshot = CACHE.get(location.path, location.store, version, limit)
+    check_readable(snapshot.protocol)
+    return snapshot
+
+
+def staleness_limit(statement: Statement) -> int:
+    """How old a table that is only read may be, in milliseconds; 0 unless the session allows more.
+
+    :raises HeadwaterError: ``DELTA_INVALID_INTERVAL``.
+    """
+    text = (statement.conf(_STALENESS_LIMIT) or "").strip()
+    return 0 if not text else int(text) if text.isdecimal() else parse_interval(text)
+
+
+def open_same(request: Mapping[str, Any], statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
+    """As :func:`open_snapshot`, for a table a statement has seen before: it must still be the same one.
+
+    :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` where it was deleted and made anew meanwhile.
+    """
+    snapshot = open_snapshot(request["table"], statement, version, limit)
+    seen = request.get("tableId")
+    if seen is not None and seen != snapshot.metadata.id:
+        raise HeadwaterError(
+            "DELTA_TABLE_ID_MISMATCH",
+            {"tableLocation": snapshot.table_path, "seen": seen, "found": snapshot.metadata.id},
+        )
+    return snapshot
+
+
+class Options(dict[str, str]):
+    """A statement's options by lower-case name."""
+
+    def __init__(self, options: Mapping[str, Any] | None) -> None:
+        super().__init__({str(k).lower(): str(v) for k, v in (options or {}).items() if v is not None})
+
+    def flag(self, name: str) -> bool | None:
+        """An option that is true or false; None where not given.
+
+        :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION`` for another value.
+        """
+        value = self.get(name.lower())
+        if value is None:
+            return None
+        if value.strip().lower() not in ("true", "false"):
+            raise HeadwaterError(
+                "DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": "must be true or false"}
+            )
+        return value.strip().lower() == "true"

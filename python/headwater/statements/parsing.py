@@ -1,0 +1,35 @@
+"""Texts of statements that Spark's parser does not know: commands of ours, or statements of other systems.
+
+Owns the two answers to the parser: the command a text is, with the columns it returns, and the refusal of a statement
+that exists elsewhere. The grammar is in :mod:`headwater.sql`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.protocol.types import schema_string
+from headwater.sql import elsewhere, statements
+from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
+
+_OUTPUT = {"describe_history": HISTORY_SCHEMA, "describe_detail": DETAIL_SCHEMA}
+
+
+def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
+    """The command of a text, None where the text is Spark's.
+
+    :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED``.
+    """
+    command = statements.parse(request["text"])
+    if command is None:
+        return None
+    return {**command, "output": schema_string(_OUTPUT[command["command"]])}
+
+
+def not_parsed(request: dict[str, Any], statement: Statement) -> None:
+    """Refuse a text that Spark's parser refused, where it is a statement of another system.
+
+    :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``.
+    """
+    elsewhere.refuse(request["text"])

@@ -1,0 +1,1 @@
+"""Reading: scans, the change feed, DESCRIBE."""

@@ -1,0 +1,143 @@
+"""DESCRIBE HISTORY and DESCRIBE DETAIL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.log.history import history
+from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.schema.columns import format_name
+from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.opening import locate, open_snapshot
+from headwater.times import timestamp_text
+
+_STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
+_TIMESTAMP, _BOOLEAN, _INT = PrimitiveType("timestamp"), PrimitiveType("boolean"), PrimitiveType("integer")
+
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType(tuple(StructField(name, kind) for name, kind in fields.items()))
+
+
+HISTORY_SCHEMA = _struct(
+    version=_LONG,
+    timestamp=_TIMESTAMP,
+    userId=_STRING,
+    userName=_STRING,
+    operation=_STRING,
+    operationParameters=MapType(_STRING, _STRING),
+    job=_struct(
+        jobId=_STRING, jobName=_STRING, jobRunId=_STRING, runId=_STRING, jobOwnerId=_STRING, triggerType=_STRING
+    ),
+    notebook=_struct(notebookId=_STRING),
+    clusterId=_STRING,
+    readVersion=_LONG,
+    isolationLevel=_STRING,
+    isBlindAppend=_BOOLEAN,
+    operationMetrics=MapType(_STRING, _STRING),
+    userMetadata=_STRING,
+    engineInfo=_STRING,
+)
+
+DETAIL_SCHEMA = _struct(
+    format=_STRING,
+    id=_STRING,
+    name=_STRING,
+    description=_STRING,
+    location=_STRING,
+    createdAt=_TIMESTAMP,
+    lastModified=_TIMESTAMP,
+    partitionColumns=ArrayType(_STRING),
+    clusteringColumns=ArrayType(_STRING),
+    numFiles=_LONG,
+    sizeInBytes=_LONG,
+    properties=MapType(_STRING, _STRING),
+    minReaderVersion=_INT,
+    minWriterVersion=_INT,
+    tableFeatures=ArrayType(_STRING),
+)
+
+_PLAIN = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
+
+
+def describe_history(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """A row a commit, newest first, of :data:`HISTORY_SCHEMA`."""
+    location = locate(request["table"], statement)
+    entries = history(location.path, location.store, request["arguments"].get("limit"))
+    return {"rows": [_history_row(entry.version, entry.timestamp, entry.commit_info or {}) for entry in entries]}
+
+
+def _history_row(version: int, timestamp: int, info: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "version": version,
+        "timestamp": _time(timestamp),
+        **{name: _text(info.get(name)) for name in _PLAIN},
+        "operationParameters": _texts(info.get("operationParameters")),
+        "job": _texts(info.get("job")),
+        "notebook": _texts(info.get("notebook")),
+        "readVersion": _whole(info.get("readVersion")),
+        "isBlindAppend": blind if isinstance(blind := info.get("isBlindAppend"), bool) else None,
+        "operationMetrics": _texts(info.get("operationMetrics")),
+    }
+
+
+def _texts(values: Any) -> dict[str, str | None] | None:
+    return {str(k): _text(v) for k, v in values.items()} if isinstance(values, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _whole(value: Any) -> int | None:
+    """What any program may have written there, where it is a number of 64 bits."""
+    return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _time(milliseconds: int | None) -> str | None:
+    """The time as text; None for one that cannot be told, as of a clock gone wrong."""
+    if milliseconds is None:
+        return None
+    if not -(1 << 63) <= milliseconds * 1000 < 1 << 63:
+        return None
+    return timestamp_text(milliseconds * 1000, digits=3, separator="T") + "Z"
+
+
+def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """One row of :data:`DETAIL_SCHEMA`."""
+    snapshot = open_snapshot(request["table"], statement)
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    name = request.get("name")
+    path = snapshot.table_path
+    return {
+        "rows": [
+            {
+                "format": "delta",
+                "id": metadata.id,
+                "name": metadata.name or (name.replace("`", "") if name and not name.startswith("delta.") else None),
+                "description": metadata.description,
+                "location": f"file:{path}" if path.startswith("/") else path,
+                "createdAt": _time(metadata.created_time),
+                "lastModified": _time(snapshot.timestamp),
+                "partitionColumns": snapshot.partition_columns,
+                "clusteringColumns": [format_name(column) for column in clustering_columns(snapshot) or ()],
+                "numFiles": snapshot.num_files,
+                "sizeInBytes": snapshot.size_in_bytes,
+                "properties": dict(metadata.configuration),
+                "minReaderVersion": protocol.min_reader_version,
+                "minWriterVersion": protocol.min_writer_version,
+                "tableFeatures": sorted(_features(snapshot)),
+            }
+        ]
+    }
+
+
+def _features(snapshot: Any) -> set[str]:
+    from headwater.protocol.features import enabled_features
+
+    return set(enabled_features(snapshot.protocol))

@@ -1,0 +1,276 @@
+"""Reading: what a table is, which files a scan reads, which aggregates the log answers.
+
+Promise: a statement that has loaded a table keeps to that version; a scan names every file that may hold a matching
+row.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.history import version_at
+from headwater.log.snapshot import Snapshot
+from headwater.log.snapshot import table_exists as log_exists
+from headwater.protocol.actions import DeletionVector
+from headwater.protocol.features import enabled_features
+from headwater.protocol.types import schema_string
+from headwater.pruning import aggregate_from_log, prune_all
+from headwater.schema import mapping, visible
+from headwater.schema.constraints import quote
+from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.opening import locate, open_same, open_snapshot, staleness_limit
+from headwater.stores import LocalStore, absolute_path
+from headwater.time_zones import time_zone_of
+from headwater.times import date_text
+
+#: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
+_LONGEST_JSON_LIST = 4000
+#: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
+_LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_values")
+_PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
+
+
+def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """A table's description at the version asked for; see :func:`describe`.
+
+    :raises HeadwaterError: those of opening a table, and of a version or time out of range.
+    """
+    path, version, timestamp = request["table"], request.get("version"), request.get("timestamp")
+    location = locate(path, statement)
+    match = _PATH_WITH_VERSION.fullmatch(path)
+    if match and not log_exists(location.path, location.store):
+        path, version = match.group(1), match.group(2) and int(match.group(2))
+        location = locate(path, statement)
+        if match.group(3):
+            timestamp = str(_compact_time(match.group(3), statement.time_zone) * 1000)
+    if timestamp is not None:
+        version = version_at(location.path, location.store, int(timestamp) // 1000)
+    try:
+        snapshot = open_snapshot(path, statement, version, staleness_limit(statement))
+    except HeadwaterError as error:
+        if error.condition == "DELTA_TABLE_NOT_FOUND" and request.get("name"):
+            raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request['name']})"}) from None
+        raise
+    return {**describe(snapshot), "timeTravel": version is not None}
+
+
+def names_version_of_table(path: str, statement: Statement) -> bool:
+    """Whether a path is that of a table with a version after it (``/path@v3``), and not of a table so named."""
+    match = _PATH_WITH_VERSION.fullmatch(path)
+    if match is None or table_exists({"table": path}, statement):
+        return False
+    return table_exists({"table": match.group(1)}, statement)
+
+
+def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """The newest version of a table a query was analysed against.
+
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where its columns are no longer those of then.
+    """
+    snapshot = open_same(request, statement, limit=staleness_limit(statement))
+    check_same_columns(request, statement, snapshot)
+    return describe(snapshot)
+
+
+def check_same_columns(request: Mapping[str, Any], statement: Statement, snapshot: Snapshot) -> None:
+    """That a table has the columns it had when a statement was analysed.
+
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
+    """
+    if snapshot.version != request["version"]:
+        then = open_snapshot(request["table"], statement, request["version"])
+        if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
+            raise HeadwaterError(
+                "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+                {
+                    "tableName": snapshot.table_path,
+                    "then": then.schema.sql(),
+                    "now": snapshot.schema.sql(),
+                },
+            )
+
+
+def table_exists(request: dict[str, Any], statement: Statement) -> bool:
+    """Whether a Delta table is at a path."""
+    location = locate(request["table"], statement)
+    return log_exists(location.path, location.store)
+
+
+def describe(snapshot: Snapshot) -> dict[str, Any]:
+    """What Spark must know of a table: schemas as JSON texts, sizes in bytes."""
+    protocol, metadata = snapshot.protocol, snapshot.metadata
+    features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
+    return {
+        "path": snapshot.table_path,
+        "version": snapshot.version,
+        "tableId": metadata.id,
+        "schema": schema_string(visible.for_reading(snapshot.schema)),
+        "tableSchema": schema_string(snapshot.schema),
+        "partitionColumns": snapshot.partition_columns,
+        "clusteringColumns": clustering_columns(snapshot),
+        "description": metadata.description,
+        "configuration": dict(metadata.configuration),
+        "properties": {
+            **metadata.configuration,
+            "delta.minReaderVersion": str(protocol.min_reader_version),
+            "delta.minWriterVersion": str(protocol.min_writer_version),
+            **{f"delta.feature.{name}": "supported" for name in sorted(features)},
+        },
+        "columnMappingMode": mapping.mode(metadata.configuration, protocol),
+        "hasDeletionVectors": snapshot.has_deletion_vectors,
+        "sizeInBytes": snapshot.size_in_bytes,
+        "features": sorted(enabled_features(protocol)),
+    }
+
+
+def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """The files a scan must read: ``{"files": [...]}``, or ``{"arrow": file}`` for a long list.
+
+    Each is ``[path, size, modificationTime, deletion vector | null, partition value, ...]``; the path absolute and
+    decoded.
+    """
+    snapshot = open_same(request, statement, request["version"])
+    files = snapshot.select(_LISTED)
+    if request["filters"]:
+        mask = prune_all(snapshot, request["filters"], "UTC")
+        files = files if mask.true_count == len(mask) else files.filter(mask)
+    listed = file_list(snapshot, files)
+    if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
+        _check_present(snapshot, listed)
+    if listed.num_rows <= _LONGEST_JSON_LIST:
+        return {"files": [list(row.values()) for row in listed.to_pylist()]}
+    return {"arrow": _to_private_file(listed)}
+
+
+def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
+    """Name a data file that is gone before any task looks for it; only where looking is cheap.
+
+    :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED``.
+    """
+    if listed.num_rows > _LONGEST_JSON_LIST:
+        return
+    for path in listed["path"].to_pylist():
+        if not os.path.exists(path):
+            raise HeadwaterError(
+                "DELTA_FILE_NOT_FOUND_DETAILED",
+                {"file": path, "version": snapshot.version, "tableLocation": snapshot.table_path},
+            )
+
+
+def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
+    """A scan's columns for rows of ``snapshot.files``."""
+    names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
+    columns: dict[str, Any] = {
+        "path": _absolute(snapshot, files["path"]),
+        "size": files["size"],
+        "modification_time": files["modification_time"],
+        "deletion_vector": _vectors(snapshot, files["deletion_vector"]),
+    }
+    for i, name in enumerate(names):
+        columns[f"partition{i}"] = pc.map_lookup(files["partition_values"], pa.scalar(name), "first")
+    return pa.table(columns)
+
+
+def physical_name(snapshot: Snapshot, column: str) -> str:
+    """The physical name of a partition column."""
+    field = snapshot.schema.find(column)
+    return field.physical_name if field is not None else column
+
+
+def _absolute(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    simple = pc.invert(pc.match_substring_regex(paths, "[%:]|^/|\\.\\."))
+    if pc.all(simple).as_py() is not False:
+        return pc.binary_join_element_wise(
+            pa.scalar(snapshot.table_path, paths.type), paths, pa.scalar("/", paths.type)
+        )
+    return pa.array([absolute_path(snapshot.table_path, path) for path in paths.to_pylist()], pa.string())
+
+
+def _vectors(snapshot: Snapshot, column: pa.ChunkedArray) -> pa.Array:
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())
+    return pa.array(
+        [vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()], pa.string()
+    )
+
+
+def describe_vector(table_path: str, vector: Mapping[str, Any]) -> str:
+    """Where an executor finds a deletion vector: ``inline <base64>`` or ``<offset> <size> <path>``."""
+    descriptor = DeletionVector(
+        vector["storage_type"], vector["path_or_inline"], vector["size"], vector["cardinality"], vector["offset"]
+    )
+    if descriptor.storage_type == "i":
+        # An inline vector is never read from a store, and may be in either format; the executor knows one.
+        positions = deletion_vectors.read(descriptor, table_path, LocalStore())
+        return "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+    return f"{descriptor.offset or 0} {descriptor.size} {deletion_vectors.absolute_location(descriptor, table_path)}"
+
+
+def _to_private_file(table: pa.Table) -> str:
+    # mkstemp makes the file readable by this user alone; the JVM deletes it once read.
+    handle, path = tempfile.mkstemp(prefix="headwater-scan-", suffix=".arrow")
+    columns = [
+        column.cast(
+            pa.string() if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) else column.type
+        )
+        for column in table.columns
+    ]
+    plain = pa.table(columns, names=table.column_names)
+    with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, plain.schema) as stream:
+        stream.write_table(plain, max_chunksize=65536)
+    return path
+
+
+def aggregate(request: dict[str, Any], statement: Statement) -> list[list[str | None]] | None:
+    """Rows of an aggregate, values as texts, where the log holds them exactly; None where it does not."""
+    snapshot = open_same(request, statement, request["version"])
+    groups: list[str] = request["groups"]
+    outputs: list[dict[str, str]] = request["outputs"]
+    wanted = [(o["kind"], quote((o["column"],)) if "column" in o else None) for o in outputs if "kind" in o]
+    predicate = " AND ".join(f"({text})" for text in request["filters"]) or None
+    table = aggregate_from_log(snapshot, groups, wanted, predicate, "UTC")
+    if table is None:
+        return None
+    by_group = {name.lower(): i for i, name in enumerate(groups)}
+    position = len(groups)
+    columns = []
+    for output in outputs:
+        if "group" in output:
+            columns.append(table.column(by_group[output["group"].lower()]))
+        else:
+            columns.append(table.column(position))
+            position += 1
+    return [list(row) for row in zip(*(_texts(column) for column in columns), strict=True)]
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None]:
+    if pa.types.is_date32(column.type):
+        return [None if days is None else date_text(days) for days in column.cast(pa.int32()).to_pylist()]
+    return [_text(value) for value in column.to_pylist()]
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _compact_time(text: str, time_zone: str) -> int:
+    """Milliseconds since the epoch of ``yyyyMMddHHmmssSSS`` in a time zone."""
+    try:
+        local = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
+    except ValueError:
+        raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": text}) from None
+    return int(local.replace(tzinfo=time_zone_of(time_zone)).timestamp()) * 1000 + int(text[14:])

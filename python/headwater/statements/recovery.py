@@ -1,0 +1,54 @@
+"""The ends of things: a commit whose handler died, did it happen? A JVM that ends, is all of its upkeep done?"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.commits import commit_info_of
+from headwater.statements.opening import locate
+from headwater.transaction.upkeep import wait_for_upkeep
+
+_LONGEST_UPKEEP_SECONDS = 30.0
+#: So often a commit is looked for that the store does not let be seen.
+_LOOKS = 4
+_PAUSE_SECONDS = 0.2
+
+
+def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+    """The answer of the call that died, if the ``commit`` it was making is in the log.
+
+    :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` where it is not: the statement did nothing and can be run again;
+        ``HEADWATER_COMMIT_MAY_STAND`` where the store does not say.
+    """
+    commit = request["commit"]
+    for attempt in range(_LOOKS):
+        time.sleep(attempt * _PAUSE_SECONDS)
+        try:
+            info = commit_info_of(locate(commit["table"], statement).store.read(commit["path"])) or {}
+        except FileNotFoundError:
+            info = {}
+        except OSError as error:
+            failure = error
+            continue
+        if info.get("txnId") == commit["txnId"]:
+            return {**(commit.get("answer") or {}), "version": commit["version"]}
+        named = {"tableLocation": commit["table"], "version": commit["version"]}
+        raise HeadwaterError("DELTA_COMMIT_NOT_MADE", named)
+    raise HeadwaterError(
+        "HEADWATER_COMMIT_MAY_STAND",
+        {
+            "tableLocation": commit["table"],
+            "version": commit["version"],
+            "path": commit["path"],
+            "txnId": commit["txnId"],
+            "reason": f"the handler process ended, and the commit could not be looked for ({failure})",
+        },
+    )
+
+
+def finish_upkeep(request: dict[str, Any], statement: Statement) -> bool:
+    """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
+    return wait_for_upkeep(_LONGEST_UPKEEP_SECONDS)

@@ -1,0 +1,1 @@
+"""Writing rows: INSERT, overwrites, DataFrame writes."""

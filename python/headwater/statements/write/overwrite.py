@@ -1,0 +1,163 @@
+"""Overwrites: which files a write replaces, and what of them stays.
+
+Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go.
+By predicate (``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew
+without the rows that match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.actions import AddFile
+from headwater.protocol.types import schema_string
+from headwater.pruning import is_partition_only, leaves_rows, prune
+from headwater.schema import visible
+from headwater.schema.constraints import quote
+from headwater.statements.committing import removals
+from headwater.statements.opening import Options
+from headwater.statements.read.scans import file_list
+from headwater.statements.write.change_data import change_column, deleting, with_changes
+from headwater.statements.write.rows import Target, Written, describe_files, is_void, specification
+from headwater.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """What a write replaces. ``kind``: ``append`` (nothing), ``all``, ``dynamic`` (partitions written to),
+    ``predicate``.
+
+    :param predicate: as the user wrote it.
+    :param plain: the same as Spark understands it, with times in UTC; None where SQL cannot say that.
+    """
+
+    kind: str
+    predicate: str | None = None
+    plain: str | None = None
+
+
+def tells_changes(snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
+    """Whether the write needs change data: where files go whole, and whole files come, the log tells the changes."""
+    if overwrite.predicate is None or not data_change:
+        return False
+    if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
+        return False
+    return _concerned(snapshot, overwrite)[1].num_rows > 0
+
+
+def replace_files(
+    statement: Statement,
+    txn: Transaction,
+    snapshot: Snapshot,
+    overwrite: Overwrite,
+    written: Written,
+    data_change: bool,
+    changes: bool,
+) -> tuple[Written, pa.Table]:
+    """Remove what the write replaces. Returns the rows written anew and the rows of ``snapshot.files`` removed.
+
+    :param changes: whether change data tells of each row that goes.
+    """
+    removed = snapshot.files.slice(0, 0)
+    kept = Written()
+    if overwrite.kind == "all":
+        txn.read_whole_table()
+        removed = snapshot.files
+    elif overwrite.kind == "dynamic":
+        predicate = _partitions_predicate(snapshot, written.files)
+        if predicate is not None:
+            txn.read_where([predicate], "UTC")
+            removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
+    elif overwrite.predicate is not None:
+        if overwrite.plain is None:
+            txn.read_whole_table()
+        else:
+            txn.read_where([overwrite.plain], "UTC")
+        removed, mixed = _concerned(snapshot, overwrite)
+        if mixed.num_rows:
+            # Readers of changes look at the change files alone where a commit has any: then all rows are told.
+            kept = _keep_others(
+                statement, snapshot, overwrite.predicate, removed if changes else mixed, data_change, changes
+            )
+            if changes and not kept.changes and not written.files:
+                # No row goes and none comes. Files that were written anew for it would read as changes.
+                statement.discard()
+                return Written(), removed.slice(0, 0)
+    txn.remove(removals(removed, data_change))
+    return kept, removed
+
+
+def _concerned(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Table]:
+    """Rows of ``snapshot.files`` that may have matching rows, and those of them that may have others too."""
+    if overwrite.plain is None:
+        return snapshot.files, snapshot.files
+    matching = prune(snapshot, overwrite.plain, "UTC")
+    both = pc.and_(matching, leaves_rows(snapshot, overwrite.plain, "UTC"))
+    return snapshot.files.filter(matching), snapshot.files.filter(both)
+
+
+def _keep_others(
+    statement: Statement, snapshot: Snapshot, predicate: str, files: pa.Table, data_change: bool, changes: bool
+) -> Written:
+    """Write anew the rows a predicate does not accept, with the columns the table had before the write."""
+    listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
+    rows = f"hw_plan.`{statement.add_relation(snapshot.table_path, snapshot.version, listed)}`"
+    target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
+    columns = [quote((column.name,)) for column in snapshot.schema if not is_void(column)]
+    if changes:
+        query = deleting(snapshot.schema, rows, statement.place(predicate))
+        spec = with_changes(specification(target, query, Options(None)), change_column(snapshot.schema))
+    else:
+        query = f"SELECT {', '.join(columns)} FROM {rows} WHERE NOT coalesce({statement.place(predicate)}, false)"
+        spec = specification(target, query, Options(None))
+    statement.step("copy rows that are not replaced")
+    return describe_files(target, statement.write(spec), data_change)
+
+
+def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> Overwrite:
+    """The rows a predicate holds for; Spark's own error for one that is no condition over the table.
+
+    :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
+    """
+    plain = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
+    any_column = statement.flag("spark.databricks.delta.replaceWhere.dataColumns.enabled", True)
+    if not any_column and not (plain is not None and is_partition_only(plain, snapshot.partition_columns)):
+        raise HeadwaterError("DELTA_NON_PARTITION_COLUMN_REFERENCE", {"predicate": predicate})
+    return Overwrite("predicate", predicate, plain)
+
+
+def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:
+    """Which files lie in the partitions just written."""
+    wanted = {tuple(sorted(file.partition_values.items())) for file in written}
+    return pa.array([tuple(sorted(values)) in wanted for values in files["partition_values"].to_pylist()], pa.bool_())
+
+
+def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> str | None:
+    """The partitions written to, as a predicate; None where nothing was written."""
+    combinations = {tuple(sorted(file.partition_values.items())) for file in written}
+    physical = {f.physical_name: f for f in snapshot.schema}
+    alternatives = []
+    for combination in combinations:
+        parts = (
+            f"{quote((physical[name].name,))} <=> CAST({_text(value)} AS {physical[name].type.sql()})"
+            for name, value in combination
+        )
+        alternatives.append(f"({' AND '.join(parts)})")
+    return " OR ".join(alternatives) or None
+
+
+def _text(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def removed_bytes(files: pa.Table) -> int:
+    """The size in bytes of rows of ``snapshot.files``."""
+    return pc.sum(files["size"]).as_py() or 0

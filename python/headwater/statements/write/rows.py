@@ -1,0 +1,356 @@
+"""Writing rows: from a resolved plan to data files and their ``add`` actions.
+
+Owns what every statement that writes rows shares: computed columns, constraints as part of the query, names and ids as
+the files have them, statistics. Nothing here commits; files that no commit names are unreferenced and harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError, conditions
+from headwater.log.statistics.writing import statistics_json
+from headwater.protocol import properties
+from headwater.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol
+from headwater.protocol.partition_paths import encode_path
+from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+from headwater.schema import mapping
+from headwater.schema.checks import check_reserved_names, check_writable
+from headwater.schema.columns import indexed_leaves, map_fields
+from headwater.schema.constraints import Check, check_constraints, invariants, not_null_checks, quote
+from headwater.schema.generated import GeneratedColumn, generated_checks, generated_columns
+from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
+from headwater.statements.opening import Options
+from headwater.statements.write.change_data import change_column, inserting, is_change_file, with_changes
+
+#: Metadata key under which Spark's Parquet writer finds a column's field id.
+_PARQUET_FIELD_ID = "parquet.field.id"
+_NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
+#: So many columns of a row are shown, where any may tell which row it is.
+_MOST_SHOWN = 10
+#: A job that reads less is run without generating code for it.
+SMALL_JOB_BYTES = 1 << 20
+
+
+@dataclass
+class Written:
+    """What a write job left: files for the commit, and its metrics."""
+
+    files: list[AddFile] = field(default_factory=list)
+    changes: list[AddCDCFile] = field(default_factory=list)
+    rows: int = 0
+    #: The table's schema with identity columns moved on; None where none was generated.
+    schema: StructType | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table rows are written for, as it will be after the commit."""
+
+    path: str
+    protocol: Protocol
+    metadata: Metadata
+
+    @property
+    def schema(self) -> StructType:
+        return parse_schema(self.metadata.schema_string)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        return list(self.metadata.partition_columns)
+
+
+def write_rows(
+    statement: Statement,
+    target: Target,
+    plan: int,
+    provided: Sequence[str],
+    options: Options,
+    extra_checks: Sequence[tuple[Check, str]] = (),
+    data_change: bool = True,
+    enforce: bool = True,
+    changes: bool = False,
+) -> Written:
+    """Write a plan's rows.
+
+    :param plan: the number of the plan whose columns are ``provided``, in order.
+    :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
+    :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
+    :param enforce: False for rows that are the table's own already.
+    :param changes: whether change data tells of each row that it was inserted.
+    """
+    schema = target.schema
+    check_writable(schema)
+    check_reserved_names(
+        StructType(tuple(StructField(n, PrimitiveType("string")) for n in provided)),
+        target.metadata.configuration,
+        writing=True,
+    )
+    identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
+    checked = extra_checks if enforce else ()
+    query = compose(target, plan, provided, identities, checked, enforce, statement.place)
+    if changes:
+        query = inserting(schema, query)
+    spec = specification(target, query, options)
+    statement.step("write rows")
+    files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
+    written = describe_files(target, files, data_change)
+    written.schema = advanced_identities(target, identities, [f for f in files if not is_change_file(f)])
+    return written
+
+
+def advanced_identities(
+    target: Target, identities: Sequence[IdentityColumn], files: Sequence[Mapping[str, Any]]
+) -> StructType | None:
+    """The table's schema after a write job gave values to identity columns; None where it gave none."""
+    return _advance(target.schema, identities, _leaves(target), files) if identities and files else None
+
+
+def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_change: bool) -> Written:
+    """The ``add`` and ``cdc`` actions of a write job's files."""
+    leaves = _leaves(target)
+    written = Written()
+    for described in files:
+        if is_change_file(described):
+            values = partition_values(target.schema, described["partition"])
+            written.changes.append(AddCDCFile(encode_path(described["path"]), values, described["size"]))
+            continue
+        written.rows += described["rows"]
+        written.files.append(
+            AddFile(
+                path=encode_path(described["path"]),
+                partition_values=partition_values(target.schema, described["partition"]),
+                size=described["size"],
+                modification_time=described["modificationTime"],
+                data_change=data_change,
+                stats=statistics_json(described["rows"], leaves, described["statistics"]),
+            )
+        )
+    return written
+
+
+def compose(
+    target: Target,
+    plan: int,
+    provided: Sequence[str],
+    identities: Sequence[IdentityColumn],
+    extra_checks: Sequence[tuple[Check, str]],
+    enforce: bool,
+    place: Callable[[str], str],
+) -> str:
+    """The query whose rows go into the files: the plan itself where nothing is to be added, else one level for each
+    step.
+
+    :param place: makes SQL of what a user wrote.
+    """
+    schema = target.schema
+    source = f"hw_plan.`{plan}`"
+    have = {name.lower() for name in provided}
+    computed: dict[str, GeneratedColumn] = {
+        c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have
+    }
+    ids = {c.name.lower(): c for c in identities}
+    checks = table_checks(target, provided) if enforce else []
+    checks += [(check, condition) for check, condition in extra_checks]
+    stored = [f for f in schema if not is_void(f)]
+    if not computed and not ids and not checks and [f.name for f in stored] == list(provided):
+        return f"TABLE {source}"
+    columns = []
+    for column in stored:
+        name, folded = quote((column.name,)), column.name.lower()
+        if folded in have:
+            columns.append(name)
+        elif folded in computed:
+            columns.append(f"{computed[folded].value(place)} AS {name}")
+        elif folded in ids:
+            columns.append(f"{_identity_sql(ids[folded])} AS {name}")
+        else:
+            columns.append(f"CAST(NULL AS {column.type.sql()}) AS {name}")
+    if ids:
+        # One partition, and below what numbers its rows: so there are no gaps, whatever the plan's own partitions are.
+        source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
+    query = f"SELECT {', '.join(columns)} FROM {source}"
+    for holds in checks_sql(checks, schema, place):
+        query = f"SELECT * FROM ({query}) WHERE {holds}"
+    return query
+
+
+def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, str]]:
+    """The table's own conditions on each row, each with the error condition it violates."""
+    schema = target.schema
+    violated = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    return [
+        *((check, _NOT_NULL) for check in not_null_checks(schema)),
+        *((check, violated) for check in invariants(schema)),
+        *((check, violated) for check in check_constraints(target.metadata.configuration)),
+        *((check, violated) for check in generated_checks(schema, provided)),
+    ]
+
+
+def checks_sql(checks: Sequence[tuple[Check, str]], schema: StructType, place: Callable[[str], str]) -> list[str]:
+    """SQL conditions that are true where the checks hold, and else end the statement with the row's values.
+
+    :param checks: each with the error condition that its violation is.
+    :param place: makes SQL of what a user wrote.
+    """
+    not_null = [check for check, condition in checks if condition == _NOT_NULL]
+    others = [(check, condition) for check, condition in checks if condition != _NOT_NULL]
+    found = [_check_sql(check, condition, schema, place) for check, condition in others]
+    return [_not_null_sql(not_null, schema), *found] if not_null else found
+
+
+def _not_null_sql(checks: Sequence[Check], schema: StructType) -> str:
+    """All of them at once, as there may be many: the first that does not hold is named, and the row's first values."""
+    holds = " AND ".join(f"({check.sql})" for check in checks)
+    broken = " ".join(f"WHEN coalesce(NOT ({check.sql}), true) THEN {_literal(check.name)}" for check in checks)
+    shown = [column for column in schema if _shown(column)][:_MOST_SHOWN]
+    raised = _raise_sql(_NOT_NULL, {"columnName": f"CASE {broken} END"}, shown)
+    return f"CASE WHEN {holds} THEN true ELSE {raised} END"
+
+
+def _check_sql(check: Check, condition: str, schema: StructType, place: Callable[[str], str]) -> str:
+    fill = {name: _literal(text) for name, text in (("constraintName", check.name), ("expression", check.text))}
+    shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
+    raised = _raise_sql(condition, {**fill, "columnName": fill["constraintName"]}, shown)
+    return f"CASE WHEN {check.placed(place)} THEN true ELSE {raised} END"
+
+
+def _raise_sql(condition: str, fill: Mapping[str, str], shown: Sequence[StructField]) -> str:
+    """SQL that ends the statement with a condition, its message filled from SQL texts and a row's columns."""
+    message = conditions()[condition]
+    lines = message["message"]
+    template = "\n".join(lines) if isinstance(lines, list) else str(lines)
+    values = ", ".join(
+        f"{_literal(f' - {f.name} : ')}, coalesce(CAST({quote((f.name,))} AS STRING), 'null'), '\\n'" for f in shown
+    )
+    filled = {f"<{name}>": sql for name, sql in {**fill, "values": values}.items()}
+    parts = [filled.get(text, _literal(text)) for text in re.split(r"(<\w+>)", template) if text]
+    parts = [part for part in parts if part]
+    return f"raise_row_error({_literal(condition)}, {_literal(str(message['sqlState']))}, concat({', '.join(parts)}))"
+
+
+def _mentioned(sql: str, schema: StructType) -> list[StructField]:
+    """The columns whose names occur in a condition: what a user needs to see of a row that violates it."""
+    folded = sql.lower()
+    return [f for f in schema if re.search(rf"(?<!\w){re.escape(f.name.lower())}(?!\w)", folded)]
+
+
+def _shown(column: StructField) -> bool:
+    return (
+        isinstance(column.type, PrimitiveType)
+        and column.type.name not in ("void", "binary", "variant")
+        or (type(column.type).__name__ == "DecimalType")
+    )
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def _identity_sql(column: IdentityColumn) -> str:
+    return f"({column.next_value}L + {column.step}L * monotonically_increasing_id())"
+
+
+def is_void(column: StructField) -> bool:
+    """Whether a column has only nulls, which no file holds."""
+    return column.type == PrimitiveType("void")
+
+
+def specification(target: Target, query: str, options: Options) -> dict[str, Any]:
+    """A write job, as the JVM's writer wants it."""
+    mode = mapping.mode(target.metadata.configuration, target.protocol)
+    stored = StructType(tuple(f for f in target.schema if not is_void(f)))
+    physical = {f.name.lower(): f.physical_name for f in target.schema}
+    codec = options.get("compression") or properties.text(
+        target.metadata.configuration, "delta.parquet.compression.codec"
+    )
+    kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
+    return {
+        "path": target.path,
+        "query": query,
+        "schema": schema_string(file_schema(stored, mode)),
+        "partitionBy": [
+            physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
+        ],
+        "statistics": [list(path) for path, _ in _leaves(target)],
+        "smallBytes": SMALL_JOB_BYTES,
+        # Partition values of timestamps are text in UTC, whatever the session's time zone.
+        "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
+    }
+
+
+def _cased(schema: StructType, name: str) -> str:
+    found = schema.find(name)
+    return found.name if found is not None else name
+
+
+def file_schema(schema: StructType, mode: str) -> StructType:
+    """The schema of data files: with column mapping, physical names and field ids; no metadata of the table's."""
+
+    def as_in_files(column: StructField, _: Any) -> StructField:
+        if mode == "none":
+            return replace(column, metadata={}, nullable=True)
+        ids = {_PARQUET_FIELD_ID: int(column.metadata[mapping.ID])} if mapping.ID in column.metadata else {}
+        return replace(column, name=column.physical_name, metadata=ids, nullable=True)
+
+    return map_fields(schema, as_in_files)
+
+
+def _leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
+    leaves = indexed_leaves(target.schema, target.partition_columns, target.metadata.configuration)
+    known = {path for path, _ in leaves}
+    # The high-water mark of an identity column is read from its files' statistics.
+    for column in identity_columns(target.schema):
+        stored = target.schema.find(column.name)
+        if stored is not None and (stored.physical_name,) not in known:
+            leaves.append(((stored.physical_name,), stored.type))
+    return leaves
+
+
+def partition_values(schema: StructType, texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Partition values as the log has them, of those in a written file's path."""
+    by_physical = {f.physical_name: f for f in schema} | {f.name: f for f in schema}
+    return {name: _partition_text(by_physical[name], text) for name, text in texts.items()}
+
+
+def _partition_text(column: StructField, text: str | None) -> str | None:
+    if text is not None and column.type == PrimitiveType("binary") and "\ufffd" in text:
+        raise HeadwaterError("DELTA_PARTITION_VALUE_NOT_TEXT", {"columnName": column.name})
+    if text is None or column.type != PrimitiveType("timestamp"):
+        return text
+    # `2020-01-01 00:00:00` in UTC becomes the unambiguous form readers need no time zone for.
+    whole, _, fraction = text.partition(".")
+    return f"{whole.replace(' ', 'T')}.{fraction.ljust(6, '0')}Z"
+
+
+def _advance(
+    schema: StructType,
+    identities: Sequence[IdentityColumn],
+    leaves: Sequence[tuple[tuple[str, ...], Any]],
+    files: Sequence[Mapping[str, Any]],
+) -> StructType:
+    positions = {path: i for i, (path, _) in enumerate(leaves)}
+    marks = {}
+    for column in identities:
+        stored = schema.find(column.name)
+        assert stored is not None
+        bounds = [file["statistics"][positions[(stored.physical_name,)]] for file in files]
+        marks[column.name] = max(b[1] for b in bounds) if column.step > 0 else min(b[0] for b in bounds)
+    return with_high_water_marks(schema, marks)
+
+
+def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
+    """The error for columns, at any depth, that a write brings and the table lacks; None where there are none."""
+    from headwater.schema.evolution import schema_mismatch, schema_mismatch_error
+
+    lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]
+    return schema_mismatch_error(table, data) if lines else None

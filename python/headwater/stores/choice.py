@@ -1,0 +1,91 @@
+"""Which store a path is in.
+
+Owns the choice: local paths use the file system directly, a scheme that a setting names uses the user's own store, and
+every other scheme goes through Hadoop's ``FileSystem`` (:mod:`headwater.stores.hadoop`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from urllib.parse import unquote
+
+from headwater.errors import HeadwaterError
+from headwater.stores.hadoop import HadoopFiles, hadoop_store
+from headwater.stores.interface import SCHEME, Store
+from headwater.stores.local import LocalStore
+
+#: The beginning of the settings that name stores, before a scheme.
+_SETTING = "spark.headwater.store."
+
+
+def store_for(
+    path: str, hadoop: HadoopFiles | None = None, settings: Mapping[str, str] | None = None
+) -> tuple[Store, str]:
+    """The store that holds ``path``, and the path as that store spells it, without a trailing slash.
+
+    ``file:/x`` and ``file:///x`` become ``/x`` with escapes decoded; a path without scheme is local and taken as it is.
+    Of other schemes, the setting ``spark.headwater.store.<scheme>`` may name a store as ``module:Class``: a subclass
+    of :class:`Store` that is made once, of a dictionary with what settings ``spark.headwater.store.<scheme>.*`` say.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme where there is no Spark to reach it
+        through; ``HEADWATER_STORE_NOT_USABLE`` where a setting names no store.
+    """
+    match = SCHEME.match(path)
+    if match is None:
+        return LocalStore(), _without_trailing_slash(os.path.abspath(path))
+    if match.group(1).lower() == "file":
+        rest = path[match.end() :]
+        if rest.startswith("//"):  # an authority, empty or a host name, ends at the next slash
+            rest = "/" + rest[2:].partition("/")[2]
+        return LocalStore(), _without_trailing_slash(os.path.normpath(unquote(rest)))
+    scheme = match.group(1).lower()
+    name = f"{_SETTING}{scheme}"
+    named = (settings or {}).get(name)
+    if named is not None:
+        options = {key[len(name) + 1 :]: v for key, v in (settings or {}).items() if key.startswith(f"{name}.")}
+        return _named_store(name, named, tuple(sorted(options.items()))), _without_trailing_slash(path)
+    if hadoop is None:
+        raise HeadwaterError("DELTA_UNSUPPORTED_FILE_SYSTEM", {"path": path, "scheme": match.group(1)})
+    return hadoop_store(scheme, path, hadoop), _without_trailing_slash(path)
+
+
+@cache
+def _named_store(setting: str, named: str, options: tuple[tuple[str, str], ...]) -> Store:
+    """The store a setting names; one for all statements that say the same."""
+    module, _, name = named.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+        if not (isinstance(kind, type) and issubclass(kind, Store)):
+            raise TypeError(f"{named} is no subclass of headwater.stores.Store")
+        make: Callable[[Mapping[str, str]], Store] = kind
+        store = make(dict(options))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise HeadwaterError(
+            "HEADWATER_STORE_NOT_USABLE", {"setting": setting, "value": named, "reason": reason}
+        ) from error
+    return store
+
+
+def absolute_path(table_path: str, path: str) -> str:
+    """Where a file of the log is: ``path`` as in an action, URL-encoded and relative to the table or absolute.
+
+    The result is spelled as the table's store wants it: a decoded local path, or a URI left encoded.
+    """
+    match = SCHEME.match(path)
+    if match is not None:
+        return store_for(path)[1] if match.group(1).lower() == "file" else path
+    if SCHEME.match(table_path) is None:
+        path = unquote(path)
+    elif path.startswith("/"):
+        authority = re.match(r"[^:]+:(//[^/]*)?", table_path)
+        return f"{authority.group(0) if authority else ''}{path}"
+    return path if path.startswith("/") else f"{table_path}/{path}"
+
+
+def _without_trailing_slash(path: str) -> str:
+    return path.rstrip("/") or "/"

@@ -1,0 +1,295 @@
+"""Stores that are reached through Hadoop's file systems.
+
+Owns what each kind of them is relied on for, after the protocol's chapter "Creation of New Log Entries":
+
+- *HDFS* (also by ``webhdfs``, ``swebhdfs``, and ``viewfs`` where it leads there): the name node renames a file where
+  nothing has the new name, or refuses, in one step. A commit is written under a temporary name, synced and renamed.
+- *S3* (``s3a``, or ``s3`` where it is set to the same file system): an object is created on the condition that there is
+  none (``If-None-Match: *``). Servers there are that do not know the condition and overwrite: each is tried once before
+  anything is written to it, and refused if so.
+- *All others* are read, and never written: what their rename or their create promises is theirs to say, by a store that
+  a setting names (:func:`headwater.stores.choice.store_for`).
+
+What the bridge offers of Hadoop is :class:`HadoopFiles`; all that is decided about it is decided here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+from headwater.errors import HeadwaterError
+from headwater.protocol.file_names import log_directory
+from headwater.stores.interface import FileInfo, Store
+
+_T = TypeVar("_T")
+_LOG = logging.getLogger(__name__)
+
+_RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs"})
+_MOUNTED = "viewfs"
+_CONDITIONAL = frozenset({"s3a", "s3"})
+#: So many files are looked for by name at once, at most.
+_MOST_FOLLOWED_AT_ONCE = 64
+#: So often a create is tried that the server puts off because of another request for the same name, and a file read
+#: that is replaced meanwhile.
+_TRIES = 5
+_WAIT_SECONDS = 0.05
+
+
+class ConditionalCreate(NamedTuple):
+    """Whether a file system's creates can have a condition, as far as its client knows; the server behind it, and the
+    version of Hadoop.
+    """
+
+    available: bool
+    server: str
+    hadoop: str
+
+
+class RequestPutOff(OSError):
+    """The server did nothing, because of another request for the same name that is under way; it can be asked again."""
+
+
+class RequestNotKnown(OSError):
+    """The server did nothing, because it does not know this kind of request."""
+
+
+class ReplacedMeanwhile(OSError):
+    """A file was replaced between two requests of one reading of it."""
+
+
+class HadoopFiles(Protocol):
+    """What the bridge offers over Hadoop's ``FileSystem`` with Spark's own configuration; every path is a URI.
+
+    Missing files and directories raise ``FileNotFoundError``, a taken name in a create ``FileExistsError``, a file that
+    changes while it is read :class:`ReplacedMeanwhile`; what else goes wrong is an ``OSError`` with the path as its
+    ``filename``.
+    """
+
+    def mounted_scheme(self, path: str) -> str:
+        """The scheme of the file system that a path of a mount table is in."""
+
+    def conditional_create(self, path: str) -> ConditionalCreate:
+        """What :meth:`create_conditionally` can be relied on for, as far as the client knows."""
+
+    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
+        """(URI, size in bytes, modification time in milliseconds) of each file not before ``start_name``, by name."""
+
+    def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int] | None]:
+        """(size in bytes, modification time in milliseconds) of each file, None where there is none, all at once."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``, fewer where the file ends before."""
+
+    def read_many(self, paths: Sequence[str], local_path: str) -> Sequence[int]:
+        """Write the contents, one after the other, into a local file that exists; the size of each in bytes. They are
+        read at the same time, and none is held whole in memory.
+        """
+
+    def copy_to_local(self, path: str, local_path: str) -> None:
+        """Write the whole content into a local file: one call for a large file, without its bytes going over the
+        bridge.
+        """
+
+    def create_by_rename(self, path: str, data: bytes) -> None:
+        """Create the file by renaming another, only if the name is free."""
+
+    def replace_by_rename(self, path: str, data: bytes) -> None:
+        """Write the file by renaming another, replacing one that exists."""
+
+    def create_conditionally(self, path: str, data: bytes) -> None:
+        """Create the file on the condition that there is none.
+
+        :raises RequestPutOff: nothing was done; ask again.
+        :raises RequestNotKnown: nothing was done; the server cannot.
+        """
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write the file, replacing one that exists when the new one is complete."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the path exists."""
+
+    def make_directory(self, path: str) -> None:
+        """Create the directory and its parents."""
+
+    def delete(self, path: str) -> None:
+        """Delete the file; missing is no error."""
+
+
+def hadoop_store(scheme: str, path: str, files: HadoopFiles) -> HadoopStore:
+    """The store of a scheme, given in lower case, that Hadoop has a file system for."""
+    if scheme == _MOUNTED and files.mounted_scheme(path) in _RENAMING:
+        return RenamingStore(files)
+    if scheme in _RENAMING:
+        return RenamingStore(files)
+    return ConditionalStore(files) if scheme in _CONDITIONAL else HadoopStore(files)
+
+
+class HadoopStore(Store):
+    """Any scheme Hadoop has a ``FileSystem`` for, to be read; every call goes over the bridge."""
+
+    any_thread = False
+    puts_if_absent = False
+
+    def __init__(self, files: HadoopFiles) -> None:
+        self._files = files
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        return [self._info(*entry) for entry in self._files.list_from(directory, start_name)]
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        """By twos at first, as mostly there is one file and no other after it; then by more, at the same time."""
+        found: list[FileInfo] = []
+        remaining, count = iter(paths), 2
+        while some := list(itertools.islice(remaining, count)):
+            for path, status in zip(some, self._files.statuses(some), strict=True):
+                if status is None:
+                    return found
+                found.append(self._info(path, *status))
+            count = min(2 * count, _MOST_FOLLOWED_AT_ONCE)
+        return found
+
+    @staticmethod
+    def _info(path: str, size: int, modification_time: int) -> FileInfo:
+        return FileInfo(path, size, modification_time)
+
+    def read(self, path: str) -> bytes:
+        return _settled(lambda: self._files.read(path))
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        if len(paths) < 2:
+            return [self.read(path) for path in paths]
+        # Through a local file: their bytes need no encoding there, and the other side holds none of them.
+        with tempfile.NamedTemporaryFile(prefix="headwater-", suffix=".tmp") as local:
+            sizes = _settled(lambda: self._files.read_many(paths, local.name))
+            return [local.read(size) for size in sizes]
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return _settled(lambda: self._files.read_range(path, offset, length))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        # Arrow reads from threads of its own, which must not call over the bridge; and a file in use must not vanish.
+        descriptor, local = tempfile.mkstemp(prefix="headwater-", suffix=".tmp")
+        os.close(descriptor)
+        try:
+            _settled(lambda: self._files.copy_to_local(path, local))
+            return pa.OSFile(local, "rb")
+        finally:
+            os.unlink(local)  # the open file keeps the content
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self.check_writable(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        self.check_writable(path)
+
+    def exists(self, path: str) -> bool:
+        return self._files.exists(path)
+
+    def make_directory(self, path: str) -> None:
+        self._files.make_directory(path)
+
+    def delete(self, path: str) -> None:
+        self._files.delete(path)
+
+
+class RenamingStore(HadoopStore):
+    """A file system whose rename refuses to replace a file, in one step: HDFS."""
+
+    puts_if_absent = True
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._files.create_by_rename(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._files.replace_by_rename(path, data)
+
+
+class ConditionalStore(HadoopStore):
+    """An object store that creates an object on the condition that there is none: S3.
+
+    A create that failed although it was done (the answer was lost, and the client asked again) is told as a name that
+    is taken, or as an error; in both cases the commit is looked for (:mod:`headwater.transaction.transaction`).
+    """
+
+    puts_if_absent = True
+
+    @staticmethod
+    def _info(path: str, size: int, modification_time: int) -> FileInfo:
+        # Some servers list the milliseconds, but none tells them of a single object: both must say the same.
+        return FileInfo(path, size, modification_time // 1000 * 1000)
+
+    def check_writable(self, path: str) -> None:
+        """Refuse where the client cannot ask for the condition, or the server was asked and did not keep it.
+
+        :raises HeadwaterError: ``HEADWATER_CONDITIONAL_CREATE_NOT_AVAILABLE``,
+            ``HEADWATER_CONDITIONAL_CREATE_IGNORED``.
+        :raises OSError: the server could not be asked.
+        """
+        create = self._files.conditional_create(path)
+        if not create.available:
+            raise HeadwaterError(
+                "HEADWATER_CONDITIONAL_CREATE_NOT_AVAILABLE", {"path": path, "hadoopVersion": create.hadoop}
+            )
+        if create.server not in _KEPT:
+            self._try(path, create.server)
+            _KEPT.add(create.server)
+
+    def _try(self, path: str, server: str) -> None:
+        """Create an object twice; the second time must be refused."""
+        probe = f"{log_directory(path)}/.condition-{uuid.uuid4()}.tmp"
+        refused = False
+        try:
+            self.put_if_absent(probe, b"first")
+            self.put_if_absent(probe, b"second")
+        except (FileExistsError, RequestNotKnown) as error:
+            refused = isinstance(error, FileExistsError)
+        finally:
+            try:
+                self._files.delete(probe)
+            except OSError as error:
+                _LOG.warning(
+                    "%s was to see whether the server keeps conditions, and could not be deleted: %s", probe, error
+                )
+        if not refused:
+            raise HeadwaterError(
+                "HEADWATER_CONDITIONAL_CREATE_IGNORED",
+                {"path": path, "server": server, "scheme": path.partition(":")[0]},
+            )
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return self._files.create_conditionally(path, data)
+            except RequestPutOff:
+                if attempt == _TRIES:
+                    raise
+                time.sleep(_WAIT_SECONDS * attempt)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._files.replace(path, data)
+
+
+def _settled(read: Callable[[], _T]) -> _T:
+    """What is read of a file that may be replaced at any moment: it is read again then."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(ReplacedMeanwhile):
+            return read()
+    return read()
+
+
+#: The servers that were seen to keep the condition.
+_KEPT: set[str] = set()

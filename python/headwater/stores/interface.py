@@ -1,0 +1,148 @@
+"""What the log relies on of any store.
+
+Owns the one interface through which the log is listed, read and written, and its promises, which
+``tests/log/store_contract.py`` tries of any store. Which store a path is in: :mod:`headwater.stores.local`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from headwater.errors import HeadwaterError
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+#: A URI scheme of two letters or more, so that a Windows drive is not one.
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+class FileInfo(NamedTuple):
+    """A file in a listing: absolute path or URI, ``size`` in bytes, ``modification_time`` in milliseconds since the
+    epoch.
+    """
+
+    path: str
+    size: int
+    modification_time: int
+
+    @property
+    def name(self) -> str:
+        """The last segment of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Store(ABC):
+    """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text.
+
+    What the log relies on, and ``tests/log/store_contract.py`` tries of any store:
+
+    1. Of all that call :meth:`put_if_absent` for one path, in whatever process and machine, exactly one succeeds; the
+       others are told that the file exists. Where the store cannot know, it raises any other exception than
+       ``FileExistsError``; the commit is then looked for.
+    2. A file is seen whole or not at all, also by a reader in the midst of a :meth:`put` that replaces it, and also
+       after the writer died.
+    3. What was acknowledged stays: it is read, and listed, by everybody from then on, and outlives the machine.
+    4. A listing is sorted by name, in the order of the characters' code points, and holds no directories.
+    5. A file that is missing raises ``FileNotFoundError``, and nothing else does; trouble raises ``OSError`` or a
+       :class:`~headwater.errors.HeadwaterError`, never a value that could be taken for an answer.
+
+    A store of one's own is named by ``spark.headwater.store.<scheme>`` (see
+    :func:`headwater.stores.choice.store_for`).
+    """
+
+    #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
+    any_thread = True
+    #: Whether the first promise holds; a store of which it does not is read, and never written.
+    puts_if_absent = True
+
+    def check_writable(self, path: str) -> None:
+        """Refuse a path where the store cannot keep its promises, before any work is done.
+
+        :raises HeadwaterError: ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
+        """
+        if not self.puts_if_absent:
+            scheme = SCHEME.match(path)
+            raise HeadwaterError(
+                "DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme.group(1) if scheme else "file", "path": path}
+            )
+
+    @abstractmethod
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        """The directory's files (no directories) whose name is ``start_name`` or sorts after it, by name.
+
+        :raises FileNotFoundError: the directory does not exist.
+        """
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        """The files of these paths, in order, up to the first that is missing; None where a listing costs less.
+
+        A directory that is read whole, whatever is asked of it, makes a listing cost the age of the table.
+        """
+        return None
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """The file's content.
+
+        :raises FileNotFoundError: no such file.
+        """
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """``length`` bytes of the file from ``offset``; fewer where it ends before."""
+        return self.read(path)[offset : offset + length]
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        """The content of each file, in the order of ``paths``, read in parallel."""
+        if len(paths) < 2:
+            return [self.read(path) for path in paths]
+        return in_parallel(self.read, paths)
+
+    @abstractmethod
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file for random access, as pyarrow's readers want it; the caller closes it."""
+
+    @abstractmethod
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Create the file with all of ``data``, or leave everything as it is.
+
+        :raises FileExistsError: a file of that name is there already.
+        """
+
+    @abstractmethod
+    def put(self, path: str, data: bytes) -> None:
+        """Write the file, replacing one that exists; readers see the old content or the new, never a mix."""
+
+    @abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that path exists."""
+
+    @abstractmethod
+    def make_directory(self, path: str) -> None:
+        """Create the directory and its parents where missing."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete the file; one that is missing is no error."""
+
+
+def in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """What ``do`` gives for each item, in order."""
+    try:
+        coming = _readers().map(do, items)
+    except RuntimeError:  # the interpreter is shutting down: threads that are there may go on, but start none
+        coming = map(do, items)
+    return list(coming)
+
+
+@cache
+def _readers() -> ThreadPoolExecutor:
+    """Threads that mostly wait for a store: so many requests of a slow one are under way at once."""
+    return ThreadPoolExecutor(64, "headwater-read")

@@ -1,0 +1,185 @@
+"""The local file system as a store, used directly.
+
+Follows the protocol's chapter "Creation of New Log Entries": a commit is put only if no file of its name exists.
+Promises of :meth:`LocalStore.put_if_absent`: exactly one of several writers succeeds, nobody ever sees part of the
+content, and what succeeded survives a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.protocol.file_names import log_directory
+from headwater.stores.interface import FileInfo, Store, in_parallel
+
+#: So many local files one thread reads.
+_READ_IN_A_ROW = 64
+#: What a file system without hard links, as FAT and some network mounts, answers to one.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
+#: Failures to make a name durable that are no matter of what the file system can do.
+_NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
+
+
+class LocalStore(Store):
+    """The local file system."""
+
+    def check_writable(self, path: str) -> None:
+        """Refuse a table that this process may not write to, before files of data are written in vain.
+
+        :raises PermissionError: with the directory that may not be written to.
+        """
+        for where in (path, log_directory(path)):
+            while not os.path.lexists(where):
+                where = os.path.dirname(where)
+            if not os.access(where, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "the directory may not be written to", where)
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        found = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name < start_name:
+                    continue
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:  # deleted since the listing began
+                    continue
+                if not entry.is_dir():
+                    found.append(FileInfo(f"{directory}/{entry.name}", status.st_size, status.st_mtime_ns // 1_000_000))
+        found.sort(key=lambda info: info.name)
+        return found
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        found = []
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                break
+            found.append(FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000))
+        return found
+
+    def read(self, path: str) -> bytes:
+        with _named(path), open(path, "rb") as file:
+            return file.read()
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        # A thread for each file would take longer than the file, where the system has it in memory.
+        pieces = [paths[start : start + _READ_IN_A_ROW] for start in range(0, len(paths), _READ_IN_A_ROW)]
+        if len(pieces) == 1:
+            return [self.read(path) for path in paths]
+        return [data for some in in_parallel(lambda some: [self.read(path) for path in some], pieces) for data in some]
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with _named(path), open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        with _named(path):
+            return pa.OSFile(path, "rb")
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        with _named(path), _written_beside(path, data) as temporary:
+            try:
+                os.link(temporary, path)  # atomic, and fails where the name is taken, on every POSIX file system
+            except FileExistsError:
+                raise
+            except OSError as error:
+                if error.errno not in _NO_LINKS:  # a full disk, say: the weaker way would only fail later, halfway
+                    raise
+                self._create_exclusively(path, data)
+        _sync_directory(os.path.dirname(path))
+
+    @staticmethod
+    def _create_exclusively(path: str, data: bytes) -> None:
+        """The weaker way: the name is taken atomically, the content follows it; a failed write gives the name back."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(path)
+            raise
+
+    def put(self, path: str, data: bytes) -> None:
+        with _named(path), _written_beside(path, data) as temporary:
+            os.replace(temporary, path)
+        _sync_directory(os.path.dirname(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def delete(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Failures of the operating system name this file: those of reading and writing name none, others one that is
+    written in its place.
+    """
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+
+
+@contextlib.contextmanager
+def _written_beside(path: str, data: bytes) -> Any:
+    """A durable temporary file with ``data`` in the directory of ``path``; gone afterwards unless it was renamed.
+
+    Its name starts with a dot, so that no reader of the log or of a table takes it for one of theirs.
+    """
+    directory, name = os.path.split(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o666 & ~_umask())  # mkstemp's 0600 would lock other users out of the log
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _sync_directory(directory: str) -> None:
+    """Make a new name in the directory durable; a file system that cannot is left to its own ways.
+
+    :raises OSError: the disk failed.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno in _NOT_DURABLE:
+            error.filename = directory
+            raise
+
+
+@cache
+def _umask() -> int:
+    """The process's file creation mask; asking sets it, so it is asked once."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,34 @@
+"""Footers of Parquet files, read without the rest of the file.
+
+Owns how a file's end is found in any store, in one request where the footer is of the usual size. Follows Parquet's
+file format: the footer, its length in four bytes, ``PAR1``.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headwater.stores.interface import Store
+
+#: So much of a file's end is read at first: the footer of some hundred columns fits.
+_TAIL_BYTES = 64 << 10
+_LENGTH = struct.Struct("<I4s")
+
+
+def read_footer(store: Store, path: str, size: int) -> pq.FileMetaData:
+    """The footer of a file of ``size`` bytes.
+
+    :raises FileNotFoundError: no such file.
+    :raises pyarrow.ArrowInvalid: the file is not Parquet, or of another size.
+    """
+    length = min(size, _TAIL_BYTES)
+    tail = store.read_range(path, size - length, length)
+    if length < size and len(tail) >= _LENGTH.size:
+        needed = _LENGTH.unpack(tail[-_LENGTH.size :])[0] + _LENGTH.size
+        if len(tail) < needed <= size:
+            tail = store.read_range(path, size - needed, needed)
+    # Positions in a footer are of the whole file, but nothing is looked up by them here.
+    return pq.read_metadata(pa.BufferReader(tail))

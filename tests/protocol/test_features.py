@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.features import check_readable, check_writable, enabled_features, supports
+
+
+def with_features(reader=(), writer=()):
+    return Protocol(3, 7, frozenset(reader), frozenset([*reader, *writer]))
+
+
+@pytest.mark.parametrize("reader", [1, 2])
+@pytest.mark.parametrize("writer", range(1, 7))
+def test_every_legacy_protocol_is_read_and_written(reader, writer):
+    check_writable(Protocol(reader, writer))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "features"),
+    [
+        (Protocol(1, 1), set()),
+        (Protocol(1, 2), {"appendOnly", "invariants"}),
+        (Protocol(1, 3), {"appendOnly", "invariants", "checkConstraints"}),
+        (
+            Protocol(2, 4),
+            {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"} | {"columnMapping"},
+        ),
+        (with_features(["deletionVectors"], ["appendOnly"]), {"deletionVectors", "appendOnly"}),
+        (Protocol(1, 7, None, frozenset(["rowTracking"])), {"rowTracking"}),
+        (Protocol(2, 7, None, frozenset(["columnMapping"])), {"columnMapping"}),
+    ],
+)
+def test_features_a_protocol_stands_for(protocol, features):
+    assert enabled_features(protocol) == features
+    assert all(supports(protocol, feature) for feature in features)
+
+
+def test_features_only_of_writers_never_block_reading():
+    check_readable(Protocol(1, 7, None, frozenset(["rowTracking", "icebergCompatV2", "fromTheFuture"])))
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "fromTheFuture"])
+def test_unknown_features_of_readers_are_refused_by_name(feature):
+    for check in (check_readable, check_writable):
+        with pytest.raises(HeadwaterError) as error:
+            check(with_features([feature, "deletionVectors"]))
+        assert error.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+        assert error.value.parameters == {"unsupported": feature}
+
+
+@pytest.mark.parametrize(
+    "feature",
+    ["rowTracking", "icebergCompatV1", "icebergCompatV2", "materializePartitionColumns", "variantShredding", "future"],
+)
+def test_features_not_written_are_refused_by_name(feature):
+    with pytest.raises(HeadwaterError) as error:
+        check_writable(Protocol(1, 7, None, frozenset([feature, "appendOnly"])))
+    assert error.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+    assert error.value.parameters == {"unsupported": feature}
+
+
+def test_shredding_blocks_writing_only_while_it_is_on():
+    protocol = with_features(["variantShredding-preview", "variantType"])
+    check_writable(protocol, Metadata("i", "{}"))
+    with pytest.raises(HeadwaterError):
+        check_writable(protocol, Metadata("i", "{}", configuration={"delta.enableVariantShredding": "true"}))
+
+
+@pytest.mark.parametrize("protocol", [Protocol(4, 7, frozenset()), Protocol(0, 1)])
+def test_unknown_reader_versions_are_refused(protocol):
+    with pytest.raises(HeadwaterError) as error:
+        check_readable(protocol)
+    assert error.value.condition == "DELTA_INVALID_PROTOCOL_VERSION"
+
+
+def test_unknown_writer_versions_block_writing_only():
+    check_readable(Protocol(1, 8))
+    with pytest.raises(HeadwaterError) as error:
+        check_writable(Protocol(1, 8))
+    assert error.value.condition == "DELTA_INVALID_PROTOCOL_VERSION"

@@ -1,0 +1,141 @@
+import json
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.statements.define.create import create_table
+from headwater.statements.opening import open_snapshot
+from headwater.statements.read.scans import describe, load_table
+
+from .support import actions, create_request, data_file, log_of, schema_json
+
+
+def test_a_new_table_is_one_commit_of_protocol_and_metadata(tmp_path, statement):
+    path = tmp_path / "t"
+    create_table(
+        create_request(path, schema_json(a="integer", p="string"), partitionColumns=["P"], comment="hi"), statement
+    )
+    assert [next(iter(line)) for line in log_of(path, 0)] == ["commitInfo", "protocol", "metaData"]
+    metadata = actions(path, 0, "metaData")[0]
+    assert metadata["partitionColumns"] == ["p"]
+    assert metadata["description"] == "hi"
+    assert actions(path, 0, "protocol") == [{"minReaderVersion": 1, "minWriterVersion": 2}]
+    assert actions(path, 0, "commitInfo")[0]["operation"] == "CREATE TABLE"
+
+
+def test_rows_and_definition_are_one_commit(tmp_path, statement):
+    path = tmp_path / "t"
+    schema = schema_json(a="integer")
+    statement.written = [[data_file("part-0.parquet", 3, [[1, 7, 1]])]]
+    create_table(create_request(path, schema, plan=0, rowSchema=schema), statement)
+    add = actions(path, 0, "add")[0]
+    assert json.loads(add["stats"]) == {
+        "numRecords": 3,
+        "minValues": {"a": 1},
+        "maxValues": {"a": 7},
+        "nullCount": {"a": 1},
+    }
+    assert actions(path, 0, "commitInfo")[0]["operation"] == "CREATE TABLE AS SELECT"
+    assert statement.specifications[0]["query"] == "TABLE hw_plan.`0`"
+
+
+def test_rows_that_fail_to_be_written_leave_no_table(tmp_path, statement):
+    path = tmp_path / "t"
+    schema = schema_json(a="integer")
+
+    def fail(specification):
+        raise RuntimeError("a task failed")
+
+    statement.write = fail
+    with pytest.raises(RuntimeError):
+        create_table(create_request(path, schema, plan=0, rowSchema=schema), statement)
+    assert not (path / "_delta_log").exists()
+
+
+def test_replacing_keeps_the_id_and_removes_every_file(tmp_path, statement):
+    path = tmp_path / "t"
+    first = schema_json(a="integer")
+    statement.written = [[data_file("one.parquet", 1, [[1, 1, 0]])]]
+    create_table(create_request(path, first, plan=0, rowSchema=first), statement)
+    create_table(create_request(path, schema_json(b="string"), mode="replace"), statement)
+    assert actions(path, 1, "metaData")[0]["id"] == actions(path, 0, "metaData")[0]["id"]
+    assert [r["path"] for r in actions(path, 1, "remove")] == ["one.parquet"]
+    assert actions(path, 1, "commitInfo")[0]["operation"] == "REPLACE TABLE"
+    assert open_snapshot(str(path), statement).num_files == 0
+
+
+def test_an_existing_table_is_adopted_where_the_columns_agree(tmp_path, statement):
+    path = tmp_path / "t"
+    create_table(create_request(path, schema_json(a="integer")), statement)
+    create_table(create_request(path, schema_json()), statement)
+    create_table(create_request(path, schema_json(a="integer")), statement)
+    assert open_snapshot(str(path), statement).version == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "condition", "named"),
+    [
+        ({"schema": schema_json(a="long")}, "DELTA_CREATE_TABLE_SCHEME_MISMATCH", "a"),
+        ({"schema": schema_json(a="integer", b="string")}, "DELTA_CREATE_TABLE_SCHEME_MISMATCH", "b"),
+        ({"partitionColumns": ["a"]}, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING", "a"),
+        ({"properties": {"x": "y"}}, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY", "x"),
+        ({"plan": 0, "rowSchema": schema_json(a="integer")}, "DELTA_TABLE_ALREADY_EXISTS", "t"),
+    ],
+)
+def test_an_existing_table_that_disagrees_is_refused(tmp_path, statement, change, condition, named):
+    path = tmp_path / "t"
+    create_table(create_request(path, schema_json(a="integer")), statement)
+    with pytest.raises(HeadwaterError) as refused:
+        create_table(create_request(path, **{"schema": schema_json(a="integer"), **change}), statement)
+    assert refused.value.condition == condition
+    assert named in refused.value.text
+    assert open_snapshot(str(path), statement).version == 0
+
+
+def test_files_of_something_else_are_not_taken_for_a_table(tmp_path, statement):
+    (tmp_path / "data.csv").write_text("1,2")
+    with pytest.raises(HeadwaterError) as refused:
+        create_table(create_request(tmp_path, schema_json(a="integer")), statement)
+    assert refused.value.condition == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    assert "data.csv" in refused.value.text
+
+
+def test_session_defaults_are_properties_of_new_tables(tmp_path, make_statement):
+    statement = make_statement({"spark.databricks.delta.properties.defaults.enableDeletionVectors": "true"})
+    create_table(create_request(tmp_path / "t", schema_json(a="integer")), statement)
+    table = load_table({"table": str(tmp_path / "t")}, statement)
+    assert table["configuration"] == {"delta.enableDeletionVectors": "true"}
+    assert "deletionVectors" in table["features"]
+
+
+def test_column_mapping_gives_ids_and_stores_the_highest(tmp_path, statement):
+    path = tmp_path / "t"
+    request = create_request(
+        path, schema_json(**{"a b": "integer", "c": "string"}), properties={"delta.columnMapping.mode": "name"}
+    )
+    create_table(request, statement)
+    snapshot = open_snapshot(str(path), statement)
+    assert [f.metadata["delta.columnMapping.id"] for f in snapshot.schema] == [1, 2]
+    assert snapshot.metadata.configuration["delta.columnMapping.maxColumnId"] == "2"
+    assert all("delta." not in key for f in json.loads(describe(snapshot)["schema"])["fields"] for key in f["metadata"])
+
+
+def test_metadata_of_another_tables_columns_stays_behind(tmp_path, statement):
+    foreign = {"delta.columnMapping.physicalName": "x", "delta.identity.start": 1, "comment": "kept"}
+    create_table(create_request(tmp_path / "t", schema_json(a=("long", foreign))), statement)
+    assert open_snapshot(str(tmp_path / "t"), statement).schema.fields[0].metadata == {"comment": "kept"}
+
+
+def test_clustering_is_a_domain_of_physical_columns(tmp_path, statement):
+    path = tmp_path / "t"
+    create_table(create_request(path, schema_json(a="integer", b="string"), partitioning=["cluster_by(a)"]), statement)
+    domain = actions(path, 0, "domainMetadata")[0]
+    assert domain["domain"] == "delta.clustering"
+    assert json.loads(domain["configuration"])["clusteringColumns"] == [["a"]]
+    assert {"clustering", "domainMetadata"} <= set(actions(path, 0, "protocol")[0]["writerFeatures"])
+
+
+def test_a_partition_transform_is_refused(tmp_path, statement):
+    with pytest.raises(HeadwaterError) as refused:
+        create_table(create_request(tmp_path / "t", schema_json(a="date"), partitioning=["years(a)"]), statement)
+    assert refused.value.condition == "DELTA_UNSUPPORTED_PARTITION_TRANSFORM"

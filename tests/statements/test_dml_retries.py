@@ -1,0 +1,120 @@
+"""A DELETE, UPDATE or MERGE that lost a race runs again: until when, in whose turn, and what its error says then."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.statements.change import attempt
+from headwater.transaction import queueing
+from headwater.transaction.queueing import TableQueue
+
+
+class Cancelled(Exception):
+    pass
+
+
+class Stub:
+    """A statement whose table is another one in each test."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds, self.cancelled, self.discarded = seconds, False, 0
+
+    def whole_number(self, name: str, default: int) -> int:
+        assert (name, default) == ("spark.headwater.dml.retrySeconds", 600)
+        return self.seconds
+
+    def check_cancelled(self) -> None:
+        if self.cancelled:
+            raise Cancelled
+
+    def discard(self) -> None:
+        self.discarded += 1
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> TableQueue:
+    made = TableQueue()
+    monkeypatch.setattr(attempt, "queue_of", lambda path: made)
+    monkeypatch.setattr(attempt, "locate", lambda table, statement: SimpleNamespace(path=table))
+    monkeypatch.setattr(attempt, "begin", lambda request, statement: SimpleNamespace(started=time.monotonic()))
+    monkeypatch.setattr(queueing, "_LONGEST_BACKOFF_SECONDS", 0.0)
+    return made
+
+
+def conflict(version: int, condition: str = "DELTA_CONCURRENT_APPEND") -> HeadwaterError:
+    return HeadwaterError(condition, {"version": version, "operation": "MERGE", "tried": "", "partition": "the table"})
+
+
+def run(statement: Stub, work: Any) -> Any:
+    return attempt.run(SimpleNamespace(table="/t"), statement, work)  # type: ignore[arg-type]
+
+
+def loses(*errors: Exception) -> Any:
+    left = list(errors)
+
+    def work(begun: Any) -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return work
+
+
+@pytest.mark.parametrize("condition", sorted(attempt._RETRIED))
+def test_a_loser_runs_again_and_gives_its_place_back(queue, condition):
+    statement = Stub(60)
+    assert run(statement, loses(*(conflict(version, condition) for version in range(7)))) == "done"
+    assert statement.discarded == 7
+    assert queue.length == 0
+
+
+def test_at_its_deadline_it_says_how_often_it_ran_and_what_it_lost_to(queue, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(attempt.time, "monotonic", lambda: now[0])
+    versions = iter(range(5, 100))
+
+    def work(begun: Any) -> None:
+        now[0] += 4
+        raise conflict(next(versions))
+
+    with pytest.raises(HeadwaterError) as caught:
+        run(Stub(10), work)
+    assert caught.value.condition == "DELTA_CONCURRENT_APPEND"
+    assert "Nothing was written by this statement, which ran 3 times in 12.0 s and lost to versions 5, 6, 7;" in str(
+        caught.value
+    )
+    assert queue.length == 0
+
+
+def test_without_seconds_it_does_not_run_again(queue):
+    with pytest.raises(HeadwaterError) as caught:
+        run(Stub(0), loses(conflict(3)))
+    assert "Nothing was written by this statement;" in str(caught.value)
+
+
+def test_other_errors_end_it_and_its_place_is_free(queue):
+    with pytest.raises(HeadwaterError, match="DELTA_TABLE_NOT_FOUND"):
+        run(Stub(60), loses(conflict(3), HeadwaterError("DELTA_TABLE_NOT_FOUND", {})))
+    with pytest.raises(ZeroDivisionError):
+        run(Stub(60), loses(conflict(3), conflict(4), ZeroDivisionError()))
+    assert queue.length == 0
+
+
+def test_a_cancelled_one_does_not_run_again(queue):
+    statement = Stub(60)
+
+    def work(begun: Any) -> None:
+        statement.cancelled = True
+        raise conflict(3)
+
+    with pytest.raises(HeadwaterError):
+        run(Stub(0), work)
+    queue.take_place(0.1, time.monotonic(), lambda: None)
+    with pytest.raises(Cancelled):
+        run(statement, work)
+    assert queue.length == 1

@@ -1,0 +1,176 @@
+"""What is set and does nothing: declared where it is declared to exist, warned of once, held against the code."""
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.errors import HeadwaterError
+from headwater.protocol.properties import PROPERTIES
+from headwater.statements import notices
+from headwater.statements.define.alter import alter_table
+from headwater.statements.define.create import create_table
+from headwater.statements.write.insert import write
+
+from .support import create_request, data_file, schema_json
+
+SCHEMA = schema_json(a="integer")
+SOURCES = Path(headwater.__file__).parent
+DECLARED = {SOURCES / "protocol" / "properties.py", SOURCES / "statements" / "notices.py"}
+
+
+def texts():
+    files = [*SOURCES.rglob("*.py"), *(SOURCES.parents[1] / "jvm" / "src" / "main").rglob("*.scala")]
+    return {file: file.read_text(encoding="utf-8") for file in files if file not in DECLARED}
+
+
+@pytest.fixture
+def said(caplog):
+    """The warnings since the last look."""
+    caplog.set_level(logging.WARNING, logger="headwater")
+
+    def look():
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return found
+
+    return look
+
+
+def test_each_property_is_acted_on_or_declared_unused():
+    code = "\n".join(texts().values())
+    for name, known in PROPERTIES.items():
+        if known.settable and name != notices.UNIVERSAL_FORMATS:
+            assert (f'"{name}"' in code) != (known.unused is not None), name
+
+
+def test_the_settings_of_our_own_are_those_the_code_reads():
+    found = set(re.findall(r'"(spark\.headwater\.[\w.]+\w)"', "\n".join(texts().values())))
+    found.discard("spark.headwater.job")  # of a job, which no session sets
+    known = {name for name in found if not name.startswith(notices._OWN_FAMILIES)}
+    assert known == {name for name in notices.OWN_SETTINGS if not name.startswith(notices._OWN_FAMILIES)}
+
+
+def test_no_setting_is_both_read_and_unused():
+    code = "\n".join(texts().values())
+    assert [name for name in notices.UNUSED_SETTINGS if f'"{name}"' in code] == []
+
+
+def create(path, statement, **more):
+    return create_table(create_request(path, SCHEMA, **more), statement)
+
+
+def alter(path, statement, **properties):
+    changes = [{"kind": "set_property", "key": key.replace("_", "."), "value": v} for key, v in properties.items()]
+    return alter_table({"table": str(path), "name": "t", "changes": changes}, statement)
+
+
+def insert(path, statement):
+    statement.written = [[data_file("one.parquet", 1, [[1, 1, 0]])]]
+    return write({"table": str(path), "name": "t", "plan": 0, "schema": SCHEMA, "options": {}}, statement)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, known in PROPERTIES.items() if known.unused))
+def test_an_unused_property_is_recorded_and_warned_of_once(tmp_path, statement, said, name):
+    expected = PROPERTIES[name]
+    value = next(v for v in ("true", "3", "1.0.0", "interval 1 day", "10mb") if accepts(expected, v))
+    create(tmp_path, statement, properties={name: value})
+    warned = said()
+    assert len(warned) == 1
+    assert name in warned[0]
+    assert str(tmp_path) in warned[0]
+    assert expected.unused in warned[0]
+    alter(tmp_path, statement, **{name.replace(".", "_"): value})
+    assert said() == []
+    assert name in (tmp_path / "_delta_log" / f"{0:020d}.json").read_text()
+
+
+def accepts(known, value):
+    try:
+        return known.accepts(value)
+    except HeadwaterError:
+        return False
+
+
+def test_used_properties_and_settings_are_not_warned_of(tmp_path, make_statement, said):
+    statement = make_statement({"spark.headwater.dml.retries": "1", "spark.databricks.delta.unheard.of": "1"})
+    create(tmp_path, statement, properties={"delta.appendOnly": "true", "mine": "1"})
+    insert(tmp_path, statement)
+    assert said() == []
+
+
+def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, said, monkeypatch):
+    monkeypatch.setattr("headwater.log.segment._WARNED", set())
+    statement = make_statement(
+        {"spark.databricks.delta.optimizeWrite.enabled": "true", "spark.headwater.stalenesLimit": "1"}
+    )
+    create(tmp_path, statement)
+    first = "\n".join(said())
+    assert "optimizeWrite" in first
+    assert "did you mean spark.headwater.stalenessLimit?" in first
+    insert(tmp_path, statement)
+    assert said() == []
+
+
+def test_clustering_is_warned_of(tmp_path, statement, said):
+    create(tmp_path, statement, partitioning=["cluster_by(a)"])
+    assert "CLUSTER BY" in said()[0]
+
+
+UNIFORM = {"delta.universalFormat.enabledFormats": "iceberg"}
+
+
+def test_uniform_is_refused_wherever_it_is_switched_on(tmp_path, statement, make_statement):
+    def refused(run):
+        with pytest.raises(HeadwaterError) as error:
+            run()
+        assert error.value.condition == "DELTA_UNIVERSAL_FORMAT_VIOLATION"
+        assert "iceberg" in error.value.text
+
+    refused(lambda: create(tmp_path / "a", statement, properties=UNIFORM))
+    refused(lambda: create(tmp_path / "a", statement, properties={"DELTA.universalformat.ENABLEDformats": "iceberg"}))
+    default = make_statement({f"spark.databricks.delta.properties.defaults.{key[6:]}": v for key, v in UNIFORM.items()})
+    refused(lambda: create(tmp_path / "a", default))
+    assert not (tmp_path / "a" / "_delta_log").exists()
+    create(tmp_path / "b", statement)
+    refused(lambda: alter(tmp_path / "b", statement, delta_universalFormat_enabledFormats="iceberg"))
+    for mode in ("replace", "create_or_replace"):
+        refused(lambda mode=mode: create(tmp_path / "b", statement, mode=mode, properties=UNIFORM))
+    assert len(list((tmp_path / "b" / "_delta_log").glob("*.json"))) == 1
+    alter(tmp_path / "b", statement, delta_universalFormat_enabledFormats="")
+
+
+@pytest.fixture
+def uniform(tmp_path, statement):
+    """A table whose UniForm another engine switched on."""
+    path = tmp_path / "uniform"
+    create(path, statement)
+    commit = path / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "metaData" in line:
+            line["metaData"]["configuration"].update(UNIFORM)
+    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    commit.with_suffix(".crc").unlink(missing_ok=True)
+    from headwater.statements.opening import CACHE
+
+    CACHE.forget(str(path))
+    return path
+
+
+def test_a_table_with_uniform_is_written_with_one_warning(uniform, statement, said):
+    insert(uniform, statement)
+    warned = [text for text in said() if "universalFormat" in text]
+    assert len(warned) == 1
+    assert str(uniform) in warned[0]
+    insert(uniform, statement)
+    alter(uniform, statement, delta_appendOnly="true")
+    assert said() == []
+
+
+def test_a_copy_of_a_table_with_uniform_has_none(uniform, tmp_path, statement):
+    create(tmp_path / "copy", statement, like=str(uniform))
+    assert "universalFormat" not in (tmp_path / "copy" / "_delta_log" / f"{0:020d}.json").read_text()
