@@ -120,7 +120,7 @@ def scan(sql: str) -> dict[str, Any]:
 
 def handler_peak() -> dict[str, Any]:
     """The most memory the handler process has had, in bytes (Linux's VmHWM)."""
-    pid = _spark._jvm.headwater.spark.Bridge.pid(_spark._jsparkSession)
+    pid = _spark._jvm.headwater.spark.bridge.Bridge.pid(_spark._jsparkSession)
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         line = next(line for line in status if line.startswith("VmHWM:"))
     return {"bytes": int(line.split()[1]) * 1024}

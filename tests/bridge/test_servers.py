@@ -115,7 +115,7 @@ def test_ended_sessions_leave_no_class_loaders(clients: Clients, thrift_server: 
         clients("close", "goes")
     command = ["jcmd", str(thrift_server.jvm), "GC.class_histogram"]  # of objects in use, after a collection
     histogram = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"(\d+) +\d+ +headwater\.spark\.HiveSessionClassLoader\$Unclosed", histogram)
+    found = re.findall(r"(\d+) +\d+ +headwater\.spark\.statements\.HiveSessionClassLoader\$Unclosed", histogram)
     assert sum(map(int, found)) < 10, found  # those that idle threads have used last
     clients("close", "stays")
 

@@ -53,9 +53,8 @@ def used(driver: Any) -> dict[str, int]:
     histogram = subprocess.run(
         ["jcmd", str(driver.jvm), "GC.class_histogram"], capture_output=True, text=True, check=True
     ).stdout
-    held = [
-        line.split() for line in histogram.splitlines() if line.rstrip().endswith("headwater.spark.StatementContext")
-    ]
+    name = "headwater.spark.bridge.StatementContext"
+    held = [line.split() for line in histogram.splitlines() if line.rstrip().endswith(name)]
     return {
         "threads": len(list(tasks.iterdir())),
         "files": len(list(Path(f"/proc/{handler}/fd").iterdir())),

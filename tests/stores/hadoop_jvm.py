@@ -94,7 +94,7 @@ def stores(settings: Mapping[str, str]) -> Iterator[Any]:
             conf = gateway.jvm.org.apache.hadoop.conf.Configuration()
             for name, value in {**settings, **(more or {})}.items():
                 conf.set(name, value)
-            return store_for(path, HadoopFileSystem(lambda: gateway.jvm.headwater.spark.HadoopFiles(conf)))[0]
+            return store_for(path, HadoopFileSystem(lambda: gateway.jvm.headwater.spark.bridge.HadoopFiles(conf)))[0]
 
         yield open_store
 

@@ -85,7 +85,7 @@ class EntryPoint:
             _let_go(context)
 
     class Java:
-        implements = ["headwater.spark.Handler"]
+        implements = ["headwater.spark.bridge.Handler"]
 
 
 def _about(request: dict[str, Any]) -> str:

@@ -4,6 +4,10 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, NonDeltaStagedTable, TableChangeJson, TableVersion}
+import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -11,7 +15,7 @@ import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlread
 import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
-import org.apache.spark.sql.connector.expressions.{Transform}
+import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -76,7 +80,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
   override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog = loadTable(ident) match {
     case table: HeadwaterTable =>
-      HeadwaterChanges.load(session, table.path, HeadwaterChanges.bounds(context), "deduplicationMode" -> context.deduplicationMode.value)
+      HeadwaterChangelog.load(session, table.path, HeadwaterChangelog.bounds(context), "deduplicationMode" -> context.deduplicationMode.value)
     case _ => super.loadChangelog(ident, context, options)
   }
 
@@ -137,7 +141,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       new HeadwaterStagedTable(
         session, newLocation(ident, table.properties)._1, SparkInternals.schema(table.columns), partitionNames(table.partitions),
         create(ident, table, mode))
-    } else new UnstagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
+    } else new NonDeltaStagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
 
   private def providerOf(properties: util.Map[String, String]): Option[String] =
     Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(SparkInternals.conf(session).defaultDataSourceName))
@@ -230,7 +234,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         val (moves, others) = changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
-          Bridge.call(new StatementContext(session), "alter_table", "table" -> table.path, "name" -> table.name(), "changes" -> others.map(TableChanges.describe))
+          Bridge.call(new StatementContext(session), "alter_table", "table" -> table.path, "name" -> table.name(), "changes" -> others.map(TableChangeJson.describe))
           SparkInternals.refreshCaches(session, table.path)
         }
         loadTable(ident)

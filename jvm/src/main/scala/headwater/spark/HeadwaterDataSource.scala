@@ -4,7 +4,10 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.Path
+import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.catalog.{HeadwaterTable, MissingTable, TableVersion}
+import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.write.HeadwaterWrites
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
 import org.apache.spark.sql.connector.catalog.{SupportsV1OverwriteWithSaveAsTable, Table}
@@ -33,16 +36,16 @@ class HeadwaterDataSource
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
     val path = HeadwaterDataSource.path(session, options.asScala.toMap)
-    if (HeadwaterChanges.asked(session, options)) {
+    if (HeadwaterChangelog.asked(session, options)) {
       val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
-      return HeadwaterChanges.load(session, path, HeadwaterChanges.bounds(session, options), "timeTravel" -> timeTravel)
+      return HeadwaterChangelog.load(session, path, HeadwaterChangelog.bounds(session, options), "timeTravel" -> timeTravel)
     }
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterDataSource.refused(session, "two_versions", Map.empty)
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
       Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _)))
     try HeadwaterTable.load(session, path, asked)
-    catch { case e: HeadwaterException if HeadwaterDataSource.Absent(e.getCondition) => new AbsentTable(path, e) }
+    catch { case e: HeadwaterException if HeadwaterDataSource.Absent(e.getCondition) => new MissingTable(path, e) }
   }
 
   /** `df.write.format("delta").save(path)` in every mode; the handler says whether that creates, replaces or adds. */

@@ -1,5 +1,12 @@
 package headwater.spark
 
+import headwater.spark.bridge.Bridge
+import headwater.spark.changes.{FindChangeReads, ResolveTableChanges, TableChangesFunctions}
+import headwater.spark.dml.{InlineApiViews, PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
+import headwater.spark.scan.{AggregateFromLog, PinSnapshots, ResolveHeadwaterRelations}
+import headwater.spark.shims.SparkVersions
+import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
+import headwater.spark.write.ResolveHeadwaterWrites
 import org.apache.spark.sql.SparkSessionExtensions
 
 /** The first of the two configuration lines: the parser, rules and functions Headwater adds to a session. */
@@ -12,12 +19,12 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       showClasses()
       new HeadwaterParser(session, parser)
     }
-    extensions.injectHintResolutionRule(session => TakeFromViews(session))
-    extensions.injectResolutionRule(session => ResolveViewColumns(session))
+    extensions.injectHintResolutionRule(session => InlineApiViews(session))
+    extensions.injectResolutionRule(session => ResolveApiColumns(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
-    extensions.injectResolutionRule(session => ResolveStatementNames(session))
+    extensions.injectResolutionRule(session => ResolveVariables(session))
     extensions.injectHintResolutionRule(session => FindChangeReads(session))
     extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))

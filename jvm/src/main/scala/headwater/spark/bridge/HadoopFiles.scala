@@ -1,0 +1,192 @@
+package headwater.spark.bridge
+
+import java.io.{FileNotFoundException, IOException}
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+import java.nio.file.{Files, Paths, StandardCopyOption, StandardOpenOption}
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path}
+import org.apache.hadoop.hdfs.DistributedFileSystem
+import org.apache.hadoop.hdfs.web.WebHdfsFileSystem
+import org.apache.hadoop.util.functional.FutureIO
+
+/**
+ * Hadoop's file systems for the handler: what it cannot reach as a local path. Arguments are URIs as text. A file that is missing is null,
+ * a name that is taken false; all else that goes wrong is a [[StoreFailure]].
+ */
+final class HadoopFiles(conf: Configuration) {
+  /** Hadoop keeps file systems for everybody, unless told not to; then there is one of each for the statement. */
+  private val systems = new ConcurrentHashMap[String, FileSystem]
+
+  private def system(path: Path): FileSystem =
+    systems.computeIfAbsent(s"${path.toUri.getScheme}://${path.toUri.getAuthority}", _ => path.getFileSystem(conf))
+
+  private def on[T](uri: String)(body: (FileSystem, Path) => T): T = StoreFailure.told {
+    val path = new Path(uri)
+    body(system(path), path)
+  }
+
+  /** What the path's file system says of itself: where it is, the scheme it stands for, and whether it can create on condition. */
+  def describe(uri: String): String = on(uri) { (fs, path) =>
+    Json.write(Map(
+      "uri" -> fs.getUri.toString,
+      "endpoint" -> fs.getConf.get(s"fs.${fs.getUri.getScheme}.endpoint", fs.getConf.get("fs.s3a.endpoint", "")),
+      "createsConditionally" -> fs.hasPathCapability(path, HadoopFiles.ConditionalCreate),
+      "hadoop" -> org.apache.hadoop.util.VersionInfo.getVersion))
+  }
+
+  /** The scheme of the file system that a path of a mount table is in. */
+  def mountedScheme(uri: String): String = on(uri) { (fs, path) =>
+    val there = Iterator.iterate(path)(_.getParent).takeWhile(_ != null).find(fs.exists(_)).getOrElse(path)
+    fs.resolvePath(there).toUri.getScheme
+  }
+
+  /** `[[path, size, modificationTime]]` of the files in a directory whose names are not before `startName`, sorted; null if there is none. */
+  def listFrom(directory: String, startName: String): String = on(directory) { (fs, path) =>
+    try {
+      val found = fs.listStatus(path).filter(s => s.isFile && s.getPath.getName >= startName).sortBy(_.getPath.getName)
+      Json.write(found.map(s => Seq(s.getPath.toString, s.getLen, s.getModificationTime)).toSeq)
+    } catch { case _: FileNotFoundException => null }
+  }
+
+  /** `[size, modificationTime]` of each path (JSON array), null for one that is no file; asked for at the same time. */
+  def statuses(uris: String): String = StoreFailure.told {
+    val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
+    Json.write(StoreRequests.each(paths) { case (fs, path) => HadoopFiles.status(fs, path) }
+      .map(_.map(s => Seq(s.getLen, s.getModificationTime))))
+  }
+
+  /** A file's bytes; null if there is no such file. */
+  def read(uri: String): Array[Byte] = on(uri) { (fs, path) =>
+    try {
+      val in = fs.open(path)
+      try in.readAllBytes() finally in.close()
+    } catch { case _: FileNotFoundException => null }
+  }
+
+  /**
+   * Writes the files (JSON array) one after the other into a local one, which exists; JSON: the size of each, null for one that is missing,
+   * and then nothing is written. Files are read at the same time, each a small buffer at a time, so that their sizes do not matter.
+   */
+  def readMany(uris: String, local: String): String = StoreFailure.told {
+    val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
+    val found = StoreRequests.each(paths) { case (fs, path) => HadoopFiles.status(fs, path) }
+    if (found.forall(_.isDefined)) {
+      val offsets = found.scanLeft(0L)(_ + _.get.getLen)
+      val out = FileChannel.open(Paths.get(local), StandardOpenOption.WRITE)
+      try StoreRequests.each(paths.zip(found.flatten).zip(offsets)) { case (((fs, _), status), offset) => HadoopFiles.copy(fs, status, out, offset) }
+      finally out.close()
+    }
+    Json.write(found.map(_.map(_.getLen)))
+  }
+
+  /** `length` bytes from `offset`, fewer where the file ends before; null if there is no such file. */
+  def readRange(uri: String, offset: Long, length: Int): Array[Byte] = on(uri) { (fs, path) =>
+    try {
+      val in = fs.open(path)
+      try {
+        in.seek(offset)
+        in.readNBytes(length)
+      } finally in.close()
+    } catch { case _: FileNotFoundException => null }
+  }
+
+  /** Writes a file's content into a local one; false if there is no such file. */
+  def copyToLocal(uri: String, local: String): Boolean = on(uri) { (fs, path) =>
+    try {
+      val in = fs.open(path)
+      try Files.copy(in, Paths.get(local), StandardCopyOption.REPLACE_EXISTING) finally in.close()
+      true
+    } catch { case _: FileNotFoundException => false }
+  }
+
+  def exists(uri: String): Boolean = on(uri)((fs, path) => fs.exists(path))
+
+  def makeDirectory(uri: String): Unit = on(uri)((fs, path) => fs.mkdirs(path))
+
+  def delete(uri: String): Unit = on(uri)((fs, path) => fs.delete(path, false))
+
+  /** Writes a file, replacing one of that name at the moment it is complete: for stores that show no file before that. */
+  def put(uri: String, data: Array[Byte]): Unit =
+    on(uri)((fs, path) => HadoopFiles.write(fs.createFile(path).create().recursive().overwrite(true).build(), data))
+
+  /** Creates a file on the condition that there is none; false if there is. */
+  def createConditionally(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
+    try {
+      HadoopFiles.write(fs.createFile(path).create().recursive().must(HadoopFiles.ConditionalCreate, true).build(), data)
+      true
+    } catch { case e: IOException if StoreFailure.isConditionNotMet(e) => false }
+  }
+
+  /** Writes a file under a temporary name and renames it, replacing one of that name. */
+  def putByRename(uri: String, data: Array[Byte]): Unit = on(uri)((fs, path) => byRename(fs, path, data, Options.Rename.OVERWRITE))
+
+  /** Writes a file under a temporary name and renames it where nothing has the final name; false if something has. */
+  def createByRename(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
+    try { byRename(fs, path, data, Options.Rename.NONE); true } catch { case _: FileAlreadyExistsException => false }
+  }
+
+  private def byRename(fs: FileSystem, path: Path, data: Array[Byte], how: Options.Rename): Unit = {
+    val temporary = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID()}.tmp")
+    try {
+      HadoopFiles.write(fs.create(temporary, false), data)
+      fs match {
+        case hdfs: DistributedFileSystem => hdfs.rename(temporary, path, how)
+        case web: WebHdfsFileSystem => web.rename(temporary, path, how)
+        case _ => FileContext.getFileContext(fs.getUri, conf).rename(temporary, path, how)
+      }
+    } catch {
+      case e: Throwable =>
+        try fs.delete(temporary, false) catch { case _: IOException => }
+        throw e
+    }
+  }
+
+  /** A path as Hadoop qualifies it: with scheme and authority. */
+  def qualify(uri: String): String = on(uri)((fs, path) => fs.makeQualified(path).toString)
+}
+
+private object HadoopFiles {
+  /** Hadoop's name, since 3.4.2, for both the option and the capability. */
+  val ConditionalCreate = "fs.option.create.conditional.overwrite"
+  private val BufferBytes = 64 * 1024
+
+  private def status(fs: FileSystem, path: Path): Option[FileStatus] =
+    try Some(fs.getFileStatus(path)).filter(_.isFile) catch { case _: FileNotFoundException => None }
+
+  /** Writes all of a file and makes it durable; a file that could not be written whole does not come to be. */
+  private def write(out: FSDataOutputStream, data: Array[Byte]): Unit = {
+    try {
+      out.write(data)
+      if (out.hasCapability("hsync")) out.hsync()
+    } catch {
+      case e: Throwable => // closing would make a file of what there is
+        out.getWrappedStream match {
+          case stream: Abortable if out.hasCapability("fs.capability.outputstream.abortable") => stream.abort()
+          case _ => try out.close() catch { case _: IOException => }
+        }
+        throw e
+    }
+    out.close()
+  }
+
+  /** Copies a file to its place in a local one. */
+  private def copy(fs: FileSystem, status: FileStatus, out: FileChannel, offset: Long): Unit = if (status.getLen > 0) {
+    val opening = fs.openFile(status.getPath).withFileStatus(status).opt("fs.option.openfile.read.policy", "whole-file")
+    val in = FutureIO.awaitFuture(opening.build())
+    try {
+      val buffer = new Array[Byte](BufferBytes.toLong.min(status.getLen).toInt)
+      var done = 0L
+      while (done < status.getLen) {
+        val count = in.read(buffer, 0, (status.getLen - done).min(buffer.length).toInt)
+        if (count < 0) throw new IOException(s"${status.getPath} ended after $done of ${status.getLen} bytes")
+        val bytes = ByteBuffer.wrap(buffer, 0, count)
+        while (bytes.hasRemaining) out.write(bytes, offset + done + bytes.position())
+        done += count
+      }
+    } finally in.close()
+  }
+}

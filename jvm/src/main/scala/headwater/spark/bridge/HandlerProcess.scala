@@ -1,0 +1,180 @@
+package headwater.spark.bridge
+
+import java.io.{BufferedReader, File, InputStreamReader, IOException, OutputStreamWriter}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.SecureRandom
+import java.util.concurrent.TimeUnit
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.core.JsonProcessingException
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.HeadwaterException
+import org.apache.spark.SparkConf
+import org.apache.spark.internal.Logging
+import py4j.{JavaServer, Py4JException}
+
+/**
+ * One running handler process and the authenticated loopback connection to it.
+ *
+ * The token and the ports travel over the process's standard input and output, never over a command line or an environment. The process
+ * ends when its standard input closes, which the operating system does however this JVM ends.
+ */
+final class HandlerProcess private (process: Process, server: JavaServer, connections: HandlerConnections, handler: Handler) {
+  def isAlive: Boolean = process.isAlive
+  def pid: Long = process.pid()
+
+  /**
+   * Makes a call, which ends early where the statement is cancelled.
+   *
+   * @throws py4j.Py4JException where there is no answer, or part of one
+   */
+  def call(name: String, request: String, context: StatementContext): JsonNode = {
+    val thread = Thread.currentThread()
+    val answer = Cancellations.watching(context, () => connections.giveUp(thread))(handler.call(name, request, context))
+    try Json.parse(answer) catch { case e: JsonProcessingException => throw new Py4JException("the answer was cut off", e) }
+  }
+
+  /** Asks for something that is of no statement. */
+  def call(name: String): Unit = handler.call(name, "{}", null)
+
+  /** Whether the process is dead, or is within a time that one just killed needs to be seen so. An interruption waits until then. */
+  def endsWithin(milliseconds: Long): Boolean = {
+    val until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(milliseconds)
+    var interrupted = false
+    while (process.isAlive && System.nanoTime() < until)
+      try process.waitFor(until - System.nanoTime(), TimeUnit.NANOSECONDS) catch { case _: InterruptedException => interrupted = true }
+    if (interrupted) Thread.currentThread().interrupt()
+    !process.isAlive
+  }
+
+  def stop(): Unit = {
+    try server.shutdown(true) catch { case NonFatal(_) => }
+    try process.getOutputStream.close() catch { case NonFatal(_) => }
+    if (!endsWithin(1000)) process.destroyForcibly()
+  }
+}
+
+object HandlerProcess extends Logging {
+  private val HandshakeSeconds = 60L
+  /** Java's exit code of a process that a signal ended, less the signal. */
+  private val FirstSignal = 128
+
+  // py4j reports every message, with its content, as information: a statement's text does not belong in a log.
+  private val py4jLog = java.util.logging.Logger.getLogger("py4j")
+  if (py4jLog.getLevel == null) py4jLog.setLevel(java.util.logging.Level.WARNING)
+
+  /** Starts the first interpreter that has the `headwater` package. */
+  def start(conf: SparkConf): HandlerProcess = {
+    showLog(conf)
+    val tried = Seq.newBuilder[NotStarted]
+    candidates(conf).foreach { python =>
+      startWith(python, conf) match {
+        case Right(running) => return running
+        case Left(reason) => tried += reason.copy(reason = s"$python (${reason.reason})")
+      }
+    }
+    val reasons = tried.result()
+    val condition = if (reasons.forall(_.noPackage)) "HEADWATER_HANDLER_NOT_STARTED" else "HEADWATER_HANDLER_ENDED_AT_START"
+    throw HeadwaterException(condition, "tried" -> reasons.map(_.reason).mkString("; "))
+  }
+
+  /** Why an interpreter runs no handler; `noPackage` where it is none, or has not what a handler needs. */
+  private final case class NotStarted(reason: String, noPackage: Boolean)
+
+  /** The interpreters to try: the setting alone if given; else the JAR's environment, PySpark's settings, `python3`. */
+  private def candidates(conf: SparkConf): Seq[String] =
+    conf.getOption("spark.headwater.python").map(_.trim).filter(_.nonEmpty).map(Seq(_)).getOrElse {
+      val own = jarFile.toSeq.flatMap { jar =>
+        Iterator.iterate(jar.getParentFile)(_.getParentFile).takeWhile(_ != null).take(8)
+          .flatMap(dir => Seq("bin/python", "bin/python3").map(new File(dir, _))).find(_.canExecute).map(_.getPath)
+      }
+      val pyspark = Seq("spark.pyspark.driver.python", "spark.pyspark.python").flatMap(conf.getOption) ++
+        Seq("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON").flatMap(sys.env.get)
+      (own ++ pyspark.filter(_.trim.nonEmpty) :+ "python3").distinct
+    }
+
+  private def jarFile: Option[File] =
+    Option(getClass.getProtectionDomain.getCodeSource).map(s => new File(s.getLocation.toURI)).filter(_.isFile)
+
+  /** In a source checkout the package beside the JAR is the one that matches it. */
+  private def sourcePackage: Option[String] =
+    jarFile.map(_.getParentFile.getParentFile).filter(p => p != null && new File(p, "__init__.py").isFile)
+      .map(_.getParentFile.getPath).filterNot(_.endsWith("-packages"))
+
+  private def startWith(python: String, conf: SparkConf): Either[NotStarted, HandlerProcess] = {
+    val builder = new ProcessBuilder(python, "-m", "headwater.handler")
+    // A `json.py` in the directory Spark was started in is not meant for the handler.
+    builder.environment.put("PYTHONSAFEPATH", "1")
+    sourcePackage.foreach { path =>
+      val inherited = Option(builder.environment.get("PYTHONPATH")).filter(_.nonEmpty)
+      builder.environment.put("PYTHONPATH", (Seq(path) ++ inherited).mkString(File.pathSeparator))
+    }
+    val process = try builder.start() catch { case NonFatal(e) => return Left(NotStarted(oneLine(e.getMessage), noPackage = true)) }
+    val log = new HandlerLog(process.getErrorStream)
+    try {
+      val running = shakeHands(process, conf)
+      log.handlerStarted()
+      Right(running)
+    } catch {
+      case NonFatal(e) =>
+        // Destroying a process closes its streams, with what it said in them.
+        val words = log.lastWords.map(oneLine)
+        process.destroyForcibly()
+        val noPackage = words.exists(_.contains("No module named"))
+        Left(NotStarted(if (noPackage) words.get else (oneLine(e.getMessage) +: words.toSeq).mkString(": "), noPackage))
+    }
+  }
+
+  private def shakeHands(process: Process, conf: SparkConf): HandlerProcess = {
+    val token = newToken()
+    val toChild = new OutputStreamWriter(process.getOutputStream, UTF_8)
+    def send(values: (String, Any)*): Unit = { toChild.write(Json.write(values.toMap) + "\n"); toChild.flush() }
+    // A process that ended before it could read this gives no answer, and that says how it ended.
+    try send("token" -> token, "logLevel" -> conf.get("spark.headwater.log.level", "WARN")) catch { case _: IOException => }
+    val port = readAnswer(process).get("port").asInt()
+    // The Python side is listening already: building this side with both ports keeps the token on both directions,
+    // which re-pointing a finished server at another port would drop.
+    val client = new HandlerConnections(port, token)
+    val server = new JavaServer(null, 0, 0, 0, null, client, token)
+    client.setGateway(server.getGateway)
+    client.setJavaServer(server)
+    server.start()
+    val handler = client.getPythonServerEntryPoint(server.getGateway, Array(classOf[Handler])).asInstanceOf[Handler]
+    send("port" -> server.getListeningPort)
+    new HandlerProcess(process, server, client, handler)
+  }
+
+  private def readAnswer(process: Process): JsonNode = {
+    @volatile var late = false
+    val timer = new Thread(() => {
+      try { Thread.sleep(HandshakeSeconds * 1000); late = true; process.destroyForcibly() } catch { case _: InterruptedException => }
+    }, "headwater-handshake")
+    timer.setDaemon(true)
+    timer.start()
+    val reader = new BufferedReader(new InputStreamReader(process.getInputStream, UTF_8))
+    // What is not the answer is what an interpreter's own start-up files print.
+    val answer = try Iterator.continually(reader.readLine()).find(line => line == null || line.startsWith("{")).get finally timer.interrupt()
+    if (answer != null) Json.parse(answer)
+    else if (late) throw new IllegalStateException(s"it did not answer within $HandshakeSeconds s")
+    else if (!process.waitFor(2, TimeUnit.SECONDS)) throw new IllegalStateException("it closed its output")
+    else if (process.exitValue > FirstSignal) throw new IllegalStateException(s"it was ended by signal ${process.exitValue - FirstSignal}")
+    else throw new IllegalStateException(s"it ended with exit code ${process.exitValue}")
+  }
+
+  /** Who asks for the handler's log at a level gets to see it, whatever level the rest of Spark's log has. */
+  private def showLog(conf: SparkConf): Unit = conf.getOption("spark.headwater.log.level").foreach { level =>
+    try {
+      org.apache.logging.log4j.core.config.Configurator.setLevel(
+        classOf[HandlerLog].getName, org.apache.logging.log4j.Level.toLevel(level, org.apache.logging.log4j.Level.WARN))
+    } catch { case _: LinkageError => }
+  }
+
+  private def oneLine(text: String): String = String.valueOf(text).linesIterator.mkString(" ")
+
+  private def newToken(): String = {
+    val bytes = new Array[Byte](32)
+    new SecureRandom().nextBytes(bytes)
+    bytes.map("%02x".format(_)).mkString
+  }
+}

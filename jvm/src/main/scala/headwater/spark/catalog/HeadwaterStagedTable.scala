@@ -1,0 +1,47 @@
+package headwater.spark.catalog
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.Json
+import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.connector.catalog.{Column, StagedTable}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.StructType
+
+/**
+ * A table about to be created or replaced. Rows written to it wait until the statement commits, so that definition and rows are one commit
+ * in the log, or none.
+ */
+final class HeadwaterStagedTable(
+    session: SparkSession,
+    path: String,
+    declared: StructType,
+    partitions: Seq[String],
+    commit: (Option[DataFrame], Map[String, String]) => Unit)
+    extends HeadwaterTable(session, path, TableVersion.Latest, None, HeadwaterStagedTable.placeholder(path, declared, partitions))
+    with StagedTable {
+
+  private var rows: Option[DataFrame] = None
+  private var options: Map[String, String] = Map.empty
+
+  def stage(data: DataFrame, options: Map[String, String]): Unit = {
+    rows = Some(data)
+    this.options = options
+  }
+
+  override def columns(): Array[Column] = SparkInternals.columns(declared)
+
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = Array.empty
+
+  override def supportedCustomMetrics(): Array[CustomMetric] = Array.empty
+
+  override def commitStagedChanges(): Unit = commit(rows, options)
+
+  override def abortStagedChanges(): Unit = {}
+}
+
+object HeadwaterStagedTable {
+  private def placeholder(path: String, schema: StructType, partitions: Seq[String]): JsonNode = Json.obj(
+    "path" -> path, "version" -> -1L, "schema" -> schema.json, "tableSchema" -> schema.json, "partitionColumns" -> partitions, "properties" -> Map.empty[String, String],
+    "columnMappingMode" -> "none", "hasDeletionVectors" -> false, "sizeInBytes" -> 0L)
+}

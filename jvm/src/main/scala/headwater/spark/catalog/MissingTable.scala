@@ -1,0 +1,17 @@
+package headwater.spark.catalog
+
+import java.util
+
+import headwater.spark.HeadwaterException
+import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A path that holds no table yet. A save creates one there without looking further; whoever looks for columns gets the handler's error. */
+final class MissingTable(path: String, error: HeadwaterException) extends Table with SupportsRead {
+  override def name(): String = s"delta.`$path`"
+  override def toString: String = name()
+  override def columns(): Array[Column] = throw error
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = throw error
+}

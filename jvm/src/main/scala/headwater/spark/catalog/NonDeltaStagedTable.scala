@@ -1,0 +1,26 @@
+package headwater.spark.catalog
+
+import java.util
+
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+
+/** A table of another provider, created at once and dropped again if its rows could not be written: what Spark does without staging. */
+final class NonDeltaStagedTable(catalog: TableCatalog, ident: Identifier, info: TableInfo, mode: String, create: () => Table)
+    extends StagedTable
+    with SupportsWrite {
+
+  private lazy val table: Table = {
+    if (mode != "create" && catalog.tableExists(ident)) catalog.dropTable(ident)
+    Option(create()).getOrElse(catalog.loadTable(ident))
+  }
+
+  override def name(): String = table.name()
+  override def columns(): Array[Column] = info.columns()
+  override def partitioning() = info.partitions()
+  override def properties(): util.Map[String, String] = info.properties()
+  override def capabilities(): util.Set[TableCapability] = table.capabilities()
+  override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = table.asInstanceOf[SupportsWrite].newWriteBuilder(write)
+  override def commitStagedChanges(): Unit = table
+  override def abortStagedChanges(): Unit = catalog.dropTable(ident)
+}

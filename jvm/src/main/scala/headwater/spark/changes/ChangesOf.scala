@@ -1,0 +1,13 @@
+package headwater.spark.changes
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+
+/** The changes of `child` once that is known to be a Delta table; `function` is what asked for them, none where it was a reader's option. */
+case class ChangesOf(child: LogicalPlan, bounds: Any, function: Option[String]) extends UnaryNode {
+  override lazy val resolved: Boolean = false
+  override def output: Seq[Attribute] = Nil
+  override def nodeName: String = function.getOrElse("changes")
+  override def simpleString(maxFields: Int): String = nodeName
+  override protected def withNewChildInternal(newChild: LogicalPlan): ChangesOf = copy(child = newChild)
+}

@@ -1,0 +1,24 @@
+package headwater.spark.changes
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_RELATION
+
+/** Finds tables read with the option for changes, before Spark resolves them and with them the columns of the query around. */
+case class FindChangeReads(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_RELATION)) {
+    case relation: UnresolvedRelation
+        if !relation.isStreaming && relation.getTagValue(FindChangeReads.Found).isEmpty && HeadwaterChangelog.asked(session, relation.options) =>
+      val found = relation.copy()
+      found.copyTagsFrom(relation)
+      found.setTagValue(FindChangeReads.Found, ())
+      ChangesOf(found, HeadwaterChangelog.bounds(session, relation.options), None)
+  }
+}
+
+private[spark] object FindChangeReads {
+  val Found: TreeNodeTag[Unit] = TreeNodeTag[Unit]("headwater_changes_found")
+}

@@ -1,0 +1,117 @@
+package headwater.spark.changes
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.scan.TableState
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Union}
+import org.apache.spark.sql.connector.catalog.{Changelog, ChangelogContext, ChangelogRange, Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.dml.VariableResolver
+import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The changes of a range of versions as the handler described them: groups of files, each of which one file relation reads. */
+class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table with SupportsRead with Changelog {
+  private val path = info.get("path").asText()
+  private val columnTypes = DataType.fromJson(info.get("schema").asText()).asInstanceOf[StructType]
+
+  override def name(): String = s"changes of delta.`$path`"
+
+  override def columns(): Array[Column] = SparkInternals.columns(columnTypes)
+
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
+
+  // ResolveTableChanges puts file relations in this one's place before a scan is asked for.
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new Scan {
+    override def readSchema(): StructType = columnTypes
+    override def description(): String = name()
+  }
+
+  // What a version changed is recorded row by row, updates as such; a row has no identity beyond its version.
+  override def containsCarryoverRows(): Boolean = false
+  override def containsIntermediateChanges(): Boolean = false
+  override def representsUpdateAsDeleteAndInsert(): Boolean = false
+
+  /** The relation that reads the changes; its columns are known as `seen`, if they have been seen before. */
+  def toPlan(seen: Option[Seq[Attribute]]): LogicalPlan = {
+    val relations = info.get("groups").elements().asScala.map(toRelation).toSeq
+    if (relations.isEmpty) LocalRelation(seen.getOrElse(SparkInternals.attributes(columnTypes)), Nil)
+    else {
+      val first = relations.head
+      val output = seen.map(_.zip(first.output).map { case (before, column) => before.withName(column.name).asInstanceOf[AttributeReference] })
+      val known = first.copy(output = output.getOrElse(first.output))
+      if (relations.size == 1) known else Union(known +: relations.tail)
+    }
+  }
+
+  private def toRelation(group: JsonNode): LogicalRelation = {
+    val partitions = StructType(Json.strings(group.get("partitionColumns")).map(c => columnTypes(columnTypes.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+    val hasVectors = group.get("hasDeletionVectors").asBoolean()
+    val state = TableState(
+      path, info.get("version").asLong(), Json.text(info.get("tableId")), group.get("sizeInBytes").asLong(), hasVectors, info.get("schema").asText())
+    val format = new HeadwaterParquetFileFormat(
+      path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), hasVectors, state.version)
+    val index = new ChangesFileIndex(session, path, state, partitions, group.get("files"))
+    LogicalRelation(HadoopFsRelation(index, partitions, columnTypes, None, format, Map.empty)(session))
+  }
+}
+
+object HeadwaterChangelog {
+  private val OfRange = Seq("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+  private val Switches = Seq("readChangeFeed", "readChangeData")
+
+  /** Asks the handler for the changes of the table at a path. */
+  def load(session: SparkSession, path: String, bounds: Any, more: (String, Any)*): HeadwaterChangelog =
+    new HeadwaterChangelog(session, Bridge.call(new StatementContext(session), "table_changes", Seq("table" -> path, "bounds" -> bounds) ++ more: _*))
+
+  /** Whether a reader's options ask for changes; the handler says what may be in them. */
+  def asked(session: SparkSession, options: CaseInsensitiveStringMap): Boolean = Switches.exists(options.containsKey) &&
+    Bridge.call(new StatementContext(session), "asks_for_changes", "options" -> options.asCaseSensitiveMap().asScala).asBoolean()
+
+  /** A reader's options for the range. */
+  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[Map[String, Any]] = OfRange.filter(options.containsKey).map { name =>
+    describe(session, Literal(UTF8String.fromString(options.get(name)), StringType)) + ("name" -> name)
+  }
+
+  /** A bound or another argument: its type, its value as text and, where it can be a time, that in microseconds since the epoch. */
+  def describe(session: SparkSession, asked: Expression): Map[String, Any] = {
+    val given = VariableResolver.folded(asked match { case Alias(value, _) => value; case value => value })
+    // Spark evaluates such as `timestamp - interval` only in the form that its optimizer gives them.
+    val argument = given.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
+    val constant = argument.foldable && argument.deterministic
+    val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
+    def as(kind: DataType) = if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
+    val isTime = argument.dataType.typeName.matches("string|date|timestamp.*")
+    Map(
+      "type" -> argument.dataType.simpleString,
+      "constant" -> constant,
+      "sql" -> given.sql,
+      "value" -> Option(as(StringType)).map(_.toString),
+      // A date may lie beyond all timestamps.
+      "micros" -> Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).map(v => if (v == null) null else v.toString))
+  }
+
+  /** CHANGES FROM … TO … as bounds. */
+  def bounds(context: ChangelogContext): Seq[Map[String, Any]] = context.range() match {
+    case range: ChangelogRange.VersionRange =>
+      bound("startingVersion", range.startingVersion, range.startingBoundInclusive) +:
+        Option(range.endingVersion.orElse(null)).map(bound("endingVersion", _, range.endingBoundInclusive)).toSeq
+    case range: ChangelogRange.TimestampRange =>
+      bound("startingTimestamp", range.startingTimestamp.toString, range.startingBoundInclusive) +:
+        Option(range.endingTimestamp.orElse(null)).map(t => bound("endingTimestamp", t.toString, range.endingBoundInclusive)).toSeq
+    case _ => Nil
+  }
+
+  private def bound(name: String, value: String, inclusive: Boolean): Map[String, Any] =
+    Map("name" -> name, "type" -> "string", "value" -> value, "micros" -> value, "inclusive" -> inclusive)
+}

@@ -1,0 +1,41 @@
+package headwater.spark.changes
+
+import headwater.spark.HeadwaterDataSource
+import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.catalog.HeadwaterTable
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, View}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.{ChangelogTable, DataSourceV2Relation}
+
+/** Turns every way to ask for the changes of a table into the relations that read them. */
+case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case TableChangesCall(function, arguments) =>
+      val call = Bridge.call(
+        new StatementContext(session), "bounds_of_call", "function" -> function, "arguments" -> arguments.map(HeadwaterChangelog.describe(session, _)))
+      val table = call.get("table").asText()
+      if (function == TableChangesFunctions.ByPath) HeadwaterChangelog.load(session, HeadwaterTable.path(session, table), call.get("bounds")).toPlan(None)
+      else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(table)), call.get("bounds"), Some(function))
+    case ChangesOf(child, bounds, function) if child.resolved => EliminateSubqueryAliases(child) match {
+      case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
+        case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
+          HeadwaterChangelog.load(session, table.path, bounds, "timeTravel" -> !table.asked.isLatest).toPlan(None)
+      }
+      case other if function.isDefined || other.isInstanceOf[View] =>
+        throw HeadwaterDataSource.refused(session, "not_delta", Map("command" -> "READING CHANGES", "name" -> ResolveTableChanges.name(child)))
+      case _ => child
+    }
+    case DataSourceV2Relation(changes: HeadwaterChangelog, output, _, _, _, _) => changes.toPlan(Some(output))
+    case DataSourceV2Relation(ChangelogTable(changes: HeadwaterChangelog, _, _), output, _, _, _, _) => changes.toPlan(Some(output))
+  }
+}
+
+private[spark] object ResolveTableChanges {
+  private def name(plan: LogicalPlan): String = plan match {
+    case alias: org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias => alias.identifier.toString
+    case other => other.nodeName
+  }
+}

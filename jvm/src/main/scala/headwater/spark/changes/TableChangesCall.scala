@@ -1,0 +1,9 @@
+package headwater.spark.changes
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedLeafNode
+import org.apache.spark.sql.catalyst.expressions.Expression
+
+/** A call of `table_changes` or `table_changes_by_path`. */
+case class TableChangesCall(function: String, arguments: Seq[Expression]) extends UnresolvedLeafNode {
+  override def nodeName: String = function
+}

@@ -1,0 +1,42 @@
+package headwater.spark.dml
+
+import org.apache.spark.sql.catalyst.analysis.{Resolver, UnresolvedAttribute, UnresolvedException}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.types.DataType
+
+/** A Column of the Python API, resolved over a target and a source that are the statement's in all but the identity of their attributes. */
+case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq[Attribute]) extends LeafExpression with Unevaluable {
+  override lazy val resolved: Boolean = false
+  override def dataType: DataType = throw new UnresolvedException("dataType")
+  override def nullable: Boolean = throw new UnresolvedException("nullable")
+  override def toString: String = expression.toString
+  override def sql: String = expression.sql
+
+  /** The names on the way to the source's column or field that this is, None where it is something else. */
+  def sourcePath: Option[Seq[String]] = ApiColumn.path(expression, AttributeSet(source))
+
+  /**
+   * The Column over the attributes of the statement. Those of the target are found by name, as its schema may have changed since; what is
+   * not found stays to be resolved, for the error Spark has for that.
+   */
+  def over(newTarget: Seq[Attribute], newSource: Seq[Attribute], resolver: Resolver): Expression = {
+    val found = AttributeMap(
+      target.flatMap(old => newTarget.find(a => resolver(a.name, old.name)).map(old -> _)) ++ source.zip(newSource))
+    expression.transform {
+      case a: AttributeReference => found.getOrElse(a, UnresolvedAttribute(a.qualifier :+ a.name))
+      case subquery: SubqueryExpression => subquery.withNewPlan(AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        subquery.plan.transformAllExpressionsWithSubqueries { case OuterReference(a: Attribute) => OuterReference(found.getOrElse(a, a)) }
+      })
+    }
+  }
+}
+
+private object ApiColumn {
+  private def path(expression: Expression, source: AttributeSet): Option[Seq[String]] = expression match {
+    case a: Attribute if source.contains(a) => Some(Seq(a.name))
+    case field: GetStructField => path(field.child, source).map(_ :+ field.extractFieldName)
+    case Alias(child, _) => path(child, source)
+    case _ => None
+  }
+}

@@ -1,0 +1,138 @@
+package headwater.spark.dml
+
+import headwater.spark.bridge.StatementContext
+import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.scan.{FilterText, HeadwaterFileIndex}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.SparkInternals
+
+/**
+ * The resolved pieces of a statement. They are no expressions of the command itself, lest Spark optimises subqueries in them before the rewrite
+ * they become part of.
+ */
+final case class DmlPieces(
+    target: LogicalRelation,
+    source: Option[LogicalPlan],
+    condition: Option[Expression],
+    matched: Seq[DmlClause] = Nil,
+    notMatched: Seq[DmlClause] = Nil,
+    notMatchedBySource: Seq[DmlClause] = Nil) {
+
+  /** The request a handler gets: pieces by their numbers, conditions as text too, for pruning and for the table's history. */
+  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = atOneTime.described(context, table, this)
+
+  /** The same, where `current_timestamp()` and the like are the time it is now: a statement may run several jobs. */
+  private def atOneTime: DmlPieces = {
+    val fixed = SparkInternals.atOneTime(Project(expressions.map(Alias(_, "value")()), source.getOrElse(OneRowRelation()))).asInstanceOf[Project]
+    val values = fixed.projectList.map(_.asInstanceOf[Alias].child).iterator
+    def of(clauses: Seq[DmlClause]) = clauses.map(c => c.copy(condition = c.condition.map(_ => values.next()), values = c.values.map(_ => values.next())))
+    val condition = this.condition.map(_ => values.next())
+    val (matched, notMatched) = (of(this.matched), of(this.notMatched))
+    copy(source = source.map(_ => fixed.child), condition = condition, matched = matched, notMatched = notMatched, notMatchedBySource = of(notMatchedBySource))
+  }
+
+  /** `written`: the same pieces as the user wrote them. */
+  private def described(context: StatementContext, table: HeadwaterTable, written: DmlPieces): Seq[(String, Any)] = Seq(
+    "table" -> table.path,
+    "name" -> table.name(),
+    "version" -> table.snapshotVersion,
+    "tableId" -> table.info.get("tableId"),
+    "tableSchema" -> table.info.get("tableSchema"),
+    "target" -> context.addPlan(target),
+    "columns" -> target.output.map(context.addExpression),
+    "source" -> source.map(context.addPlan),
+    "sourceColumns" -> source.map(_.output.map(context.addExpression)).getOrElse(Nil),
+    "readsTargetElsewhere" -> readsElsewhere(table.path),
+    "sourceNames" -> source.map(_.output.map(_.name)).getOrElse(Nil),
+    "sourceDeterministic" -> source.forall(plan => !plan.exists(!_.deterministic)),
+    "sourceBytes" -> source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
+    "sourceIsScan" -> source.exists(isScan),
+    "condition" -> condition.map(context.addExpression),
+    "conditionDeterministic" -> condition.forall(isSteady),
+    "conditionText" -> written.condition.map(text),
+    "conditionColumns" -> condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
+    "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
+    "runsPython" -> runsPython,
+    "matched" -> matched.zip(written.matched).map(describe(context, _)),
+    "notMatched" -> notMatched.zip(written.notMatched).map(describe(context, _)),
+    "notMatchedBySource" -> notMatchedBySource.zip(written.notMatchedBySource).map(describe(context, _)))
+
+  private def expressions: Seq[Expression] =
+    condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
+
+  /** Python functions are run for every row at hand, whatever condition stands before them. */
+  private def runsPython: Boolean = expressions.exists(_.exists(_.isInstanceOf[PythonUDF]))
+
+  /** Whether to read a source anew costs no more than to read its files. */
+  private def isScan(plan: LogicalPlan): Boolean = plan.deterministic && plan.subqueries.isEmpty && (plan match {
+    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation => true
+    case _: Project | _: Filter | _: SubqueryAlias | _: View => plan.children.forall(isScan)
+    case _ => false
+  })
+
+  /** Whether a condition is true for the same rows whenever it is asked; a subquery with a LIMIT, say, may have other rows each time. */
+  private def isSteady(condition: Expression): Boolean = condition.deterministic && !condition.exists {
+    case subquery: PlanExpression[_] => subquery.plan match {
+      case plan: LogicalPlan => !isScan(plan)
+      case _ => true
+    }
+    case _ => false
+  }
+
+  private def readsElsewhere(path: String): Boolean = {
+    def reads(plan: LogicalPlan): Boolean = plan.exists {
+      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
+      case other => other.subqueries.exists(reads)
+    }
+    source.exists(reads) || expressions.exists(_.exists { case subquery: PlanExpression[_] => subquery.plan match {
+      case plan: LogicalPlan => reads(plan)
+      case _ => false
+    } case _ => false })
+  }
+
+  private def describe(context: StatementContext, clause: (DmlClause, DmlClause)): Map[String, Any] = {
+    val (fixed, written) = clause
+    Map(
+      "kind" -> fixed.kind,
+      "condition" -> fixed.condition.map(context.addExpression),
+      "conditionText" -> written.condition.map(text),
+      "values" -> fixed.values.map(context.addExpression),
+      "assigned" -> fixed.assigned)
+  }
+
+  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
+    case And(left, right) => conjuncts(left) ++ conjuncts(right)
+    case other => Seq(other)
+  }
+
+  /** A part of the condition: over the target alone as text, or as a column of the target that equals an expression over the source. */
+  private def describe(context: StatementContext, conjunct: Expression): Map[String, Any] = {
+    val columns = target.outputSet
+    conjunct match {
+      case other if other.references.subsetOf(columns) => Map("target" -> FilterText.inUtc(other))
+      case EqualTo(a, b) if isKey(a) && isOfSource(b) => key(context, a, b)
+      case EqualTo(b, a) if isKey(a) && isOfSource(b) => key(context, a, b)
+      case _ => Map.empty
+    }
+  }
+
+  private def isKey(e: Expression): Boolean = e match {
+    case column: AttributeReference => target.outputSet.contains(column) && SparkInternals.comparesBytes(column.dataType)
+    case _ => false
+  }
+
+  private def isOfSource(e: Expression): Boolean =
+    e.deterministic && e.references.nonEmpty && source.exists(plan => e.references.subsetOf(plan.outputSet)) && !e.exists(_.isInstanceOf[PlanExpression[_]])
+
+  private def key(context: StatementContext, column: Expression, value: Expression): Map[String, Any] = Map(
+    "key" -> column.asInstanceOf[AttributeReference].name,
+    "value" -> context.addExpression(value),
+    "type" -> value.dataType.json)
+
+  /** For people: names of tables only where there are two. */
+  private def text(condition: Expression): String = condition.transform { case column: AttributeReference =>
+    column.withQualifier(if (source.isEmpty) Nil else column.qualifier.takeRight(1))
+  }.sql
+}

@@ -1,0 +1,139 @@
+package headwater.spark.dml
+
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.catalog.HeadwaterTable
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.{AssignmentUtils, EliminateSubqueryAliases}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
+import org.apache.spark.sql.catalyst.plans.Inner
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
+import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.dml.VariableResolver
+import org.apache.spark.sql.headwater.write.StoreAssignment
+
+/**
+ * Turns a DELETE, UPDATE or MERGE that Spark has resolved into the command the handler runs. Values are cast and structs completed by Spark's
+ * rules for assignments.
+ */
+case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case command @ (_: DeleteFromTable | _: UpdateTable | _: MergeIntoTable) =>
+      val released = AssignedValue.released(command)
+      if (released.resolved) withText(planned(VariableResolver.valued(released)), command) else command
+    case other => other
+  }
+
+  /** The command has the statement's text, which Spark's UI shows. Rules lose it of the statement, but not of all that it is made of. */
+  private def withText(made: LogicalPlan, statement: LogicalPlan): LogicalPlan = made match {
+    case command: HeadwaterDmlCommand =>
+      val origins = statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
+      origins.find(origin => origin.sqlText.isDefined && origin.objectType.isEmpty) match {
+        case Some(origin) => CurrentOrigin.withOrigin(Origin(sqlText = origin.sqlText))(command.copy())
+        case None => command
+      }
+    case other => other
+  }
+
+  private def planned(plan: LogicalPlan): LogicalPlan = plan match {
+    case DeleteFromTable(DmlTarget(target, table), condition) =>
+      checked(target, Some(condition))
+      HeadwaterDmlCommand("delete", table, DmlPieces(target, None, Some(condition).filterNot(_ == Literal.TrueLiteral)))
+    case UpdateTable(DmlTarget(target, table), assignments, condition) =>
+      checked(target, condition, assignments)
+      val clause = updating(target, table, None, assignments, fromStar = false, coerce = false)
+      HeadwaterDmlCommand("update", table, DmlPieces(target, None, condition.filterNot(_ == Literal.TrueLiteral), matched = Seq(clause)))
+    case MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) =>
+      val both = Join(target, source, Inner, None, JoinHint.NONE)
+      checked(both, Some(condition))
+      def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
+      HeadwaterDmlCommand("merge", table, DmlPieces(
+        target, Some(source), Some(condition), clauses(matched), clauses(notMatched), clauses(notMatchedBySource)))
+    case DeleteFromTable(ViewOf(table), _) => refuse("DELETE", table)
+    case UpdateTable(ViewOf(table), _, _) => refuse("UPDATE", table)
+    case m: MergeIntoTable => m.targetTable match {
+      case ViewOf(table) => refuse("MERGE", table)
+      case _ => m
+    }
+    case other => other
+  }
+
+  private def refuse(statement: String, view: String): LogicalPlan = {
+    Bridge.call(new StatementContext(session), "not_a_table", "statement" -> statement, "name" -> view)
+    throw new IllegalStateException(view)
+  }
+
+  private def clause(both: LogicalPlan, target: LogicalRelation, table: HeadwaterTable, evolves: Boolean, action: MergeAction): DmlClause =
+    action match {
+      case DeleteAction(condition) =>
+        checked(both, condition)
+        DmlClause("delete", condition)
+      case UpdateAction(condition, assignments, fromStar) =>
+        checked(both, condition, assignments)
+        updating(target, table, condition, assignments, fromStar, evolves)
+      case InsertAction(condition, assignments) =>
+        checked(both, condition, assignments)
+        val values = aligned(table, assignments)(AssignmentUtils.alignInsertAssignments(declared(target, table), _, evolves))
+        DmlClause("insert", condition, values, assigned(assignments))
+      case other => throw new IllegalStateException(s"an unresolved action: $other")
+    }
+
+  private def updating(
+      target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
+      coerce: Boolean): DmlClause = {
+    // Spark takes a key that is no column of these for one of another table, and leaves its value out.
+    assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
+      throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
+    }
+    val values = aligned(table, assignments)(AssignmentUtils.alignUpdateAssignments(declared(target, table), _, fromStar, coerce))
+    DmlClause("update", condition, values, assigned(assignments))
+  }
+
+  /** The values alone; Spark's error for one that does not fit does not know the table's name. */
+  private def aligned(table: HeadwaterTable, assignments: Seq[Assignment])(align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] =
+    try StoreAssignment.values(conf, assignments.map(uncast))(align).map { case Alias(value, _) => value; case value => value }
+    catch {
+      case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
+        throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
+    }
+
+  /** The target's columns with the CHAR and VARCHAR lengths that values must keep to. */
+  private def declared(target: LogicalRelation, table: HeadwaterTable): Seq[Attribute] =
+    target.output.zip(table.tableSchema).map { case (column, field) => column.withMetadata(field.metadata) }
+
+  /** Where all values are defaults, Spark has cast them already, by other rules than those of assignments. */
+  private def uncast(assignment: Assignment): Assignment = assignment.value match {
+    case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => uncast(assignment.copy(value = cast.child))
+    case AssertNotNull(value, Nil) => assignment.copy(value = value)
+    case _ => assignment
+  }
+
+  private def assigned(assignments: Seq[Assignment]): Seq[String] =
+    assignments.flatMap(_.key.references.headOption.map(_.name)).distinct
+
+  /** Spark's own errors for what no condition and no value can be; what Spark would let pass here, the handler refuses. */
+  private def checked(child: LogicalPlan, condition: Option[Expression], assignments: Seq[Assignment] = Nil): Unit = {
+    // The rows are of a source that Spark has not done with yet: what it orders by rand(), say, it computes in a step of its own, later.
+    condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, LocalRelation(child.output))))
+    (condition ++ assignments.map(_.value)).foreach(_.foreach {
+      case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
+        Bridge.call(new StatementContext(session), "not_of_one_row", "expression" -> e.sql)
+      case _ =>
+    })
+  }
+}
+
+/** A view: rows of its tables, none of its own that could be changed. */
+private object ViewOf {
+  def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
+    case view: View if view.exists { case DmlTarget(_, _) => true; case r: LogicalRelation => SparkInternals.isOurs(r); case _ => false } =>
+      Some(view.desc.identifier.unquotedString)
+    case _ => None
+  }
+}

@@ -1,0 +1,100 @@
+package headwater.spark.dml
+
+import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.catalog.HeadwaterTable
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.headwater.SparkInternals
+
+/**
+ * Gives DELETE, UPDATE and MERGE a target that Spark's own rules resolve columns, defaults and `*` against. For a MERGE the handler says which
+ * columns the target will have, and so which columns `*` stands for.
+ */
+case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
+    case update @ UpdateTable(PendingTarget(table), assignments, _) =>
+      retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.holding(assignments)))
+    case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
+      case PendingTarget(table) => prepare(merge, table)
+      case _ => merge
+    }
+    case other => other
+  }
+
+  /** What Spark has resolved against the table before it was a target has the table's NOT NULLs in its types, which the target has not. */
+  private def retyped(statement: UnaryCommand): LogicalPlan = {
+    val columns = statement.child.output.map(column => column.exprId -> column).toMap
+    statement.transformAllExpressionsWithSubqueries { case seen: AttributeReference =>
+      columns.get(seen.exprId).filter(_.dataType != seen.dataType).map(_.withQualifier(seen.qualifier)).getOrElse(seen)
+    }
+  }
+
+  private def target(plan: LogicalPlan, table: HeadwaterTable): LogicalPlan = {
+    table.requireLatest()
+    PendingTarget.replace(plan, table)
+  }
+
+  private def prepare(merge: MergeIntoTable, table: HeadwaterTable): LogicalPlan = {
+    table.requireLatest()
+    val actions = merge.matchedActions ++ merge.notMatchedActions
+    val answer = Bridge.call(
+      new StatementContext(session), "merge_target",
+      "table" -> table.path,
+      "version" -> table.snapshotVersion,
+      "tableId" -> table.info.get("tableId"),
+      "withSchemaEvolution" -> merge.withSchemaEvolution,
+      "source" -> merge.sourceTable.schema.json,
+      "star" -> actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+      "assigned" -> actions.flatMap(assignments).flatMap(copied))
+    val evolved = answer.get("target")
+    val seen = if (evolved.isNull) table else new HeadwaterTable(session, table.path, table.asked, table.catalogTable, evolved)
+    val prepared = merge.copy(targetTable = PendingTarget.replace(merge.targetTable, seen))
+    val expanded = expandStars(prepared, Json.strings(answer.get("computed")).toSet, answer.get("bySource").asBoolean())
+    expanded.copy(
+      matchedActions = expanded.matchedActions.map(AssignedValue.holding),
+      notMatchedActions = expanded.notMatchedActions.map(AssignedValue.holding),
+      notMatchedBySourceActions = expanded.notMatchedBySourceActions.map(AssignedValue.holding))
+  }
+
+  private def assignments(action: MergeAction): Seq[Assignment] = action match {
+    case UpdateAction(_, assignments, _) => assignments
+    case InsertAction(_, assignments) => assignments
+    case _ => Nil
+  }
+
+  /** The path of an assignment of a source column to one of the same name, as `SET t.a.b = s.a.b`, with and without the names of tables. */
+  private def copied(assignment: Assignment): Option[Map[String, Any]] = (assignment.key, assignment.value) match {
+    case (UnresolvedAttribute(key), UnresolvedAttribute(value)) => Some(Map("key" -> key, "value" -> value))
+    case (UnresolvedAttribute(key), column: ApiColumn) => column.sourcePath.map(value => Map("key" -> key, "value" -> value))
+    case _ => None
+  }
+
+  private def expandStars(merge: MergeIntoTable, computed: Set[String], bySource: Boolean): MergeIntoTable = {
+    val resolver = SparkInternals.conf(session).resolver
+    val (target, source) = (merge.targetTable.output, merge.sourceTable.output)
+    def find(columns: Seq[Attribute], name: String): Option[Attribute] = columns.find(column => resolver(column.name, name))
+    val pairs: Option[Seq[Assignment]] =
+      if (bySource) Some(source.flatMap(value => find(target, value.name).map(Assignment(_, value))))
+      else {
+        val wanted = target.filter(key => find(source, key.name).isDefined || !computed(key.name.toLowerCase))
+        val found = wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
+        // A column the source lacks is left to Spark, whose error names what there is.
+        Option.when(found.size == wanted.size)(found)
+      }
+    pairs.map { assignments =>
+      merge.copy(
+        matchedActions = merge.matchedActions.map {
+          case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
+          case other => other
+        },
+        notMatchedActions = merge.notMatchedActions.map {
+          case InsertStarAction(condition) => InsertAction(condition, assignments)
+          case other => other
+        })
+    }.getOrElse(merge)
+  }
+}

@@ -1,0 +1,48 @@
+package headwater.spark.dml
+
+import headwater.spark.catalog.HeadwaterTable
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.Inner
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.headwater.dml.VariableResolver
+
+/**
+ * Resolves variables where Spark looks for columns alone: the conditions and values of UPDATE and MERGE, and what REPLACE WHERE replaces. Each
+ * clause has the scope Spark gives it, whose columns come first.
+ */
+case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
+  private lazy val names = new VariableResolver(session)
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case update @ UpdateTable(target @ DmlTarget(_, _), assignments, condition) if !update.resolved =>
+      update.copy(assignments = valued(assignments, target), condition = condition.map(names.resolve(_, target)))
+    case merge @ MergeIntoTable(target @ DmlTarget(_, _), source, condition, matched, notMatched, notMatchedBySource, _)
+        if !merge.resolved && source.resolved =>
+      val both = Join(target, source, Inner, None, JoinHint.NONE)
+      merge.copy(
+        mergeCondition = names.resolve(condition, both),
+        matchedActions = matched.map(resolve(_, both)),
+        notMatchedActions = notMatched.map(resolve(_, source)),
+        notMatchedBySourceActions = notMatchedBySource.map(resolve(_, target)))
+    case other => other.resolveOperatorsDown {
+      case overwrite @ OverwriteByExpression(table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _), condition, _, _, _, _, _, _)
+          if !condition.resolved =>
+        overwrite.copy(deleteExpr = names.resolve(condition, table))
+    }
+  }
+
+  private def resolve(action: MergeAction, scope: LogicalPlan): MergeAction = action match {
+    case delete: DeleteAction => delete.copy(condition = resolve(delete.condition, scope))
+    case update: UpdateAction => update.copy(condition = resolve(update.condition, scope), assignments = valued(update.assignments, scope))
+    case insert: InsertAction => insert.copy(condition = resolve(insert.condition, scope), assignments = valued(insert.assignments, scope))
+    case other => other
+  }
+
+  private def resolve(condition: Option[Expression], scope: LogicalPlan): Option[Expression] = condition.map(names.resolve(_, scope))
+
+  private def valued(assignments: Seq[Assignment], scope: LogicalPlan): Seq[Assignment] =
+    assignments.map(assignment => assignment.copy(value = names.resolve(assignment.value, scope)))
+}

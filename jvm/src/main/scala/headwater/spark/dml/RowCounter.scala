@@ -1,0 +1,23 @@
+package headwater.spark.dml
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.SparkSession
+
+/** How many rows passed by in a job's tasks; or, of rows that Spark has at hand and looks at when it plans, then, which may be several times. */
+final class RowCounter private (inTasks: PartitionSumAccumulator) extends Serializable {
+  @transient private var planning = 0L
+
+  def begin(): Unit = if (TaskContext.get() == null) planning = 0L
+
+  def count(): Unit = if (TaskContext.get() == null) planning += 1 else inTasks.add(1L)
+
+  def value: Long = planning + inTasks.value
+}
+
+object RowCounter {
+  def apply(session: SparkSession): RowCounter = {
+    val inTasks = new PartitionSumAccumulator
+    session.sparkContext.register(inTasks)
+    new RowCounter(inTasks)
+  }
+}

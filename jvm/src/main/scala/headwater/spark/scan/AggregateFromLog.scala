@@ -1,0 +1,80 @@
+package headwater.spark.scan
+
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count, Max, Min}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Asks the handler whether an aggregate over a whole table, or by partition columns, can be answered from the log alone, and puts the answer
+ * in its place. The handler answers only where the log is exact.
+ */
+case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case aggregate @ Aggregate(groups, outputs, Source(index, filters), _) if groups.forall(_.isInstanceOf[AttributeReference]) =>
+      val wanted = outputs.map(describe(_, groups))
+      if (wanted.forall(_.isDefined)) answer(aggregate, index, filters, groups, wanted.flatten) else aggregate
+  }
+
+  private def describe(output: NamedExpression, groups: Seq[Expression]): Option[Map[String, Any]] = output match {
+    case a: AttributeReference if groups.exists(_.semanticEquals(a)) => Some(Map("group" -> a.name))
+    case Alias(a: AttributeReference, _) if groups.exists(_.semanticEquals(a)) => Some(Map("group" -> a.name))
+    case Alias(AggregateExpression(function, _, false, None, _), _) => function match {
+      case Count(Seq(Literal(value, _))) if value != null => Some(Map("kind" -> "count"))
+      case Count(Seq(a: AttributeReference)) => Some(Map("kind" -> "count", "column" -> a.name))
+      case Min(a: AttributeReference) => Some(Map("kind" -> "min", "column" -> a.name))
+      case Max(a: AttributeReference) => Some(Map("kind" -> "max", "column" -> a.name))
+      case _ => None
+    }
+    case _ => None
+  }
+
+  private def answer(
+      aggregate: Aggregate, index: HeadwaterFileIndex, filters: Seq[Expression], groups: Seq[Expression], wanted: Seq[Map[String, Any]]): LogicalPlan = {
+    val texts = filters.map(FilterText.inUtc)
+    if (texts.exists(_.isEmpty)) return aggregate
+    val result = Bridge.call(
+      new StatementContext(session), "aggregate",
+      "table" -> index.path,
+      "version" -> index.state.version,
+      "tableId" -> index.state.tableId,
+      "groups" -> groups.map(_.asInstanceOf[AttributeReference].name),
+      "outputs" -> wanted,
+      "filters" -> texts.flatten)
+    if (result.isNull) aggregate
+    else {
+      val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
+      val rows = result.elements().asScala.map { row =>
+        InternalRow.fromSeq(aggregate.output.zipWithIndex.map { case (column, i) =>
+          val text = Json.text(row.get(i))
+          if (text == null) null else Cast(Literal(UTF8String.fromString(text), StringType), column.dataType, zone, EvalMode.LEGACY).eval()
+        })
+      }
+      LocalRelation(aggregate.output, rows.toSeq)
+    }
+  }
+
+  /** A pinned table with nothing over it but column pruning and filters on partition columns. */
+  private object Source {
+    def unapply(plan: LogicalPlan): Option[(HeadwaterFileIndex, Seq[Expression])] = plan match {
+      case Project(columns, child) if columns.forall(_.isInstanceOf[AttributeReference]) => unapply(child)
+      case Filter(condition, child) => unapply(child).collect {
+        case (index, filters) if onPartitions(condition, index) => (index, condition +: filters)
+      }
+      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, false, _) if !index.live && index.isWholeTable => Some((index, Nil))
+      case _ => None
+    }
+
+    private def onPartitions(condition: Expression, index: HeadwaterFileIndex): Boolean =
+      condition.deterministic && condition.references.forall(a => index.partitionSchema.fieldNames.exists(_.equalsIgnoreCase(a.name)))
+  }
+}

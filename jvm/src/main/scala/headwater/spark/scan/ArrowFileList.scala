@@ -1,0 +1,40 @@
+package headwater.spark.scan
+
+import java.nio.file.{Files, Paths}
+
+import scala.collection.mutable
+
+import org.apache.arrow.memory.RootAllocator
+import org.apache.arrow.vector.{BigIntVector, VarCharVector}
+import org.apache.arrow.vector.ipc.ArrowStreamReader
+
+/** Long file lists come as an Arrow stream in a private temporary file, which is deleted once read. */
+object ArrowFileList {
+  def read(file: String, partitionColumns: Int): Iterator[ListedFile] = {
+    val path = Paths.get(file)
+    val out = mutable.ArrayBuffer.empty[ListedFile]
+    val allocator = new RootAllocator()
+    try {
+      val in = Files.newInputStream(path)
+      val reader = new ArrowStreamReader(in, allocator)
+      try {
+        val root = reader.getVectorSchemaRoot
+        while (reader.loadNextBatch()) {
+          def texts(i: Int) = root.getVector(i).asInstanceOf[VarCharVector]
+          def text(vector: VarCharVector, row: Int) = if (vector.isNull(row)) null else vector.getObject(row).toString
+          val paths = texts(0)
+          val sizes = root.getVector(1).asInstanceOf[BigIntVector]
+          val times = root.getVector(2).asInstanceOf[BigIntVector]
+          val vectors = texts(3)
+          val values = (0 until partitionColumns).map(i => texts(4 + i))
+          var row = 0
+          while (row < root.getRowCount) {
+            out += ListedFile(text(paths, row), sizes.get(row), times.get(row), values.map(text(_, row)), text(vectors, row))
+            row += 1
+          }
+        }
+      } finally { reader.close(); in.close() }
+    } finally { allocator.close(); Files.deleteIfExists(path) }
+    out.iterator
+  }
+}

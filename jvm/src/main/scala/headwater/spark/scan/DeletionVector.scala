@@ -1,0 +1,89 @@
+package headwater.spark.scan
+
+import java.io.{DataInputStream, EOFException, FileNotFoundException, IOException}
+import java.nio.{ByteBuffer, ByteOrder}
+import java.util.Base64
+
+import headwater.spark.HeadwaterException
+import headwater.spark.bridge.Json
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.roaringbitmap.RoaringBitmap
+
+/**
+ * Deleted row positions of one file, read where the file is read. Follows the protocol's chapter "Deletion Vector Format": 64-bit positions
+ * as 32-bit bitmaps keyed by the high half.
+ */
+class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
+  def contains(position: Long): Boolean = {
+    val i = java.util.Arrays.binarySearch(keys, (position >>> 32).toInt)
+    i >= 0 && bitmaps(i).contains(position.toInt)
+  }
+}
+
+/** Leaves, of the rows `only` names, those that `without` does not name: all others count as deleted. */
+private final class AllBut(only: DeletionVector, without: Option[DeletionVector]) extends DeletionVector(Array.empty, Array.empty) {
+  override def contains(position: Long): Boolean = !only.contains(position) || without.exists(_.contains(position))
+}
+
+object DeletionVector {
+  /**
+   * Where a scan's file metadata carries the vector: `inline <base64>` or `<offset> <size> <path>`; for rows that changed `[only, without]`,
+   * two of these as JSON texts, the second of which may be null.
+   */
+  val MetadataKey = "headwater_deletion_vector"
+  private val Magic = 1681511377
+
+  def read(description: String, conf: Configuration): DeletionVector =
+    if (description.startsWith("[")) {
+      val vectors = Json.parse(description)
+      new AllBut(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
+    } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)), "inline in the log")
+    else {
+      val Array(offset, size, path) = description.split(" ", 3)
+      val file = new Path(path)
+      val in = try file.getFileSystem(conf).open(file) catch { case _: FileNotFoundException => throw damaged(path, "its file does not exist") }
+      try {
+        in.seek(offset.toLong)
+        val data = new DataInputStream(in)
+        val stored = data.readInt()
+        if (stored != size.toInt) throw damaged(path, s"its size is $stored, the log says $size")
+        val bytes = new Array[Byte](stored)
+        data.readFully(bytes)
+        val crc = new java.util.zip.CRC32()
+        crc.update(bytes)
+        if (data.readInt() != crc.getValue.toInt) throw damaged(path, "its checksum does not match")
+        parse(bytes, path)
+      } catch { case _: EOFException => throw damaged(path, "it ends early") }
+      finally in.close()
+    }
+
+  private def damaged(path: String, why: String): Throwable =
+    HeadwaterException("DELTA_DELETION_VECTOR_INVALID", "path" -> path, "reason" -> why).inRow
+
+  /** Whatever is not a bitmap makes one of the exceptions of who reads it. */
+  private def parse(bytes: Array[Byte], path: String): DeletionVector =
+    try parse(bytes) catch {
+      case e @ (_: RuntimeException | _: IOException) => throw damaged(path, Option(e.getMessage).getOrElse(e.getClass.getSimpleName))
+    }
+
+  private def parse(bytes: Array[Byte]): DeletionVector = {
+    val buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
+    require(buffer.getInt() == Magic, "its format is not known")
+    val stored = buffer.getLong()
+    require(stored >= 0 && stored <= bytes.length, s"it says that it has $stored bitmaps")
+    val count = stored.toInt
+    val keys = new Array[Int](count)
+    val bitmaps = new Array[RoaringBitmap](count)
+    var i = 0
+    while (i < count) {
+      keys(i) = buffer.getInt()
+      val bitmap = new RoaringBitmap()
+      bitmap.deserialize(buffer.slice().order(ByteOrder.LITTLE_ENDIAN))
+      buffer.position(buffer.position() + bitmap.serializedSizeInBytes())
+      bitmaps(i) = bitmap
+      i += 1
+    }
+    new DeletionVector(keys, bitmaps)
+  }
+}

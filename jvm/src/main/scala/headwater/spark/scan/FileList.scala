@@ -1,0 +1,23 @@
+package headwater.spark.scan
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.Json
+
+object FileList {
+  /** `[path, size, modificationTime, deletionVector | null, partition value, ...]` a file. */
+  def fromJson(files: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
+    files.elements().asScala.map { file =>
+      ListedFile(
+        file.get(0).asText(),
+        file.get(1).asLong(),
+        file.get(2).asLong(),
+        (0 until partitionColumns).map(i => Json.text(file.get(4 + i))),
+        Json.text(file.get(3)))
+    }
+
+  def fromAnswer(answer: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
+    if (answer.has("arrow")) ArrowFileList.read(answer.get("arrow").asText(), partitionColumns)
+    else fromJson(answer.get("files"), partitionColumns)
+}

@@ -1,0 +1,13 @@
+package headwater.spark.scan
+
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata
+
+/** A data file of a scan. `deletionVector` describes where the executor finds its deleted positions, or is null. */
+final case class ListedFile(
+    path: String, size: Long, modificationTime: Long, partitionValues: Seq[String], deletionVector: String) {
+  def toStatus: FileStatusWithMetadata = {
+    val status = new FileStatus(size, false, 1, 0, modificationTime, new Path(path))
+    FileStatusWithMetadata(status, Option(deletionVector).map(DeletionVector.MetadataKey -> _).toMap)
+  }
+}

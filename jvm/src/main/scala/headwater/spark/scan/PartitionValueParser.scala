@@ -1,0 +1,16 @@
+package headwater.spark.scan
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types.{DataType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Partition values are text in the log; each distinct text is cast once, as Spark casts. */
+private final class PartitionValueParser(dataType: DataType, timeZone: String) {
+  private val parsed = mutable.HashMap.empty[String, Any]
+
+  def parse(text: String): Any =
+    if (text == null) null
+    else parsed.getOrElseUpdate(text, Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(timeZone), EvalMode.LEGACY).eval())
+}

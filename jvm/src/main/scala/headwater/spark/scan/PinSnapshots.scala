@@ -1,0 +1,53 @@
+package headwater.spark.scan
+
+import java.util.{Collections, WeakHashMap}
+
+import scala.collection.mutable
+
+import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.catalog.{HeadwaterTable, TableVersion}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.QueryPlanningTracker
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+
+/**
+ * Fixes the version every live relation of a query reads, once, when the query is optimised: a query sees one state of each table, its
+ * subqueries included, and a DataFrame that is run again sees the newest.
+ */
+case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    lazy val states = PinSnapshots.ofThisQuery()
+    PinSnapshots.pin(plan, index => Some(states.getOrElseUpdate(index.path, TableState.of(latest(index)))))
+  }
+
+  private def latest(index: HeadwaterFileIndex): HeadwaterTable = {
+    val info = Bridge.call(
+      new StatementContext(session), "refresh_table",
+      "table" -> index.path,
+      "version" -> index.state.version,
+      "tableId" -> index.state.tableId)
+    new HeadwaterTable(session, index.path, TableVersion.Latest, None, info)
+  }
+}
+
+object PinSnapshots {
+  // Spark optimises subqueries apart from the query around them, one after the other on one thread and under one planning tracker.
+  private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[String, TableState]]())
+
+  /** Gives live relations the state that is known for them. */
+  def pin(plan: LogicalPlan, state: HeadwaterFileIndex => Option[TableState]): LogicalPlan = plan.transformWithSubqueries {
+    case relation @ LogicalRelation(files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _), _, _, _, _)
+        if index.live =>
+      state(index).map { known =>
+        relation.copy(relation = files.copy(location = index.pinned(known), fileFormat = format.at(known))(files.sparkSession))
+      }.getOrElse(relation)
+  }
+
+  private def ofThisQuery(): mutable.Map[String, TableState] = QueryPlanningTracker.get match {
+    case Some(query) => states.computeIfAbsent(query, _ => mutable.HashMap.empty)
+    case None => mutable.HashMap.empty
+  }
+}

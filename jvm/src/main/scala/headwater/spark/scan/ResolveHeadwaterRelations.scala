@@ -1,0 +1,32 @@
+package headwater.spark.scan
+
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.dml.PendingTarget
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+
+/** Turns a table that is read into the file relation Spark's own Parquet path scans. */
+case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    // A MERGE gets its target from ResolveHeadwaterDml, once its source is known.
+    case merge @ MergeIntoTable(PendingTarget(_), source, _, _, _, _, _) => merge.copy(sourceTable = read(source))
+    case other => read(other)
+  }
+
+  private def read(plan: LogicalPlan): LogicalPlan =
+    plan.resolveOperatorsDown {
+      case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
+        // A read of changes has been found before this, but for one of an older version, which the handler refuses.
+        if (HeadwaterChangelog.asked(session, options)) HeadwaterChangelog.load(session, table.path, Nil, "timeTravel" -> true)
+        val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
+        read.copy(output = read.output.zip(output).map { case (column, seen) =>
+          seen.withName(column.name).asInstanceOf[AttributeReference]
+        })
+    }
+}

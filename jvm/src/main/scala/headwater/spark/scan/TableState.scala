@@ -1,0 +1,17 @@
+package headwater.spark.scan
+
+import headwater.spark.bridge.Json
+import headwater.spark.catalog.HeadwaterTable
+
+/** What a file index must know of the version it lists; compared by table and, for time travel, version. */
+final case class TableState(path: String, version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String)
+
+object TableState {
+  def of(table: HeadwaterTable): TableState = TableState(
+    table.path,
+    table.snapshotVersion,
+    Json.text(table.info.get("tableId")),
+    table.info.get("sizeInBytes").asLong(),
+    table.info.get("hasDeletionVectors").asBoolean(),
+    table.info.get("schema").asText())
+}

@@ -1,0 +1,72 @@
+package headwater.spark.write
+
+import java.math.{BigDecimal => JavaDecimal, BigInteger}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.Json
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.FileStatus
+import org.apache.parquet.column.statistics.Statistics
+import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData
+import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.parquet.io.api.Binary
+import org.apache.parquet.schema.PrimitiveType
+import org.apache.parquet.schema.LogicalTypeAnnotation.{DecimalLogicalTypeAnnotation, StringLogicalTypeAnnotation}
+
+/**
+ * Row count and per-column minimum, maximum and null count of a finished file, from its footer. Values are raw: dates as days, timestamps as
+ * microseconds, decimals as text; a column whose footer says nothing usable has nulls.
+ */
+final case class FooterStatistics(rows: Long, columns: Seq[Seq[Any]])
+
+object FooterStatistics {
+  def read(file: FileStatus, conf: Configuration, leaves: JsonNode): FooterStatistics = {
+    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf))
+    try {
+      val blocks = reader.getFooter.getBlocks.asScala.toSeq
+      val byPath = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq -> c).toMap)
+      val columns = leaves.elements().asScala.toSeq.map { leaf =>
+        val path = Json.strings(leaf)
+        val chunks = byPath.flatMap(_.get(path))
+        if (chunks.isEmpty || chunks.size < blocks.size) Seq(null, null, null) else merge(chunks)
+      }
+      FooterStatistics(blocks.map(_.getRowCount).sum, columns)
+    } finally reader.close()
+  }
+
+  private def merge(chunks: Seq[ColumnChunkMetaData]): Seq[Any] = {
+    val parts = chunks.map(c => (c.getStatistics.asInstanceOf[Statistics[_]], c.getValueCount))
+    if (parts.exists { case (s, _) => s == null || s.isEmpty || !s.isNumNullsSet }) Seq(null, null, null)
+    else {
+      val nulls = parts.map(_._1.getNumNulls).sum
+      val bounded = parts.filter { case (s, values) => s.getNumNulls < values }
+      if (bounded.isEmpty || bounded.exists { case (s, _) => !s.hasNonNullValue }) Seq(null, null, nulls)
+      else {
+        val merged = bounded.head._1.copy().asInstanceOf[Statistics[_]]
+        bounded.tail.foreach(part => merged.mergeStatistics(part._1))
+        val kind = chunks.head.getPrimitiveType
+        val (low, high) = (value(merged.genericGetMin(), kind), value(merged.genericGetMax(), kind))
+        if (low == null || high == null) Seq(null, null, nulls) else Seq(low, high, nulls)
+      }
+    }
+  }
+
+  private def value(raw: Any, kind: PrimitiveType): Any = (raw, kind.getLogicalTypeAnnotation) match {
+    case (n: java.lang.Integer, d: DecimalLogicalTypeAnnotation) => JavaDecimal.valueOf(n.longValue, d.getScale).toPlainString
+    case (n: java.lang.Long, d: DecimalLogicalTypeAnnotation) => JavaDecimal.valueOf(n, d.getScale).toPlainString
+    case (b: Binary, d: DecimalLogicalTypeAnnotation) => new JavaDecimal(new BigInteger(b.getBytes), d.getScale).toPlainString
+    case (b: Binary, _: StringLogicalTypeAnnotation) => b.toStringUsingUTF8
+    case (n: java.lang.Integer, _) => n
+    case (n: java.lang.Long, _) => n
+    case (n: java.lang.Float, _) => finite(n.toDouble, n.toString)
+    case (n: java.lang.Double, _) => finite(n, n.toString)
+    case _ => null
+  }
+
+  // A float keeps its own shortest text: widened to double it would say more digits than it has.
+  private def finite(n: Double, text: String): Any =
+    if (n.isNaN) null else if (n.isInfinite) (if (n > 0) "Infinity" else "-Infinity") else new JavaDecimal(text)
+}

@@ -1,0 +1,29 @@
+package headwater.spark.write
+
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.sources.InsertableRelation
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A write into an existing table: the rows go to the handler as a plan, what to overwrite is in the options. */
+class HeadwaterWriteBuilder(table: HeadwaterTable, options: CaseInsensitiveStringMap)
+    extends WriteBuilder
+    with SupportsOverwriteV2
+    with SupportsDynamicOverwrite {
+
+  override def truncate(): WriteBuilder = this
+  override def canOverwrite(predicates: Array[Predicate]): Boolean = true
+  override def overwrite(predicates: Array[Predicate]): WriteBuilder = this
+  override def overwriteDynamicPartitions(): WriteBuilder = this
+
+  override def build(): Write = new V1Write {
+    override def toInsertableRelation: InsertableRelation = (data: DataFrame, _: Boolean) => table match {
+      case staged: HeadwaterStagedTable => staged.stage(data, options.asCaseSensitiveMap().asScala.toMap)
+      case _ => HeadwaterWrites.write(table, data, options.asCaseSensitiveMap().asScala.toMap)
+    }
+  }
+}

@@ -1,0 +1,64 @@
+package headwater.spark.write
+
+import java.util.Base64
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.mutable
+
+import org.apache.spark.TaskContext
+
+/**
+ * What a rewrite's rows say beside their values: the positions of the rows they replace, by file number, the source rows that found a
+ * match, and how many rows each action had. One a task, merged on the driver from the tasks that succeeded.
+ */
+final class RewriteTracking extends Serializable {
+  private val files = mutable.HashMap.empty[Int, PositionSet]
+  /** Numbers of the source rows that found a match. */
+  val source = new PositionSet
+  private val actions = mutable.HashMap.empty[Int, Long]
+  private var repeated = 0L
+
+  def file(number: Int, position: Long): Unit =
+    if (!files.getOrElseUpdate(number, new PositionSet).add(position)) repeated += 1
+
+  def sourceRow(id: Long): Unit = source.add(id)
+
+  def action(number: Int): Unit = actions.update(number, actions.getOrElse(number, 0L) + 1)
+
+  def merge(other: RewriteTracking): Unit = {
+    other.files.foreach { case (number, positions) => repeated += files.getOrElseUpdate(number, new PositionSet).addAll(positions) }
+    source.addAll(other.source)
+    other.actions.foreach { case (number, count) => actions.update(number, actions.getOrElse(number, 0L) + count) }
+    repeated += other.repeated
+  }
+
+  /** `positions` by file number and `source`, both as base64, `actions` by number, `repeated` (positions seen more than once). */
+  def describe: Map[String, Any] = Map(
+    "positions" -> files.map { case (number, positions) => number.toString -> text(positions) }.toMap,
+    "source" -> text(source),
+    "actions" -> actions.map { case (number, count) => number.toString -> count }.toMap,
+    "repeated" -> repeated)
+
+  private def text(positions: PositionSet): String = Base64.getEncoder.encodeToString(positions.serialize)
+}
+
+object RewriteTracking {
+  private val ofTasks = new ConcurrentHashMap[Long, RewriteTracking]()
+
+  /** Those of the running task; forgotten when the task ends. */
+  def ofTask(): RewriteTracking = {
+    val task = TaskContext.get()
+    ofTasks.computeIfAbsent(task.taskAttemptId(), id => {
+      task.addTaskCompletionListener[Unit]((_: TaskContext) => ofTasks.remove(id))
+      new RewriteTracking
+    })
+  }
+
+  def find(task: TaskContext): Option[RewriteTracking] = Option(task).flatMap(t => Option(ofTasks.get(t.taskAttemptId())))
+
+  def merged(parts: Iterable[RewriteTracking]): RewriteTracking = {
+    val all = new RewriteTracking
+    parts.foreach(all.merge)
+    all
+  }
+}

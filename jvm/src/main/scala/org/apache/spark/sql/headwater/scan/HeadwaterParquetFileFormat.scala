@@ -1,0 +1,124 @@
+package org.apache.spark.sql.headwater.scan
+
+import java.util.Locale
+
+import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, RowIndexBatches, TableState}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.mapreduce.Job
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions}
+import org.apache.spark.sql.headwater.write.ChangeDataWriterFactory
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.sources.{Filter, IsNotNull}
+import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * Spark's Parquet format for the files of a Delta table: columns are found by their physical names or ids, rows that a deletion vector names
+ * are left out. Everything else is Spark's reader.
+ *
+ * @param positionColumn the column that has the positions of rows in their file, not one of the table's.
+ * @param tellsChanges whether a write has change data, and so the column that tells the kind of change as its last one.
+ */
+class HeadwaterParquetFileFormat(
+    val path: String,
+    val schemaJson: String,
+    val mappingMode: String,
+    val hasDeletionVectors: Boolean,
+    val version: Long,
+    val lateColumns: Set[String] = Set.empty,
+    positionColumn: Option[String] = None,
+    tellsChanges: Boolean = false)
+    extends ParquetFileFormat {
+
+  @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
+
+  def at(state: TableState, lateColumns: Set[String] = Set.empty, positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, lateColumns, positionColumn)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
+    case _ => false
+  }
+
+  override def hashCode(): Int = path.hashCode
+
+  override def toString: String = "Delta"
+
+  override def shortName(): String = "delta"
+
+  // Filtered and counted batches are of other vector classes than the one generated code would be told.
+  override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
+    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains)) None else super.vectorTypes(required, partitions, conf)
+
+  override def buildReaderWithPartitionValues(
+      session: SparkSession,
+      dataSchema: StructType,
+      partitionSchema: StructType,
+      requiredSchema: StructType,
+      filters: Seq[Filter],
+      options: Map[String, String],
+      hadoopConf: Configuration): PartitionedFile => Iterator[InternalRow] = {
+    val nested = session.sessionState.conf.getConf(SQLConf.NESTED_PREDICATE_PUSHDOWN_FILE_SOURCE_LIST).toLowerCase(Locale.ROOT)
+    val mapping = new ColumnMapping(tableSchema, mappingMode, nested.split(",").map(_.trim).contains(shortName()))
+    if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
+    val hasSparksName = mapping.physical(tableSchema).fieldNames.contains(RowIndexColumn.Spark)
+    def inFiles(schema: StructType): StructType = RowIndexColumn.told(mapping.physical(schema), positionColumn, hasSparksName)
+    val physicalData = inFiles(dataSchema)
+    val required = inFiles(requiredSchema)
+    val physicalFilters = filters.flatMap(mapping.physical)
+    val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") && session.sessionState.conf.parquetVectorizedReaderEnabled
+    // Each reader keeps what it reads in its configuration, which on the driver it does not copy; copying one takes its time.
+    val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
+    def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] =
+      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, pushed, options, configurations.next())
+
+    /** As the reader of a schema that has positions. */
+    def positioned(schema: StructType, position: Int): PartitionedFile => Iterator[InternalRow] = {
+      val told = reader(schema)
+      // That a value is not null hardly ever skips anything.
+      val selective = physicalFilters.filterNot(_.isInstanceOf[IsNotNull])
+      if (!batches || selective.nonEmpty) told else {
+        val uncounted = reader(StructType(schema.patch(position, Nil, 1)), selective)
+        (file: PartitionedFile) =>
+          if (file.start == 0 && file.length >= file.fileSize) new RowIndexBatches(uncounted(file), position).asRows else told(file)
+      }
+    }
+
+    /** As [[positioned]], where some columns are read late. */
+    def lately(schema: StructType, position: Int, late: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
+      val present = schema.indices.filterNot(late)
+      new LateMaterializationReader(
+        schema, late, position, positioned(StructType(present.map(schema)), present.indexOf(position)), positioned(schema, position),
+        new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead, SerializableConfiguration.broadcast(session.sparkContext, hadoopConf))
+    }
+
+    val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
+    val late = required.indices.filter(i => lateColumns.contains(requiredSchema(i).name)).toSet
+    val plain = if (index < 0) reader(required) else if (batches && late.nonEmpty) lately(required, index, late) else positioned(required, index)
+    if (!hasDeletionVectors) plain else {
+      val added = index < 0
+      val position = if (added) required.length else index
+      val withIndex = if (!added) plain
+        else positioned(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)), position)
+      val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
+      val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
+      (file: PartitionedFile) => file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
+        case Some(description) =>
+          val deleted = DeletionVector.read(description.toString, conf.value.value)
+          new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
+        case None => plain(file)
+      }
+    }
+  }
+
+  /** Timestamps are written as microseconds, whose minimum and maximum the footer keeps, not as the legacy INT96. */
+  override def prepareWrite(session: SparkSession, job: Job, options: Map[String, String], dataSchema: StructType): OutputWriterFactory = {
+    val factory = super.prepareWrite(session, job, options, dataSchema)
+    job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
+    job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
+    if (tellsChanges) new ChangeDataWriterFactory(factory) else factory
+  }
+}

@@ -1,0 +1,182 @@
+package org.apache.spark.sql.headwater.write
+
+import java.util.UUID
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.HeadwaterRowException
+import headwater.spark.bridge.Json
+import headwater.spark.write.{ChangeData, FooterStatistics, RewriteTracking, RowErrors}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.executor.CommitDeniedException
+import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
+import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+
+/**
+ * Files are written under their final, never reused names, so committing a task renames nothing; it tells the driver what it wrote. What a
+ * task wrote before it failed is deleted if it still can, and otherwise lies unreferenced.
+ *
+ * @param leaves JSON array of column paths, as in the files, whose statistics are taken from each footer
+ * @param changeColumn the partition column, the first one, that tells rows of change data apart, in a job that has such rows
+ */
+class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option[String]) extends FileCommitProtocol with Serializable {
+  /** What the names of all files of this job begin with, and of no other. */
+  private val job = UUID.randomUUID().getMostSignificantBits
+
+  @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
+  @transient private var committed: Seq[String] = Nil
+  @transient private var noted: RewriteTracking = _
+  @transient private val ofTasks = new ConcurrentLinkedQueue[String]()
+
+  /** One JSON object a file: path, size, modificationTime, partition, rows, statistics. */
+  def files: Seq[String] = committed
+
+  /** What the rows of a tracked query said, of the tasks that succeeded. */
+  def tracked: RewriteTracking = noted
+
+  override def setupJob(job: JobContext): Unit = {}
+
+  override def setupTask(task: TaskAttemptContext): Unit = {
+    written = mutable.ArrayBuffer.empty
+    // Spark's writer aborts no task that is cancelled while it opens its first file.
+    Option(TaskContext.get()).foreach(_.addTaskFailureListener((_: TaskContext, _: Throwable) => abortTask(task)))
+  }
+
+  override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], ext: String): String =
+    newTaskTempFile(task, dir, FileNameSpec("", ext))
+
+  override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], spec: FileNameSpec): String = {
+    val unique = new UUID(job, UUID.randomUUID().getLeastSignificantBits)
+    val name = f"part-${task.getTaskAttemptID.getTaskID.getId}%05d-$unique${spec.suffix}"
+    val (folder, below) = folderOf(dir)
+    val relative = (folder.toSeq ++ below :+ (if (folder.isEmpty) name else ChangeData.FilePrefix + name)).mkString("/")
+    val file = new Path(path, relative)
+    written += WrittenFile(file.toString, relative, below.map(partitionOf).getOrElse(Nil))
+    file.toString
+  }
+
+  /** Change data goes to a folder of its own; the column that tells it apart is no partition column of the table. */
+  private def folderOf(dir: Option[String]): (Option[String], Option[String]) = dir match {
+    case Some(directory) if changeColumn.isDefined =>
+      val (first, rest) = directory.span(_ != '/')
+      (Option.when(first.endsWith("=true"))(ChangeData.Folder), Option.when(rest.nonEmpty)(rest.tail))
+    case other => (None, other)
+  }
+
+  private def partitionOf(dir: String): Seq[(String, String)] = dir.split('/').toSeq.map { part =>
+    val Array(name, value) = part.split("=", 2)
+    val text = if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else ExternalCatalogUtils.unescapePathName(value)
+    ExternalCatalogUtils.unescapePathName(name) -> text
+  }
+
+  override def newTaskTempFileAbsPath(task: TaskAttemptContext, dir: String, ext: String): String =
+    throw new UnsupportedOperationException("a Delta table has no partition locations of its own")
+
+  override def commitTask(task: TaskAttemptContext): TaskCommitMessage = {
+    requireOnly(TaskContext.get())
+    val error = RowErrors.find(TaskContext.get())
+    if (error.isDefined) {
+      abortTask(task)
+      return new TaskCommitMessage(TaskOutput(Nil, None, error))
+    }
+    val wanted = Json.parse(leaves)
+    val described = written.toSeq.flatMap { file =>
+      val at = new Path(file.path)
+      val fs = at.getFileSystem(task.getConfiguration)
+      val status = fs.getFileStatus(at)
+      val footer = FooterStatistics.read(status, task.getConfiguration, wanted)
+      if (footer.rows == 0) { fs.delete(at, false); None }
+      else Some(Json.write(Map(
+        "path" -> file.relative,
+        "size" -> status.getLen,
+        "modificationTime" -> status.getModificationTime,
+        "partition" -> file.partition.toMap,
+        "rows" -> footer.rows,
+        "statistics" -> footer.columns)))
+    }
+    new TaskCommitMessage(TaskOutput(described, RewriteTracking.find(TaskContext.get()), None))
+  }
+
+  /** Of several attempts at one task, speculative ones or those of a stage that was tried again, one may answer; the others delete their files. */
+  private def requireOnly(task: TaskContext): Unit =
+    if (!SparkEnv.get.outputCommitCoordinator.canCommit(task.stageId(), task.stageAttemptNumber(), task.partitionId(), task.attemptNumber()))
+      throw new CommitDeniedException("another attempt at this task writes its rows", task.stageId(), task.partitionId(), task.attemptNumber())
+
+  override def abortTask(task: TaskAttemptContext): Unit =
+    if (written != null) written.foreach { file =>
+      val at = new Path(file.path)
+      try at.getFileSystem(task.getConfiguration).delete(at, false) catch { case _: java.io.IOException => }
+    }
+
+  override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit = {
+    val outputs = tasks.map(_.obj.asInstanceOf[TaskOutput])
+    if (rowError.isDefined) abortJob(job)
+    committed = outputs.flatMap(_.files)
+    noted = RewriteTracking.merged(outputs.flatMap(_.tracked))
+  }
+
+  override def onTaskCommit(task: TaskCommitMessage): Unit = {
+    val output = task.obj.asInstanceOf[TaskOutput]
+    output.files.foreach(ofTasks.add)
+    if (output.error.isDefined && rowError.isEmpty) {
+      rowError = output.error
+      onRowError()
+    }
+  }
+
+  /** The first row that broke a rule of the table, which ended its task: nothing that the job wrote is to be used then. */
+  @transient @volatile var rowError: Option[HeadwaterRowException] = None
+
+  /** What to do at the first such row. */
+  @transient var onRowError: () => Unit = () => ()
+
+  override def abortJob(job: JobContext): Unit =
+    HeadwaterCommitProtocol.discard(path, Json.parse(ofTasks.asScala.mkString("[", ",", "]")), job.getConfiguration)
+
+  /**
+   * Deletes what tasks of a failed job left: one that ended well as the job was cancelled is not asked what it wrote. In a directory of very
+   * many files it is left to VACUUM.
+   */
+  def removeAll(conf: Configuration): Unit = {
+    val mark = "-" + new UUID(job, 0L).toString.take(HeadwaterCommitProtocol.MarkLength)
+    val top = new Path(path)
+    val fs = top.getFileSystem(conf)
+    var left = HeadwaterCommitProtocol.MostListed
+    def remove(directory: Path): Unit = {
+      val listed = fs.listStatusIterator(directory)
+      while (listed.hasNext && left > 0) {
+        left -= 1
+        val found = listed.next()
+        val name = found.getPath.getName
+        if (found.isDirectory) { if (name != "_delta_log") remove(found.getPath) }
+        else if (name.contains(mark)) fs.delete(found.getPath, false)
+      }
+    }
+    try remove(top) catch { case _: java.io.IOException => }
+  }
+}
+
+object HeadwaterCommitProtocol {
+  /** Of a UUID's text, the part that is a job's: the first 64 bits, as 16 digits and 2 dashes. */
+  private val MarkLength = 18
+  private val MostListed = 10000
+
+  /** Deletes files of a table's directory, described as the tasks that wrote them do; those that cannot be deleted stay. */
+  def discard(table: String, files: JsonNode, conf: Configuration): Unit = files.elements().asScala.foreach { file =>
+    val at = new Path(table, file.get("path").asText())
+    try at.getFileSystem(conf).delete(at, false) catch { case _: java.io.IOException => }
+  }
+}
+
+/** Of one task: its files, described in JSON, and what its rows said; or what was wrong with one of them. */
+final case class TaskOutput(files: Seq[String], tracked: Option[RewriteTracking], error: Option[HeadwaterRowException])
+
+/** A file a task wrote: full path, path below the table with escaped directory names, partition values by column. */
+final case class WrittenFile(path: String, relative: String, partition: Seq[(String, String)])

@@ -1,0 +1,76 @@
+package org.apache.spark.sql.headwater.write
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.HeadwaterException
+import headwater.spark.bridge.Json
+import headwater.spark.shims.FileFormatWriterShim
+import headwater.spark.write.RewriteTracking
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution}
+import org.apache.spark.sql.execution.datasources.FileFormatWriter
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * Runs one write job: the rows of a plan into new Parquet files of a table's directory, through Spark's own writer.
+ *
+ * The handler's specification names the directory, the columns as the files have them, the partition columns and the leaves whose
+ * statistics it wants; the answer lists the files. Nothing refers to them until the handler commits.
+ */
+object WriteJob {
+  /** The files, each described in JSON, and of a tracked query what its rows said. */
+  def write(session: SparkSession, query: LogicalPlan, spec: JsonNode): (Seq[String], Option[RewriteTracking]) = {
+    val schema = DataType.fromJson(spec.get("schema").asText()).asInstanceOf[StructType]
+    val tracked = spec.path("tracked").asBoolean()
+    val execution = Dataset.ofRows(session, distinctOutput(query)).queryExecution
+    def run(): (Seq[String], Option[RewriteTracking]) =
+      if (schema.isEmpty) (Nil, Some(RewriteTrackingExec.run(execution.executedPlan)))
+      else {
+        val committer = new HeadwaterCommitProtocol(
+          spec.get("path").asText(), Json.write(spec.get("statistics")), Option(spec.get("changeColumn")).map(_.asText()))
+        val conf = session.sessionState.newHadoopConf()
+        FailedJobCleanup.await(session.sparkContext, spec.get("path").asText(), () => committer.removeAll(conf)) { cancelSoon =>
+          committer.onRowError = cancelSoon
+          try writeFiles(session, execution, schema, tracked, committer, spec)
+          catch { case e: Throwable => throw committer.rowError.getOrElse(e) }
+          committer.rowError.foreach(throw _)
+        }
+        (committer.files, Option.when(tracked)(committer.tracked))
+      }
+    def settings = JobSettings.of(execution.optimizedPlan, spec.path("smallBytes").asLong(), spec.path("plannedAhead").asBoolean())
+    try JobSettings.within(session, settings) {
+      if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
+      else run()
+    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
+  }
+
+  private def writeFiles(
+      session: SparkSession, execution: QueryExecution, schema: StructType, tracked: Boolean, committer: HeadwaterCommitProtocol, spec: JsonNode): Unit = {
+    val options = Json.stringMap(spec.get("options"))
+    val plan = RowErrorsExec(if (tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
+    val columns = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
+      AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
+    }
+    FileFormatWriterShim.write(
+      session,
+      plan,
+      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L, tellsChanges = spec.has("changeColumn")),
+      committer,
+      FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
+      session.sessionState.newHadoopConfWithOptions(options),
+      Json.strings(spec.get("partitionBy")).map(name => columns.find(_.name == name).get),
+      options)
+  }
+
+  /** Deletes files that a write answered with, which nothing refers to; those that cannot be deleted stay. */
+  def discard(session: org.apache.spark.sql.SparkSession, table: String, files: String): Unit =
+    HeadwaterCommitProtocol.discard(table, Json.parse(files), SparkInternals.hadoopConf(session))
+
+  /** The same column twice needs two identities: the writer tells columns apart by them. */
+  private def distinctOutput(query: LogicalPlan): LogicalPlan =
+    if (!query.resolved || query.output.map(_.exprId).distinct.size == query.output.size) query
+    else Project(query.output.map(column => Alias(column, column.name)()), query)
+}
