@@ -2,8 +2,7 @@
 
 A run of folders gets two workers or more, each with its own shared Spark session. The tests of one file run on one
 worker, in order; so do those of a folder whose Sparks, servers or engines are expensive to start (``_TOGETHER``). The
-groups that take longest start first. pytest-xdist 3.8 does not see the groups under pytest 9.2: it hands out tests one
-by one, and both workers then make such fixtures. No test depends on its group.
+groups that take longest start first, so that the short ones fill the end. No test depends on its group.
 
 No test is run twice, but for those marked ``second_chance``, which have to say why. The summary names every test that
 needed it, and shows the time each folder took.
@@ -16,14 +15,17 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
 #: Folders whose tests share processes that take long to start, the longest first.
-_TOGETHER = ("bridge", "interop", "cluster", "stores", "faults", "concurrency")
+_TOGETHER = ("interop", "bridge", "concurrency", "cluster", "stores", "faults")
 #: Files outside them that take longest, the longest first: found with ``pytest --durations=50``.
-_LONG = ("dml/test_property.py", "test_demo.py")
+_LONG = ("dml/test_property.py", "test_demo.py", "test_readme.py", "test_build.py")
 _TESTS = Path(__file__).resolve().parents[1]
 
 
@@ -56,10 +58,24 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(2, min(4, (os.cpu_count() or 2) // 2))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Hands out whole groups, in the order of :func:`pytest_collection_modifyitems`.
+
+    pytest-xdist's own ``loadgroup`` writes the group into a test's name, which pytest 9 no longer passes on.
+    """
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(config.rootpath / nodeid.partition("::")[0])
+
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item.path)))
         for marker in item.iter_markers("second_chance"):
             if not marker.kwargs.get("reason"):
                 raise pytest.UsageError(f"{item.nodeid}: second_chance needs a reason")
