@@ -20,7 +20,7 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 #: Linux counts kilobytes, macOS bytes.
 _UNIT = 1 if sys.platform == "darwin" else 1024
@@ -38,7 +38,7 @@ def main(files: Annotated[int, typer.Option(help="Files of the table.")] = 1_000
         txn = Transaction(str(table), LocalStore(), snapshot)
         txn.add([AddFile("one-more.parquet", {}, 1000, 1, stats='{"numRecords":1}')])
         committed = txn.commit("WRITE", {"mode": "Append"})
-        wait_for_upkeep()
+        wait_for_maintenance()
         started = time.perf_counter()
         written = write_checkpoint(committed.snapshot)
         taken = time.perf_counter() - started

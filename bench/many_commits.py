@@ -17,7 +17,7 @@ import typer
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 _AROUND = 50
 
@@ -29,7 +29,7 @@ def main(commits: Annotated[int, typer.Option(help="How many commits.")] = 10_00
         young, old = median(times[50 : 50 + 2 * _AROUND]), median(times[-2 * _AROUND :])
         print(f"{commits} commits, {len(times) / sum(times):.0f} a second")
         print(f"around the 100th: {young * 1000:.2f} ms, around the last: {old * 1000:.2f} ms, ratio {old / young:.2f}")
-        wait_for_upkeep()
+        wait_for_maintenance()
         started = time.perf_counter()
         load_snapshot(f"{directory}/table", LocalStore())
         print(f"opened anew in {(time.perf_counter() - started) * 1000:.0f} ms")

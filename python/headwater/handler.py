@@ -24,9 +24,9 @@ def _handlers() -> Mapping[str, Handler]:
 
 def _finish(seconds: float) -> None:
     """Wait for post-commit maintenance, if any was begun."""
-    upkeep = sys.modules.get("headwater.transaction.upkeep")
-    if upkeep is not None:
-        upkeep.wait_for_upkeep(seconds)
+    maintenance = sys.modules.get("headwater.transaction.maintenance")
+    if maintenance is not None:
+        maintenance.wait_for_maintenance(seconds)
 
 
 if __name__ == "__main__":

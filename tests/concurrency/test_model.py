@@ -34,7 +34,7 @@ from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.stores import Store
-from headwater.transaction import Transaction, upkeep
+from headwater.transaction import Transaction, maintenance
 
 PATH = "/table"
 SCHEMA = (
@@ -210,12 +210,12 @@ def same(snapshot: Snapshot, commits: list[Commit]) -> None:
 @pytest.mark.random
 def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
     def at_once(snapshot: Snapshot, transaction_id: str, layout: object) -> None:
-        """Upkeep in the writer's own thread, so that its calls are among those that interleave."""
-        write_checksum(snapshot, transaction_id)
-        if upkeep.checkpoint_is_due(snapshot):
+        """Maintenance in the writer's own thread, so that its calls are among those that interleave."""
+        write_checksum(snapshot.table_path, snapshot.store, snapshot.version, snapshot.checksum(transaction_id))
+        if maintenance.checkpoint_is_due(snapshot):
             write_checkpoint(snapshot)
 
-    monkeypatch.setattr(upkeep, "schedule", at_once)
+    monkeypatch.setattr(maintenance, "schedule", at_once)
     monkeypatch.setattr("headwater.transaction.transaction._wait", lambda attempt: None)
     SEEN.clear()
     run_state_machine_as_test(

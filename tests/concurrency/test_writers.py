@@ -24,7 +24,7 @@ import headwater
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "12"))
 WRITERS = int(os.environ.get("HEADWATER_TEST_WRITERS", "5"))
@@ -128,7 +128,7 @@ def test_writers_of_all_kinds_at_once(tmp_path, capfd):
     finally:
         writers.stop()
     counts = check_log(path, writers)
-    wait_for_upkeep(60)
+    wait_for_maintenance(60)
     assert balances(load_snapshot(path, store)) == TOTAL
     conflicts = {words[1]: 0 for words in writers.told() if words[0] == "conflict"}
     for words in writers.told():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.transaction import wait_for_upkeep
+from headwater.transaction import wait_for_maintenance
 
 _HERE = Path(__file__).parent
 sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("log", "concurrency"))]
@@ -13,7 +13,7 @@ sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("log", "conc
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """No upkeep of another test goes on while a store is made to fail."""
-    assert wait_for_upkeep(60)
+    """No maintenance of another test goes on while a store is made to fail."""
+    assert wait_for_maintenance(60)
     yield
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)

@@ -1,6 +1,6 @@
 """A short life of a table, every step of which may meet a fault, and what must hold after it.
 
-The steps go through everything a commit, its upkeep and a lost race do. What was acknowledged is noted; the check
+The steps go through everything a commit, its maintenance and a lost race do. What was acknowledged is noted; the check
 then reads the log line by line, without any of the code that is tested, and compares.
 """
 
@@ -22,7 +22,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.file_names import CommitName, parse_name
 from headwater.stores import Store
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 CLASSIC = Protocol(1, 2)
@@ -82,7 +82,7 @@ class Life:
                 step()
         except Crash:
             pass
-        wait_for_upkeep(60)
+        wait_for_maintenance(60)
 
     def steps(self) -> list[Callable[[], None]]:
         return [
@@ -149,7 +149,7 @@ class Life:
             self.outcomes[name] = txn.commit("WRITE", {}, user_metadata=name).version
         except (OSError, HeadwaterError) as error:
             self.failures.append(error)
-        wait_for_upkeep(60)
+        wait_for_maintenance(60)
 
 
 def check(life: Life) -> None:
@@ -180,7 +180,7 @@ INTERLOPERS = ("another writer's",)
 
 
 def interlope(disk: Store, path: str) -> None:
-    """Another writer, of another kind, commits an append; it knows nothing of upkeep."""
+    """Another writer, of another kind, commits an append; it does no maintenance."""
     if not exists(disk, path):
         return
     version = max(read_commits(disk, path)) + 1
@@ -248,7 +248,7 @@ def _next_writer(life: Life) -> None:
     txn.add([AddFile("next", {}, 10, 1)])
     committed = txn.commit("WRITE", {}, user_metadata="next")
     assert committed.version == snapshot.version + 1
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     write_checkpoint(committed.snapshot)
     life.outcomes["next"] = committed.version
     checkpoint = find_segment(life.path, life.disk).checkpoint

@@ -15,7 +15,7 @@ from headwater.log.cleanup import clean_up
 from headwater.log.history import history, version_at
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 DAY = 24 * 3600 * 1000
 START = 1_700_000_000_000
@@ -42,7 +42,7 @@ def write(path, store, times, monkeypatch, kind):
         txn.add([AddFile(str(version), {}, 1, 1)])
         committed = txn.commit("WRITE", {})
         told.append(committed.timestamp)
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     return told
 
 
@@ -102,11 +102,11 @@ class TimedStore(MemoryStore):
 
 
 @pytest.mark.parametrize("in_commit", [True, False], ids=["in-commit timestamps", "file times"])
-@pytest.mark.parametrize("upkeep_by", ["ahead", "right"])
-def test_two_applications_a_day_apart(monkeypatch, in_commit, upkeep_by):
-    """Both commit, time goes one way, and neither's upkeep takes more than a day too much."""
-    monkeypatch.setattr("headwater.transaction.upkeep.schedule", lambda *_: None)
-    disk, path = TimedStore(), f"/a day apart {in_commit} {upkeep_by}"
+@pytest.mark.parametrize("maintained_by", ["ahead", "right"])
+def test_two_applications_a_day_apart(monkeypatch, in_commit, maintained_by):
+    """Both commit, time goes one way, and neither's maintenance takes more than a day too much."""
+    monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
+    disk, path = TimedStore(), f"/a day apart {in_commit} {maintained_by}"
     kept = {"delta.logRetentionDuration": "interval 4 days", "delta.deletedFileRetentionDuration": "interval 4 days"}
     configuration = {**kept, "delta.checkpointInterval": "100"}
     if in_commit:
@@ -129,7 +129,7 @@ def test_two_applications_a_day_apart(monkeypatch, in_commit, upkeep_by):
         told.append(writer.write(path, f"file {step}", before).timestamp)
         made.append(disk.now)
         if step == 6:
-            apps[upkeep_by].keep_up(path)
+            apps[maintained_by].keep_up(path)
     assert told == sorted(told)
     entries = history(path, disk)
     assert [entry.timestamp for entry in reversed(entries)] == sorted({entry.timestamp for entry in entries})
@@ -137,12 +137,12 @@ def test_two_applications_a_day_apart(monkeypatch, in_commit, upkeep_by):
         assert told == sorted(set(told))
     for entry in entries:
         assert version_at(path, disk, entry.timestamp) == entry.version
-    apps[upkeep_by].keep_up(path)
+    apps[maintained_by].keep_up(path)
     after = load_snapshot(path, disk)
     assert after.select(["path"]).num_rows == 3
     tombstones = after.tombstones().column("path").to_pylist()
     # A version's own time bounds what a clock may claim: the store's, or where that counts the writer's.
-    days = 3 if in_commit and upkeep_by == "ahead" else 4
+    days = 3 if in_commit and maintained_by == "ahead" else 4
     for version, time in enumerate(made):
         if time > disk.now - days * DAY:
             assert load_snapshot(path, disk, version).version == version

@@ -17,7 +17,7 @@ from scenario import CHECKPOINTS, KINDS, Kind, Life, check, interlope, masked
 
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
-from headwater.transaction import upkeep
+from headwater.transaction import maintenance
 
 NUMBERS = itertools.count()
 
@@ -26,13 +26,13 @@ class Reference:
     """A life without a fault, and how things stood before each of its steps."""
 
     def __init__(self, kind: Kind) -> None:
-        self.kind, self.path = kind, f"/{next(NUMBERS)}"  # upkeep remembers tables by their path
+        self.kind, self.path = kind, f"/{next(NUMBERS)}"  # maintenance remembers tables by their path
         disk = MemoryStore()
         self.store = FaultyStore(disk)
         self.life = Life(self.path, kind, self.store, disk)
         self.before: list[tuple[int, MemoryStore, dict[str, int | None], int | None]] = []
         for number in range(len(self.life.steps())):
-            cleaned = upkeep._cleaned.get(self.path)
+            cleaned = maintenance._cleaned.get(self.path)
             self.before.append((len(self.store.calls), disk.copy(), dict(self.life.outcomes), cleaned))
             self.life.run(number, 1)
 
@@ -47,10 +47,10 @@ class Reference:
         disk = disk.copy()
         store = FaultyStore(disk, at - start, fault, lambda: interlope(disk, self.path))
         life = Life(self.path, self.kind, store, disk, dict(outcomes))
-        upkeep._pending.pop(self.path, None)  # what a process that died had still to do
-        upkeep._cleaned.pop(self.path, None)
+        maintenance._pending.pop(self.path, None)  # what a process that died had still to do
+        maintenance._cleaned.pop(self.path, None)
         if cleaned is not None:
-            upkeep._cleaned[self.path] = cleaned
+            maintenance._cleaned[self.path] = cleaned
         life.run(number, 2)
         store.settle()
         return life

@@ -21,7 +21,7 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.stores import local as stores
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 TROUBLES = [trouble for trouble in Trouble if trouble is not Trouble.NONE]
 
@@ -201,7 +201,7 @@ def test_leftovers_of_a_dead_writer_are_nobodys_files(tmp_path):
     check(life)
 
 
-def test_torn_upkeep_of_another_writer_does_no_harm(tmp_path, caplog):
+def test_torn_maintenance_of_another_writer_does_no_harm(tmp_path, caplog):
     """A torn checkpoint, checksum and ``_last_checkpoint``, cut off at every size."""
     disk = LocalStore()
     life = Life(str(tmp_path / "t"), KINDS["classic"], disk, disk)
@@ -223,5 +223,5 @@ def test_torn_upkeep_of_another_writer_does_no_harm(tmp_path, caplog):
         write_checkpoint(load_snapshot(life.path, disk, 4))
         (log / name).write_bytes(whole)
     assert len(read_commits(disk, life.path)) == newest.version + 1
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     check(life)

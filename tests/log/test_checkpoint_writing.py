@@ -22,7 +22,7 @@ from headwater.protocol.actions import (
 )
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 NOW = 1_700_000_000_000
 WEEK = 7 * 24 * 3600 * 1000
@@ -80,7 +80,7 @@ def table(path, protocol=FEATURES, schema=SCHEMA, **configuration):
     vector = VECTOR if "deletionVectors" in (protocol.writer_features or ()) else None
     txn.add([AddFile("b", {"day": None}, 100, 7, deletion_vector=vector, tags={"k": "v"})])
     snapshot = txn.commit("WRITE", {}).snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
     return snapshot
 
 
@@ -280,7 +280,7 @@ def test_transactions_expire(tmp_path, retention, expected):
     for app, updated in (("new", now - hour + 60_000), ("old", now - hour - 1), ("timeless", None)):
         txn.add_action(SetTransaction(app, 1, updated))
     snapshot = txn.commit("WRITE", {}).snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
     assert set(snapshot.set_transactions) == {"app", *expected}
     write_checkpoint(snapshot)
     assert set(without_commits(snapshot).state.transactions) == {"app", *expected}
@@ -291,7 +291,7 @@ def test_an_empty_table_has_a_checkpoint(tmp_path):
     txn.update_protocol(FEATURES)
     txn.update_metadata(Metadata("id", schema_string(StructType()), configuration={"delta.checkpointPolicy": "v2"}))
     snapshot = txn.commit("CREATE TABLE", {}).snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
     assert write_checkpoint(snapshot).num_adds == 0
     assert without_commits(snapshot).num_files == 0
 
@@ -337,7 +337,7 @@ def test_every_tenth_version_has_one_and_other_engines_read_it(tmp_path):
         txn = Transaction(snapshot.table_path, LocalStore(), snapshot)
         txn.add([file(f"day=2020-01-{version:02d}/f{version}", f"2020-01-{version:02d}", json.dumps(STATS))])
         snapshot = txn.commit("WRITE", {}).snapshot
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     copy = tmp_path / "copy"
     shutil.copytree(tmp_path / "t", copy)
     for version in range(10):

@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from headwater.log.checksums import Checksum, read_checksum, write_checksum
+from headwater.log.checksums import read_checksum, write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 PROTOCOL = Protocol(1, 7, None, frozenset({"domainMetadata", "inCommitTimestamp"}))
 
@@ -22,9 +22,9 @@ def snapshot(tmp_path):
     txn.add_action(DomainMetadata("mine", "{}"))
     txn.add([AddFile("a", {}, 10, 1), AddFile("b", {}, 20, 1)])
     committed = txn.commit("CREATE TABLE AS SELECT", {})
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     yield committed.snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
 
 
 def checksum_path(snapshot):
@@ -52,14 +52,14 @@ def test_a_commit_is_followed_by_its_checksum(snapshot):
 
 def test_what_is_written_is_read(snapshot):
     found = read_checksum(snapshot.table_path, snapshot.store, snapshot.version)
-    assert found == Checksum.of_snapshot(snapshot, snapshot.commit_info["txnId"])
+    assert found == snapshot.checksum(snapshot.commit_info["txnId"])
     assert found.set_transactions == (SetTransaction("app", 4, found.set_transactions[0].last_updated),)
 
 
 def test_an_existing_checksum_stays(snapshot):
     with open(checksum_path(snapshot), "w", encoding="utf-8") as file:
         file.write("theirs")
-    write_checksum(snapshot)
+    write_checksum(snapshot.table_path, snapshot.store, snapshot.version, snapshot.checksum())
     with open(checksum_path(snapshot), encoding="utf-8") as file:
         assert file.read() == "theirs"
 

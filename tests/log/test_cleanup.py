@@ -57,7 +57,7 @@ class Table:
             actions.append(RemoveFile(f"f{v - 2}", at, True, True, {}, 10))
         self.store.put_if_absent(f"{LOG}/{commit_name(v)}", serialize(actions))
         snapshot = load_snapshot(PATH, self.store)
-        write_checksum(snapshot)
+        write_checksum(snapshot.table_path, snapshot.store, snapshot.version, snapshot.checksum())
         if checkpoint:
             write_checkpoint(snapshot, at, self.layout)
         return snapshot

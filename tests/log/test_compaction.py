@@ -9,7 +9,7 @@ from headwater.log.log_compaction import COMMITS, compaction_is_due, write_compa
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name, compaction_name
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 PATH = "/compacted"
 LOG = f"{PATH}/_delta_log"
@@ -72,7 +72,7 @@ def test_commits_are_followed_by_one(store):
         txn = Transaction(PATH, store, snapshot)
         txn.add([file(f"f{version}")])
         snapshot = txn.commit("WRITE", {}).snapshot
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     assert f"{LOG}/{compaction_name(COMMITS + 1, 2 * COMMITS)}" in store.files
     ranges = load_snapshot(PATH, store).segment.ranges
     assert [(r.first, r.last) for r in ranges][-1] == (COMMITS + 1, 2 * COMMITS)

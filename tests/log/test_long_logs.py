@@ -13,7 +13,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.stores import LocalStore, Store
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 REQUEST_SECONDS = 0.02
 COMMITS = 1000
@@ -93,7 +93,7 @@ def test_a_local_log_is_not_listed_for_what_is_new(tmp_path):
         last = txn.commit("WRITE", {})  # after a lost race, the winners of which are found by name too
     assert last.version == 10
     assert store.listings == 0
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
 
 
 @pytest.mark.parametrize("interval", [0, 50])

@@ -163,7 +163,7 @@ def test_a_commit_that_is_listed_and_never_there_is_an_error_that_names_it(store
 
 def test_a_snapshot_that_is_not_what_its_checksum_says_is_refused(store):
     snapshot = load_snapshot(PATH, store)
-    write_checksum(snapshot)
+    write_checksum(snapshot.table_path, snapshot.store, snapshot.version, snapshot.checksum())
     path = f"{LOG}/{2:020d}.crc"
     right = json.loads(store.read(path))
     assert load_snapshot(PATH, store).version == 2

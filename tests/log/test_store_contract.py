@@ -15,7 +15,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import FileInfo, HadoopStore, LocalStore, store_for
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 
 class TestLocal(StoreContract):
@@ -132,7 +132,7 @@ def test_a_setting_names_the_store_of_a_scheme(settings):
     txn.add([AddFile("a", {}, 1, 1)])
     txn.commit("WRITE", {})
     assert load_snapshot(path, store).num_files == 1
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
 
 
 @pytest.mark.parametrize(

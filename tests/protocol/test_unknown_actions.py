@@ -18,7 +18,7 @@ from headwater.log.log_compaction import COMMITS, write_compaction
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {"theirs": {"x": 1}}}]}
@@ -105,7 +105,7 @@ def test_what_is_unknown_is_passed_over_and_what_is_state_stays(path):
     check(snapshot)
     committed = append(snapshot, "ours")
     write_checkpoint(committed)
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     for commit in (Path(path) / "_delta_log").glob("*[0-9].json"):
         commit.unlink()
     check(load_snapshot(path, LocalStore()))
@@ -138,7 +138,7 @@ def test_a_compacted_log_has_it_too(path):
     snapshot = load_snapshot(path, LocalStore())
     for number in range(COMMITS - snapshot.version):
         snapshot = append(snapshot, f"ours-{number}")
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     log = Path(path) / "_delta_log"
     assert write_compaction(snapshot) is not None
     for version in range(1, COMMITS):  # which must now stand in for them

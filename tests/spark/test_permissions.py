@@ -21,7 +21,7 @@ CHANGES = [
 
 
 def files(directory):
-    """All but what upkeep may still be writing: the log's checksums."""
+    """All but what maintenance may still be writing: the log's checksums."""
     return sorted(str(file) for file in directory.rglob("*") if ".crc" not in file.name)
 
 

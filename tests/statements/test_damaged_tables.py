@@ -134,7 +134,8 @@ def _table(path: Path, checkpoint: str | None) -> Path:
         (log / f"{version:020d}.json").write_bytes(serialize(actions))
         if checkpoint and version == 3:
             write_checkpoint(load_snapshot(str(path), LocalStore()))
-    write_checksum(load_snapshot(str(path), LocalStore()))
+    snapshot = load_snapshot(str(path), LocalStore())
+    write_checksum(str(path), LocalStore(), snapshot.version, snapshot.checksum())
     if checkpoint is None:  # what it holds is what the two commits hold
         (log / f"{1:020d}.{2:020d}.compacted.json").write_bytes(serialize([a for v in versions[1:3] for a in v[1:]]))
     return path

@@ -13,7 +13,7 @@ import hadoop_jvm
 
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
                 committed = txn.commit("WRITE", {})
                 acknowledged.append([table, committed.version, path])
                 snapshots[table] = committed.snapshot
-        wait_for_upkeep(60)
+        wait_for_maintenance(60)
     print(json.dumps(acknowledged), flush=True)
 
 

@@ -14,7 +14,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
-from headwater.transaction import Transaction, wait_for_upkeep
+from headwater.transaction import Transaction, wait_for_maintenance
 
 COMMITS = 8
 TAIL = 300
@@ -44,7 +44,7 @@ def test_two_processes_lose_no_commit(s3, hdfs, open_store):
     tables = [f"s3a://{s3.bucket}/t", f"{hdfs}/t"]
     for table in tables:
         create(table, open_store(table))
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     here = Path(__file__).resolve()
     environment = {**os.environ, "PYTHONPATH": str(here.parents[2] / "python")}
     writers = [
@@ -96,7 +96,7 @@ def test_a_commit_whose_answer_is_lost_is_looked_for(s3, open_store, rule, stand
     table = f"s3a://{s3.bucket}/t"
     store = open_store(table)
     snapshot = create(table, store)
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     s3.rules({"method": "PUT", "path": COMMIT, **rule})
     if stands:
         assert append(table, store, snapshot).version == 1
@@ -105,7 +105,7 @@ def test_a_commit_whose_answer_is_lost_is_looked_for(s3, open_store, rule, stand
             append(table, store, snapshot)
         assert isinstance(raised.value, OSError)
         assert raised.value.filename.endswith("00000000000000000001.json")
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     s3.rules()
     assert paths(load_snapshot(table, store)) == (["new"] if stands else [])
     assert append(table, store, snapshot, "next").version == (2 if stands else 1)
@@ -115,7 +115,7 @@ def test_a_commit_that_may_be_there_says_so(s3, open_store):
     table = f"s3a://{s3.bucket}/t"
     store = open_store(table)
     snapshot = create(table, store)
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     s3.rules({"path": COMMIT, "do": "fail"})
     with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
         append(table, store, snapshot)
@@ -174,7 +174,7 @@ def test_s3_is_another_name_of_s3a(s3, open_store):
     table = f"s3://{s3.bucket}/t"
     store = open_store(table, {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"})
     assert append(table, store, create(table, store)).version == 1
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
 
 
 def test_a_mount_table_is_written_where_it_leads_to_hdfs(s3, hdfs, hdfs_uri, open_store):
@@ -196,7 +196,7 @@ def test_a_long_tail_is_read_in_parallel(s3, open_store, capfd):
     table = f"s3a://{s3.bucket}/t"
     store = open_store(table)
     create(table, store)
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     for version in range(1, TAIL):
         body = serialize([AddFile(f"f{version}", {}, 1, 1)])
         assert s3.request("PUT", f"/{s3.bucket}/t/_delta_log/{version:020d}.json", body)[0] == 200
@@ -214,7 +214,7 @@ def test_what_is_new_costs_the_same_in_a_long_log(s3, open_store):
     store = open_store(table)
     snapshot = create(table, store)
     append(table, open_store(table), snapshot)
-    assert wait_for_upkeep(60)
+    assert wait_for_maintenance(60)
     s3.rules()
     newest = load_snapshot(table, store, base=snapshot)
     assert newest.version == 1

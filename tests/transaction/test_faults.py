@@ -14,7 +14,7 @@ import headwater
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import wait_for_upkeep
+from headwater.transaction import wait_for_maintenance
 
 from .helpers import append, create
 
@@ -46,7 +46,7 @@ class FaultyStore(LocalStore):
 @pytest.fixture
 def table(tmp_path):
     yield create(str(tmp_path / "t")).snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
 
 
 def test_a_store_that_fails_leaves_the_table_as_it_was(table):
@@ -74,14 +74,14 @@ def test_a_failure_after_the_commit_does_not_fail_it(table, caplog):
     assert committed.snapshot.num_files == 1
 
 
-def test_failing_upkeep_is_a_line_in_the_log(table, caplog, monkeypatch):
+def test_failing_maintenance_is_a_line_in_the_log(table, caplog, monkeypatch):
     def fail(*_):
         raise OSError("no space for checksums")
 
-    monkeypatch.setattr("headwater.transaction.upkeep.write_checksum", fail)
+    monkeypatch.setattr("headwater.transaction.maintenance.write_checksum", fail)
     with caplog.at_level(logging.WARNING):
         assert append(table, "a").version == 1
-        assert wait_for_upkeep(60)
+        assert wait_for_maintenance(60)
     assert "no space for checksums" in caplog.text
     assert append(table, "b").version == 2
 
@@ -154,7 +154,7 @@ import time
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, upkeep, wait_for_upkeep
+from headwater.transaction import Transaction, maintenance, wait_for_maintenance
 
 path, store = sys.argv[1], LocalStore()
 schema = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
@@ -167,22 +167,22 @@ for name in ("a", "b"):
     stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
     txn.add([AddFile(name, {}, 1, 1), AddFile(name * 2, {}, 1, 1, stats=stats)])
     if name == "b":
-        write = upkeep.write_checkpoint
+        write = maintenance.write_checkpoint
 
         def write_late(*arguments, **named):
             while not concurrent.futures.thread._shutdown:
                 time.sleep(0.01)
             write(*arguments, **named)
 
-        upkeep.write_checkpoint = write_late
+        maintenance.write_checkpoint = write_late
     txn.commit("WRITE", {})
     if name == "a":
-        wait_for_upkeep()
+        wait_for_maintenance()
         snapshot = load_snapshot(path, store)  # from the checkpoint
 """
 
 
-def test_upkeep_is_done_while_the_process_ends(tmp_path):
+def test_maintenance_is_done_while_the_process_ends(tmp_path):
     """The checkpoint is begun when the interpreter is shutting down, and starts no thread any more."""
     path = str(tmp_path / "t")
     environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}

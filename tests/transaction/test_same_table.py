@@ -14,7 +14,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, upkeep, wait_for_upkeep
+from headwater.transaction import Transaction, maintenance, wait_for_maintenance
 
 from .helpers import add_file, append, create, metadata, remove_file
 
@@ -29,7 +29,7 @@ def grown(path, versions):
     snapshot = create(path).snapshot
     for number in range(versions):
         snapshot = append(snapshot, f"old-{number}").snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
     return snapshot
 
 
@@ -47,7 +47,7 @@ def made_anew(path, versions):
     snapshot = another(path)
     for number in range(versions):
         snapshot = append(snapshot, f"new-{number}").snapshot
-    wait_for_upkeep()
+    wait_for_maintenance()
     return snapshot
 
 
@@ -81,7 +81,7 @@ def test_made_anew_after_a_lost_race(path):
     def on_begin(version, _):
         if not times:
             append(snapshot, "winner")
-            wait_for_upkeep()
+            wait_for_maintenance()
         elif len(times) == 1:
             pytest.fail("a second attempt")
         times.append(version)
@@ -120,7 +120,7 @@ def test_a_log_whose_files_were_only_touched_or_cleaned_up(path):
     tip = f"{path}/_delta_log/{10:020d}.json"
     os.utime(tip, (1_000_000_000, 1_000_000_000))
     assert write(snapshot).commit("WRITE", {}).version == 11
-    wait_for_upkeep()
+    wait_for_maintenance()
     for version in range(11):
         os.unlink(f"{path}/_delta_log/{version:020d}.json")
     assert write(snapshot).commit("WRITE", {}).version == 12
@@ -140,7 +140,7 @@ def test_a_cached_snapshot_is_not_of_the_table_that_was(path):
             assert some.select(["path"])["path"].to_pylist() == expected
 
 
-def test_the_old_tables_upkeep_is_not_done_in_the_new_ones_log(path, monkeypatch):
+def test_the_old_tables_maintenance_is_not_done_in_the_new_ones_log(path, monkeypatch):
     """A checkpoint of the old table would be the new one's state."""
     snapshot = grown(path, 9)
     started, may_go = threading.Event(), threading.Event()
@@ -149,11 +149,11 @@ def test_the_old_tables_upkeep_is_not_done_in_the_new_ones_log(path, monkeypatch
         started.set()
         assert may_go.wait(30)
 
-    monkeypatch.setattr(upkeep, "write_checksum", held)
-    assert upkeep.checkpoint_is_due(append(snapshot, "old-9").snapshot)
+    monkeypatch.setattr(maintenance, "write_checksum", held)
+    assert maintenance.checkpoint_is_due(append(snapshot, "old-9").snapshot)
     assert started.wait(30)
     another(path)
     may_go.set()
-    assert wait_for_upkeep(30)
+    assert wait_for_maintenance(30)
     assert os.listdir(f"{path}/_delta_log") == [f"{0:020d}.json"]
     assert load_snapshot(path, LocalStore()).metadata.id == "another-id"

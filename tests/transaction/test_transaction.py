@@ -10,7 +10,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, upkeep, wait_for_upkeep
+from headwater.transaction import Transaction, maintenance, wait_for_maintenance
 
 from .helpers import add_file, append, create, metadata, remove_file
 
@@ -21,7 +21,7 @@ ICT_PROTOCOL = Protocol(1, 7, None, frozenset({"inCommitTimestamp", "domainMetad
 @pytest.fixture
 def path(tmp_path):
     yield str(tmp_path / "t")
-    wait_for_upkeep()
+    wait_for_maintenance()
 
 
 def lines(path, version):
@@ -295,14 +295,14 @@ def test_a_checkpoint_is_followed_by_a_cleanup(path):
     snapshot = create(path, delta_checkpointInterval="2", delta_logRetentionDuration="interval 10 days").snapshot
     for version in range(1, 6):
         snapshot = append(snapshot, f"f{version}").snapshot
-        wait_for_upkeep()
+        wait_for_maintenance()
     old = snapshot.timestamp / 1000 - 30 * 24 * 3600
     for version in range(6):
         os.utime(f"{path}/_delta_log/{version:020d}.json", (old + version, old + version))
     snapshot = append(load_snapshot(path, LocalStore()), "f6").snapshot
-    upkeep._cleaned.clear()  # as on another day
+    maintenance._cleaned.clear()  # as on another day
     append(append(snapshot, "f7").snapshot, "f8")
-    wait_for_upkeep()
+    wait_for_maintenance()
     names = os.listdir(f"{path}/_delta_log")
     assert sorted({int(name[:20]) for name in names if name[0] != "_"}) == [4, 5, 6, 7, 8]
     assert load_snapshot(path, LocalStore(), 5).num_files == 5

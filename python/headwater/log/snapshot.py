@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
-from headwater.log.checksums import check_against_checksum
+from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
@@ -158,6 +158,20 @@ class Snapshot:
     def domain_metadata(self) -> dict[str, DomainMetadata]:
         """The live domains, by name."""
         return dict(self.state.domains)
+
+    def checksum(self, transaction_id: str | None = None) -> Checksum:
+        """The content of this version's checksum file; costs what its commit holds."""
+        transactions = self.set_transactions
+        return Checksum(
+            self.size_in_bytes,
+            self.num_files,
+            self.metadata,
+            self.protocol,
+            transaction_id,
+            self.timestamp if in_commit_timestamps_enabled(self.metadata) else None,
+            tuple(transactions.values()) if len(transactions) <= MOST_TRANSACTIONS else None,
+            tuple(self.domain_metadata.values()),
+        )
 
     @cached_property
     def files(self) -> pa.Table:
@@ -354,8 +368,28 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     pa.default_memory_pool().release_unused()
     snapshot = Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
     if segment.version in segment.listing.checksums:
-        check_against_checksum(snapshot)
+        _check(snapshot)
     return snapshot
+
+
+def _check(snapshot: Snapshot) -> None:
+    """Compare a snapshot with the checksum of its version; one that is missing or damaged proves nothing.
+
+    :raises HeadwaterError: ``DELTA_TXN_LOG_FAILED_INTEGRITY`` with both values of each difference.
+    """
+    checksum = read_checksum(snapshot.table_path, snapshot.store, snapshot.version)
+    if checksum is None:
+        return
+    # Not Snapshot.checksum(): application transactions expire when they are first asked for, and are not compared.
+    found = differences(
+        checksum, Checksum(snapshot.size_in_bytes, snapshot.num_files, snapshot.metadata, snapshot.protocol)
+    )
+    if found:
+        path = checksum_path(snapshot.table_path, snapshot.version)
+        raise HeadwaterError(
+            "DELTA_TXN_LOG_FAILED_INTEGRITY",
+            {"version": snapshot.version, "path": path, "mismatch": "; ".join(found)},
+        )
 
 
 def _start_of_listing(base: Snapshot, store: Store) -> int:

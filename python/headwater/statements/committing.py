@@ -44,7 +44,7 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
 
 
 def _checkpoint_layout(statement: Statement) -> Layout:
-    """What the session asks of checkpoints; what is no number or format counts as not said, as upkeep never fails."""
+    """What the session asks of checkpoints; invalid values are ignored, because maintenance never fails."""
     size, top_level = statement.conf(_PART_SIZE) or "", (statement.conf(_TOP_LEVEL) or "").lower()
     return Layout(
         int(size) if size.isdecimal() and int(size) > 0 else None, "json" if top_level == "json" else "parquet"

@@ -1,4 +1,6 @@
-"""The ends of things: a commit whose handler died, did it happen? A JVM that ends, is all of its upkeep done?"""
+"""Recovery and shutdown: finding out whether the commit of a handler that died stands, and waiting for post-commit
+maintenance before the JVM ends.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of
 from headwater.statements.opening import locate
-from headwater.transaction.upkeep import wait_for_upkeep
+from headwater.transaction.maintenance import wait_for_maintenance
 
-_LONGEST_UPKEEP_SECONDS = 30.0
+_LONGEST_MAINTENANCE_SECONDS = 30.0
 #: So often a commit is looked for that the store does not let be seen.
 _LOOKS = 4
 _PAUSE_SECONDS = 0.2
@@ -51,4 +53,4 @@ def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, A
 
 def finish_upkeep(request: dict[str, Any], statement: Statement) -> bool:
     """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
-    return wait_for_upkeep(_LONGEST_UPKEEP_SECONDS)
+    return wait_for_maintenance(_LONGEST_MAINTENANCE_SECONDS)

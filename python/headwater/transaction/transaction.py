@@ -31,8 +31,8 @@ exactly one succeeds; a listing shows every file whose creation was acknowledged
    The same look tells a retry inside a store, which finds its own file and calls it taken, from a lost race. A store
    that does not let itself be looked at, time and again, leaves the outcome open: the error says so, and names the
    file and the identifier to look for.
-7. *Upkeep* (:mod:`headwater.transaction.upkeep`): checksum, checkpoint and cleanup, behind the caller's back. Nothing
-   in it can undo or fail the commit; what a crash keeps from being written is only speed.
+7. *Post-commit maintenance* (:mod:`headwater.transaction.maintenance`): checksum, checkpoint and cleanup, in the
+   background. Nothing in it can undo or fail the commit; a crash that prevents it costs readers only speed.
 
 How each is tested: ``tests/faults`` makes every call to a store, and to the operating system below it, fail, tear,
 repeat, come late or be the process's last, and kills writers, handlers and whole Sparks at random;
@@ -86,7 +86,7 @@ from headwater.protocol.file_names import (
     version_prefix,
 )
 from headwater.stores import Store
-from headwater.transaction import upkeep
+from headwater.transaction import maintenance
 from headwater.transaction.commit_info import commit_info, default_engine_info
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, counts_appends, file_key
 from headwater.transaction.keyed import KeyReads
@@ -559,7 +559,7 @@ class Transaction:
             snapshot = self._load(version)
             if self._cache is not None:
                 self._cache.put(snapshot)
-            upkeep.schedule(snapshot, self.id, self.checkpoint_layout)
+            maintenance.schedule(snapshot, self.id, self.checkpoint_layout)
             return Committed(version, snapshot.timestamp, lambda: snapshot)
         except Exception:
             _LOG.warning("%s: version %d stands, but cannot be read back now", self.table_path, version, exc_info=True)

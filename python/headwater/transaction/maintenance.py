@@ -1,11 +1,13 @@
-"""Upkeep: what follows a commit and makes the next reading cheap.
+"""Post-commit maintenance: checksum, checkpoint, log compaction and log cleanup.
 
-Owns when the checksum of a version, a checkpoint and a compacted log are written, and the log is cleaned up: after the
-commit was acknowledged, in threads of the process's own, one at a time for a table. Follows the protocol's chapters
-"Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata Cleanup".
-Promise: nothing here fails a commit or holds one up; a failure is a line in the log. A table that commits faster than
-upkeep can follow skips checksums, which are optional, and older checkpoints, which a newer one makes useless. A table
-made anew at the same path meanwhile gets nothing of the old one's: its readers would take it for their own.
+Owns when each of them runs: after the commit was acknowledged, in threads of this process, one task at a time for each
+table. Follows the protocol's chapters "Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata
+Cleanup".
+
+Promises: maintenance never fails a commit and never delays one; a failure is a warning in the log. Where a table
+commits faster than maintenance can follow, checksums (which are optional) and older checkpoints (which a newer one
+replaces) are skipped. A table that was dropped and re-created at the same path meanwhile gets no file of the old
+table, which its readers would take for its own.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from headwater.log.snapshot import Snapshot
 from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
+#: Commits between two checkpoints where ``delta.checkpointInterval`` is not set or not valid.
 _DEFAULT_INTERVAL = 10
+#: Checksums that may wait for one table; each holds a snapshot. The oldest is skipped.
 _MOST_PENDING = 16
 
 
 @dataclass
 class _Pending:
-    """What is still to do for one table."""
+    """The maintenance that waits for one table."""
 
     checksums: deque[tuple[Snapshot, str]] = field(default_factory=lambda: deque(maxlen=_MOST_PENDING))
     checkpoint: Snapshot | None = None
@@ -42,10 +46,10 @@ class _Pending:
     layout: Layout | None = None
 
     def next_task(self) -> _Task | None:
-        """What to do next."""
+        """The next task; None where nothing waits."""
         if self.checksums:
             snapshot, transaction_id = self.checksums.popleft()
-            return _Task("checksum", snapshot, partial(write_checksum, snapshot, transaction_id))
+            return _Task("checksum", snapshot, partial(_checksum, snapshot, transaction_id))
         if self.checkpoint is not None:
             snapshot, self.checkpoint = self.checkpoint, None
             return _Task("checkpoint", snapshot, partial(_checkpoint, snapshot, self.layout))
@@ -56,7 +60,7 @@ class _Pending:
 
 
 class _Task(NamedTuple):
-    """Something to write, of a snapshot."""
+    """One file of a snapshot to write; ``what`` names it in the log."""
 
     what: str
     snapshot: Snapshot
@@ -66,12 +70,12 @@ class _Task(NamedTuple):
 _lock = Lock()
 _pending: dict[str, _Pending] = {}
 _running: set[Future[None]] = set()
-#: By table, the start of the retention up to which this process has cleaned up its log.
+#: By table, the start of the retention to which this process has cleaned up the log.
 _cleaned: dict[str, int] = {}
 
 
 def schedule(snapshot: Snapshot, transaction_id: str, layout: Layout | None = None) -> None:
-    """Have the checksum of a version just committed written, and a checkpoint or compacted log where one is due."""
+    """Schedule the checksum of a version just committed, and a checkpoint or log compaction where one is due."""
     try:
         with _lock:
             idle = snapshot.table_path not in _pending
@@ -100,13 +104,13 @@ def _interval(snapshot: Snapshot) -> int:
     return int(text) if text.isdecimal() and int(text) > 0 else _DEFAULT_INTERVAL
 
 
-def wait_for_upkeep(timeout: float | None = None) -> bool:
-    """Wait until all that was scheduled is done; False where ``timeout`` seconds were not enough."""
+def wait_for_maintenance(timeout: float | None = None) -> bool:
+    """Wait until all scheduled maintenance has ended; False where ``timeout`` seconds were not enough."""
     return not wait(tuple(_running), timeout).not_done
 
 
 def _drain(table_path: str) -> None:
-    """Do a table's upkeep until there is none."""
+    """Run the tasks of a table until none waits."""
     while True:
         with _lock:
             task = _pending[table_path].next_task()
@@ -118,11 +122,15 @@ def _drain(table_path: str) -> None:
             task.do()
         except Exception as error:
             _LOG.warning("%s: the %s could not be written (%s); the commit stands", table_path, task.what, error)
-            _LOG.debug("upkeep", exc_info=True)
+            _LOG.debug("post-commit maintenance", exc_info=True)
+
+
+def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
+    write_checksum(snapshot.table_path, snapshot.store, snapshot.version, snapshot.checksum(transaction_id))
 
 
 def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
-    """Write a checkpoint, and clean up the log where that was not done since its retention last moved on."""
+    """Write a checkpoint, and clean up the log once for each start of its retention (a day)."""
     write_checkpoint(snapshot, layout=layout)
     start = retention_start(snapshot, time.time_ns() // 1_000_000)
     if start is None or _cleaned.get(snapshot.table_path, start - 1) >= start:
@@ -131,12 +139,12 @@ def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
         clean_up(snapshot)
     except Exception as error:
         _LOG.warning("%s: the log could not be cleaned up (%s); nothing is lost", snapshot.table_path, error)
-        _LOG.debug("upkeep", exc_info=True)
+        _LOG.debug("post-commit maintenance", exc_info=True)
     else:
         _cleaned[snapshot.table_path] = start
 
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    """The threads; an interpreter that ends in the normal way waits until they have done what was scheduled."""
-    return ThreadPoolExecutor(2, "headwater-upkeep")
+    """The threads. An interpreter that exits normally waits until they have done all scheduled tasks."""
+    return ThreadPoolExecutor(2, "headwater-maintenance")
