@@ -13,12 +13,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from tables_fakes import FakeFunctions, FakeSession
 
-from headwater.tables import DeltaTable, handing_over
+from headwater.tables import DeltaTable, statement_inputs
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
-    monkeypatch.setattr(handing_over, "_functions", lambda spark: FakeFunctions())
+    monkeypatch.setattr(statement_inputs, "_functions", lambda spark: FakeFunctions())
     return FakeSession()
 
 

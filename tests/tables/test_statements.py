@@ -329,6 +329,6 @@ def test_a_table_of_another_format(session):
 
 
 def test_sessions_of_both_kinds():
-    from headwater.tables import handing_over
+    from headwater.tables import statement_inputs
 
-    assert handing_over._functions(FakeSession()).__name__ == "pyspark.sql.functions"
+    assert statement_inputs._functions(FakeSession()).__name__ == "pyspark.sql.functions"

@@ -1,9 +1,8 @@
-"""The Python API of Delta tables, as people know it from ``delta.tables``.
+"""The Python API of Delta tables: ``DeltaTable`` and its builders, compatible with ``delta.tables``.
 
-Owns the builders and nothing of what they do: every method writes one SQL statement and has the session run it, so
-that classic PySpark and Spark Connect share one implementation, and a client of a server needs this package and PySpark
-alone. Promise: what a method does, returns and raises is what its statement does, returns and raises; there is no JVM
-in this package.
+Every method writes one SQL statement and runs it in the session. So classic PySpark and Spark Connect share one
+implementation, and a Spark Connect client needs only this package and PySpark. Promise: a method does, returns and
+raises what its statement does, returns and raises. No class of Headwater's JVM side is called from here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Columns and their types as CREATE TABLE has them.
+"""The columns of CREATE TABLE: from PySpark's types and fields to SQL.
 
-Owns the way from PySpark's types and fields to SQL. Of a field's metadata it knows what the protocol keeps there for
-generated and identity columns and for comments, and Spark's for CHAR and VARCHAR; SQL has no words for the rest, nor
-for an array or map without nulls.
+Of a field's metadata, it uses the protocol's keys for generated columns, identity columns and comments, and Spark's key
+for CHAR and VARCHAR. SQL cannot express other metadata, nor an array or map without nulls; these are dropped.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
-from headwater.tables.handing_over import alone
 from headwater.tables.names import literal, quote
+from headwater.tables.statement_inputs import alone
 
 COMMENT = "comment"
 GENERATED = "delta.generationExpression"
@@ -35,8 +34,8 @@ class IdentityGenerator:
 class ColumnDefinition:
     """A column of CREATE TABLE.
 
-    ``type``: its type in SQL. ``generated``: the expression it is computed by, or the identity's values, which
-    ``by_default`` lets a writer replace.
+    ``type``: its type in SQL. ``generated``: the expression that computes it, or the identity's values; with
+    ``by_default``, a writer may give others.
     """
 
     name: str
@@ -47,7 +46,7 @@ class ColumnDefinition:
     comment: str | None = None
 
     def sql(self) -> str:
-        """The column in the list of CREATE TABLE."""
+        """The column's definition in CREATE TABLE."""
         text = f"{quote(self.name)} {self.type}"
         if not self.nullable:
             text += " NOT NULL"
@@ -63,7 +62,7 @@ class ColumnDefinition:
 
 
 def of_field(field: StructField) -> ColumnDefinition:
-    """The column a field of a schema describes."""
+    """The definition that a schema's field describes."""
     metadata: dict[str, Any] = field.metadata or {}
     generated: str | IdentityGenerator | None = metadata.get(GENERATED)
     if IDENTITY_STEP in metadata:
@@ -79,7 +78,7 @@ def of_field(field: StructField) -> ColumnDefinition:
 
 
 def sql_type(kind: DataType | str) -> str:
-    """A type in SQL; a text is one already."""
+    """A type in SQL; text is returned unchanged."""
     if isinstance(kind, str):
         return kind
     if isinstance(kind, StructType):

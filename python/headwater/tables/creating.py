@@ -1,9 +1,13 @@
-"""CREATE TABLE and REPLACE TABLE, column by column."""
+"""The builders of CREATE TABLE and REPLACE TABLE, and of a column.
+
+Owns the statement's text: :meth:`DeltaTableBuilder.execute` writes one CREATE TABLE and runs it. What it returns, the
+table, is opened by a function that the caller gives, so that this module does not depend on the class it opens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
@@ -20,23 +24,23 @@ from headwater.tables.columns import (
     sql_type,
 )
 from headwater.tables.errors import DeltaTableError, check_type
-from headwater.tables.handing_over import check_parses
 from headwater.tables.names import literal, named_path, path_name, quote, split_name
+from headwater.tables.statement_inputs import check_parses
 
-if TYPE_CHECKING:
-    from headwater.tables.table import DeltaTable
+Table = TypeVar("Table")
 
 
-class DeltaTableBuilder:
-    """A table being described; made by :meth:`DeltaTable.create` and its kind.
+class DeltaTableBuilder(Generic[Table]):
+    """The description of a table to create; :meth:`DeltaTable.create` and its siblings return one.
 
-    Every method changes the builder and gives it back; :meth:`execute` makes the table. It needs a name, a location or
-    both.
+    Every method changes the builder and returns it; :meth:`execute` creates the table. The table needs a name, a
+    location or both.
     """
 
-    def __init__(self, spark: SparkSession, begins: str) -> None:
+    def __init__(self, spark: SparkSession, begins: str, open_table: Callable[[SparkSession, str], Table]) -> None:
         self._spark = spark
         self._begins = begins
+        self._open_table = open_table
         self._name: str | None = None
         self._location: str | None = None
         self._comment: str | None = None
@@ -45,19 +49,19 @@ class DeltaTableBuilder:
         self._clustered_by: list[str] = []
         self._properties: dict[str, str] = {}
 
-    def tableName(self, identifier: str) -> DeltaTableBuilder:
+    def tableName(self, identifier: str) -> DeltaTableBuilder[Table]:
         """The table's name, with catalog and schema or without, or ``delta.`/path` ``."""
         check_type("identifier", identifier, str, "a string, the table's name")
         self._name = identifier
         return self
 
-    def location(self, location: str) -> DeltaTableBuilder:
-        """Where the table is to lie."""
+    def location(self, location: str) -> DeltaTableBuilder[Table]:
+        """The path of the table."""
         check_type("location", location, str, "a string, the path of the table")
         self._location = location
         return self
 
-    def comment(self, comment: str) -> DeltaTableBuilder:
+    def comment(self, comment: str) -> DeltaTableBuilder[Table]:
         """The table's description."""
         check_type("comment", comment, str, "a string")
         self._comment = comment
@@ -71,13 +75,13 @@ class DeltaTableBuilder:
         generatedAlwaysAs: str | IdentityGenerator | None = None,
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
-    ) -> DeltaTableBuilder:
-        """One more column.
+    ) -> DeltaTableBuilder[Table]:
+        """Add a column.
 
-        :param colName: its name, or a whole field, of :meth:`DeltaTable.columnBuilder` for instance.
+        :param colName: its name, or a whole field, for example from :meth:`DeltaTable.columnBuilder`.
         :param dataType: its type, as SQL or as PySpark's.
-        :param generatedAlwaysAs: the SQL expression it is computed by, or an identity no writer may give values for.
-        :param generatedByDefaultAs: an identity for the rows a writer gives no value for.
+        :param generatedAlwaysAs: the SQL expression that computes it, or an identity that accepts no values from writers.
+        :param generatedByDefaultAs: an identity for rows without a value from the writer.
         :raises TypeError: an argument is of another type.
         :raises ValueError: no type, or both kinds of generation.
         """
@@ -107,48 +111,46 @@ class DeltaTableBuilder:
         )
         return self
 
-    def addColumns(self, cols: StructType | Iterable[StructField]) -> DeltaTableBuilder:
-        """The columns of a schema."""
+    def addColumns(self, cols: StructType | Iterable[StructField]) -> DeltaTableBuilder[Table]:
+        """Add the columns of a schema."""
         check_type("cols", cols, (StructType, list, tuple), "a StructType or a list of StructFields")
         for field in cols:
             check_type("cols", field, StructField, "a StructType or a list of StructFields")
             self._columns.append(of_field(field))
         return self
 
-    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[Table]:
         """The columns the table is partitioned by."""
         self._partitioned_by = _names("cols", cols)
         return self
 
-    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[Table]:
         """The columns the table is clustered by."""
         self._clustered_by = _names("cols", cols)
         return self
 
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
-        """A table property."""
+    def property(self, key: str, value: str) -> DeltaTableBuilder[Table]:
+        """Set a table property."""
         check_type("key", key, str, "a string, the property's name")
         check_type("value", value, str, "a string, the property's value")
         self._properties[key] = value
         return self
 
-    def execute(self) -> DeltaTable:
-        """Make the table.
+    def execute(self) -> Table:
+        """Create the table and open it.
 
         :raises DeltaTableError: ``DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION``,
             ``DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH``.
         """
-        from headwater.tables.table import DeltaTable
-
         name, location = self._place()
         for column in self._columns:
             if isinstance(column.generated, str):
                 check_parses(self._spark, column.generated)
         self._spark.sql(self._sql(name, location))
-        return DeltaTable.forName(self._spark, name)
+        return self._open_table(self._spark, name)
 
     def _place(self) -> tuple[str, str | None]:
-        """The table's name, and its location where the name does not say that."""
+        """The table's name, and its location unless the name is a path."""
         if self._name is None:
             if self._location is None:
                 raise DeltaTableError("DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION", {})
@@ -183,7 +185,7 @@ class DeltaTableBuilder:
 
 
 def _names(argument: str, given: tuple[Any, ...]) -> list[str]:
-    """Names given one by one or as one list, quoted."""
+    """Names, given one by one or as one list, in backticks."""
     names = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
     for name in names:
         check_type(argument, name, str, "names of columns, one by one or in a list")
@@ -191,7 +193,7 @@ def _names(argument: str, given: tuple[Any, ...]) -> list[str]:
 
 
 class DeltaColumnBuilder:
-    """A column being described; made by :meth:`DeltaTable.columnBuilder`. Every method gives the builder back."""
+    """The description of a column; :meth:`DeltaTable.columnBuilder` returns one. Every method returns the builder."""
 
     def __init__(self, name: str) -> None:
         check_type("colName", name, str, "a string, the column's name")
@@ -207,23 +209,23 @@ class DeltaColumnBuilder:
         return self
 
     def nullable(self, nullable: bool) -> DeltaColumnBuilder:
-        """Whether the column takes nulls; it does unless told otherwise."""
+        """Whether the column accepts nulls; the default is that it does."""
         check_type("nullable", nullable, bool, "a bool")
         self._nullable = nullable
         return self
 
     def generatedAlwaysAs(self, expr: str) -> DeltaColumnBuilder:
-        """The SQL expression the column is computed by."""
+        """The SQL expression that computes the column."""
         check_type("expr", expr, str, "a string of SQL")
         self._metadata[GENERATED] = expr
         return self
 
     def generatedAlwaysAsIdentity(self, start: int = 1, step: int = 1) -> DeltaColumnBuilder:
-        """An identity no writer may give values for."""
+        """An identity that writers may not give values for."""
         return self._identity(start, step, by_default=False)
 
     def generatedByDefaultAsIdentity(self, start: int = 1, step: int = 1) -> DeltaColumnBuilder:
-        """An identity for the rows a writer gives no value for."""
+        """An identity for rows without a value from the writer."""
         return self._identity(start, step, by_default=True)
 
     def comment(self, comment: str) -> DeltaColumnBuilder:

@@ -1,6 +1,7 @@
-"""Errors the API itself raises: arguments of the wrong type, and statements that do not exist yet.
+"""Errors that the API itself raises: arguments of the wrong type, and statements that are not implemented yet.
 
-Owns the list of the latter, :data:`NOT_YET`, the one place to switch them on. All else is raised by the statement.
+Owns :data:`NOT_YET`, the list of the latter; remove a statement from it to enable it. The statement raises all other
+errors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pyspark.errors import AnalysisException
 
 from headwater.errors import HeadwaterError
 
-#: Statements the API can write and Headwater cannot run yet, with what to do meanwhile.
+#: Statements that the API can write and Headwater cannot run yet, and what to do until then.
 NOT_YET = dict.fromkeys(
     ("OPTIMIZE", "VACUUM", "RESTORE", "GENERATE", "CONVERT TO DELTA", "CLONE", "DROP FEATURE"),
     "Another engine that writes Delta tables, such as Delta Lake for Spark or delta-rs, can do it meanwhile.",
@@ -19,7 +20,7 @@ NOT_YET = dict.fromkeys(
 
 
 class DeltaTableError(AnalysisException):
-    """An error found before there is a statement to run, with the condition and text it would have on the server."""
+    """An error found before the statement runs, with the condition and text that the server would give it."""
 
     def __init__(self, condition: str, parameters: dict[str, str]) -> None:
         error = HeadwaterError(condition, parameters)
@@ -33,28 +34,28 @@ class DeltaTableError(AnalysisException):
 
 
 def refuse_unless_there(statement: str, table: str) -> None:
-    """Raise ``HEADWATER_STATEMENT_NOT_SUPPORTED`` if the statement does not exist yet."""
+    """Raise ``HEADWATER_STATEMENT_NOT_SUPPORTED`` if the statement is not implemented yet."""
     if statement in NOT_YET:
         not_supported(statement, table, NOT_YET[statement])
 
 
 def not_supported(statement: str, table: str, instead: str) -> NoReturn:
-    """Refuse what cannot be done yet; ``instead`` says what can."""
+    """Raise ``HEADWATER_STATEMENT_NOT_SUPPORTED``; ``instead`` says what to do."""
     raise DeltaTableError(
         "HEADWATER_STATEMENT_NOT_SUPPORTED", {"statement": statement, "tableName": table, "instead": instead}
     )
 
 
 def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
-    """A TypeError unless a value is of a type; ``what`` names the type for a user.
+    """Raise a TypeError unless a value has a type; ``what`` names the type for the user.
 
-    A bool is no int here, though Python says so.
+    A bool is not accepted as an int, although Python makes it one.
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds in (int, (int, float))):
         raise TypeError(f"'{name}' must be {what}, not {value!r} of type {type(value).__name__}.")
 
 
 def check_session(value: Any) -> None:
-    """A TypeError unless a value is a session, a classic one or Spark Connect's, which share no class."""
+    """Raise a TypeError unless a value is a session, classic or Spark Connect; the two share no class."""
     if not all(hasattr(value, name) for name in ("sql", "table", "catalog")):
         raise TypeError(f"'sparkSession' must be a SparkSession, not {value!r} of type {type(value).__name__}.")

@@ -1,6 +1,7 @@
-"""OPTIMIZE, and the text of the other statements that keep a table in order.
+"""The builder of OPTIMIZE, and the text of CLONE and CONVERT TO DELTA.
 
-None of them exists yet (:data:`headwater.tables.errors.NOT_YET`); what is written here is what they will be.
+None of these statements is implemented yet (:data:`headwater.tables.errors.NOT_YET`). The text here is the one that
+they will run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from headwater.tables.names import literal, path_name, quote, split_name
 
 
 class DeltaOptimizeBuilder:
-    """An OPTIMIZE being described; made by :meth:`DeltaTable.optimize`."""
+    """The description of an OPTIMIZE; :meth:`DeltaTable.optimize` returns one."""
 
     def __init__(self, spark: SparkSession, table: str, condition: str | None = None) -> None:
         self._spark = spark
@@ -24,16 +25,22 @@ class DeltaOptimizeBuilder:
         self._condition = condition
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Only the partitions a condition holds for."""
+        """Only the partitions for which a condition is true."""
         check_type("partitionFilter", partitionFilter, str, "a string of SQL")
         return DeltaOptimizeBuilder(self._spark, self._table, partitionFilter)
 
     def executeCompaction(self) -> DataFrame:
-        """Join small files; the statement's metrics."""
+        """Compact small files.
+
+        :returns: the statement's metrics.
+        """
         return self._run("")
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Lay rows out along some columns; the statement's metrics."""
+        """Cluster rows by some columns, along a Z-order curve.
+
+        :returns: the statement's metrics.
+        """
         given = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
         for name in given:
             check_type("cols", name, str, "names of columns, one by one or in a list")
@@ -45,7 +52,7 @@ class DeltaOptimizeBuilder:
 
 
 def run(spark: SparkSession, statement: str, table: str, text: str) -> DataFrame:
-    """Run a statement that may not exist yet."""
+    """Run a statement that may not be implemented yet."""
     refuse_unless_there(statement, table)
     return spark.sql(text)
 
@@ -53,7 +60,7 @@ def run(spark: SparkSession, statement: str, table: str, text: str) -> DataFrame
 def clone_text(
     source: str, at: str, target: str, isShallow: bool, replace: bool, properties: Mapping[str, str] | None
 ) -> tuple[str, str]:
-    """The statement of a clone, and the name of the table it makes; ``at`` is `` VERSION AS OF n`` and the like."""
+    """The text of a CLONE, and the name of the new table; ``at`` is a clause like `` VERSION AS OF n``."""
     check_type("target", target, str, "a string, a table's name or path")
     check_type("isShallow", isShallow, bool, "a bool")
     check_type("replace", replace, bool, "a bool")
@@ -66,7 +73,7 @@ def clone_text(
 
 
 def convert_text(identifier: str, partitionSchema: str | StructType | None) -> str:
-    """CONVERT TO DELTA."""
+    """The text of a CONVERT TO DELTA."""
     check_type("identifier", identifier, str, "a string, a table's name or a path as parquet.`/path`")
     if partitionSchema is None:
         return f"CONVERT TO DELTA {identifier}"

@@ -1,25 +1,26 @@
-"""MERGE, clause by clause."""
+"""The builder of MERGE.
+
+Owns the statement's text: the clauses are collected in order, and :meth:`DeltaMergeBuilder.execute` writes one MERGE
+and runs it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
-from headwater.tables.handing_over import (
+from headwater.tables.names import quote, split_name
+from headwater.tables.statement_inputs import (
     Expression,
-    HandingOver,
     Sees,
+    StatementInputs,
     assignments,
     check_assignments,
     check_expression,
 )
-from headwater.tables.names import quote, split_name
-
-if TYPE_CHECKING:
-    from headwater.tables.table import DeltaTable
 
 Assignments: TypeAlias = "Mapping[str, Expression]"
 
@@ -33,25 +34,25 @@ class _Clause:
     when: str
     sees: Sees
     condition: Expression | None
-    action: Callable[[HandingOver], str]
+    action: Callable[[StatementInputs], str]
 
-    def sql(self, over: HandingOver) -> str:
-        condition = "" if self.condition is None else f" AND {over.expression(self.condition, self.sees)}"
-        return f"{self.when}{condition} THEN {self.action(over)}"
+    def sql(self, inputs: StatementInputs) -> str:
+        condition = "" if self.condition is None else f" AND {inputs.expression(self.condition, self.sees)}"
+        return f"{self.when}{condition} THEN {self.action(inputs)}"
 
 
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
-    """A MERGE being described; made by :meth:`DeltaTable.merge`.
+    """The description of a MERGE; :meth:`DeltaTable.merge` returns one.
 
-    Each method gives a new builder with one more clause. The clauses of a kind are looked at in the order they were
-    added, the first whose condition holds acts on the row; all but the last of a kind need a condition. Conditions and
-    values are Columns or SQL text; keys are names of the target's columns, fields with a dot, with the target's alias
-    before them or not. Errors of the statement are raised by :meth:`execute`.
+    Each method returns a new builder with one more clause. For each row, the clauses of a kind are tried in the order
+    they were added; the first whose condition is true acts on the row. All but the last of a kind need a condition.
+    Conditions and values are Columns or SQL text. Keys are names of the target's columns (nested fields with a dot),
+    with or without the target's alias. :meth:`execute` raises the statement's errors.
     """
 
-    _table: DeltaTable
-    _source: DataFrame
+    _target: str
+    _inputs: Callable[[], StatementInputs]
     _condition: Expression
     _clauses: tuple[_Clause, ...] = ()
     _schema_evolution: bool = False
@@ -59,7 +60,7 @@ class DeltaMergeBuilder:
     def whenMatchedUpdate(
         self, condition: Expression | None = None, set: Assignments | None = None
     ) -> DeltaMergeBuilder:
-        """Update a matched row; values may name columns of both sides.
+        """Update a matched row; values may use columns of both sides.
 
         :raises ValueError: ``set`` is missing or empty.
         :raises TypeError: an argument is of another type.
@@ -67,17 +68,17 @@ class DeltaMergeBuilder:
         return self._update(_MATCHED, condition, set)
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Update all columns of a matched row with the source's of the same names."""
-        return self._with(_MATCHED, condition, lambda over: "UPDATE SET *")
+        """Update all columns of a matched row from the source's columns of the same names."""
+        return self._with(_MATCHED, condition, lambda inputs: "UPDATE SET *")
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         """Delete a matched row."""
-        return self._with(_MATCHED, condition, lambda over: "DELETE")
+        return self._with(_MATCHED, condition, lambda inputs: "DELETE")
 
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Assignments | None = None
     ) -> DeltaMergeBuilder:
-        """Insert a source row that has no match; condition and values see the source alone.
+        """Insert a source row that has no match; condition and values may use the source's columns only.
 
         :raises ValueError: ``values`` is missing or empty.
         :raises TypeError: an argument is of another type.
@@ -85,20 +86,20 @@ class DeltaMergeBuilder:
         check_assignments("values", values)
         given = dict(values or {})
 
-        def action(over: HandingOver) -> str:
+        def action(inputs: StatementInputs) -> str:
             columns = ", ".join(quote(*split_name(column)) for column in given)
-            return f"INSERT ({columns}) VALUES ({', '.join(over.expression(v, Sees.SOURCE) for v in given.values())})"
+            return f"INSERT ({columns}) VALUES ({', '.join(inputs.expression(v, Sees.SOURCE) for v in given.values())})"
 
         return self._with(_NOT_MATCHED, condition, action)
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Insert a source row that has no match, all its columns by name."""
-        return self._with(_NOT_MATCHED, condition, lambda over: "INSERT *")
+        """Insert a source row that has no match; all columns, by name."""
+        return self._with(_NOT_MATCHED, condition, lambda inputs: "INSERT *")
 
     def whenNotMatchedBySourceUpdate(
         self, condition: Expression | None = None, set: Assignments | None = None
     ) -> DeltaMergeBuilder:
-        """Update a row of the target that no source row matches; condition and values see the target alone.
+        """Update a target row that no source row matches; condition and values may use the target's columns only.
 
         :raises ValueError: ``set`` is missing or empty.
         :raises TypeError: an argument is of another type.
@@ -106,11 +107,11 @@ class DeltaMergeBuilder:
         return self._update(_NOT_MATCHED_BY_SOURCE, condition, set)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete a row of the target that no source row matches."""
-        return self._with(_NOT_MATCHED_BY_SOURCE, condition, lambda over: "DELETE")
+        """Delete a target row that no source row matches."""
+        return self._with(_NOT_MATCHED_BY_SOURCE, condition, lambda inputs: "DELETE")
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Let the source add columns and fields to the table."""
+        """Add the source's new columns and fields to the table."""
         return replace(self, _schema_evolution=True)
 
     def execute(self) -> DataFrame:
@@ -118,25 +119,25 @@ class DeltaMergeBuilder:
 
         :returns: one row: ``num_affected_rows``, ``num_updated_rows``, ``num_deleted_rows``, ``num_inserted_rows``.
         """
-        over = self._table._handing_over(self._source)
+        inputs = self._inputs()
         evolving = " WITH SCHEMA EVOLUTION" if self._schema_evolution else ""
         lines = [
-            f"MERGE{evolving} INTO {self._table._target}",
-            f"USING {over.source()}",
-            f"ON {over.expression(self._condition, Sees.BOTH)}",
-            *(clause.sql(over) for clause in self._clauses),
+            f"MERGE{evolving} INTO {self._target}",
+            f"USING {inputs.source()}",
+            f"ON {inputs.expression(self._condition, Sees.BOTH)}",
+            *(clause.sql(inputs) for clause in self._clauses),
         ]
-        return over.run("\n".join(lines))
+        return inputs.run("\n".join(lines))
 
     def _update(
         self, kind: tuple[str, Sees], condition: Expression | None, set: Assignments | None
     ) -> DeltaMergeBuilder:
         check_assignments("set", set)
         given = dict(set or {})
-        return self._with(kind, condition, lambda over: f"UPDATE SET\n  {assignments(given, over, kind[1])}")
+        return self._with(kind, condition, lambda inputs: f"UPDATE SET\n  {assignments(given, inputs, kind[1])}")
 
     def _with(
-        self, kind: tuple[str, Sees], condition: Expression | None, action: Callable[[HandingOver], str]
+        self, kind: tuple[str, Sees], condition: Expression | None, action: Callable[[StatementInputs], str]
     ) -> DeltaMergeBuilder:
         if condition is not None:
             check_expression("condition", condition)

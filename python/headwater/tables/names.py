@@ -1,7 +1,7 @@
-"""Names and literals in SQL text.
+"""Quoting and splitting of names and string literals in SQL text.
 
-Owns their quoting. A name with dots is split as Spark splits the name of a column: at dots outside of backticks, where
-a doubled backtick stands for one.
+A name with dots is split as Spark splits a column's name: at dots outside backticks. Inside backticks, a doubled
+backtick stands for one.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def literal(text: str) -> str:
 def path_name(path: str) -> str:
     """A table's path as the name of the table.
 
-    A path without a slash gets one, as it would be the name of a table in a schema called ``delta`` otherwise.
+    A path without a slash gets one; otherwise it would name a table in a schema called ``delta``.
     """
     return "delta." + quote(path if "/" in path else f"./{path}")
 
 
 def named_path(parts: list[str]) -> str | None:
-    """The path that a name of the form ``delta.`/path` `` stands for, None for other names."""
+    """The path in a name of the form ``delta.`/path` ``; None for other names."""
     is_path = len(parts) == 2 and parts[0].lower() == "delta" and "/" in parts[1]
     return parts[1] if is_path else None

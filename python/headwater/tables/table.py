@@ -1,4 +1,9 @@
-"""A Delta table to work with."""
+"""``DeltaTable``: open a table by path or name, then read it, change its rows or run statements on it.
+
+Owns the class and the text of its short statements. The builders (:mod:`headwater.tables.creating`,
+:mod:`headwater.tables.merging`, :mod:`headwater.tables.maintenance`) do not import this module: each gets from here the
+function that it calls at the end.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +17,21 @@ from pyspark.sql.types import StructType
 from headwater.tables import maintenance
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
 from headwater.tables.errors import DeltaTableError, check_session, check_type, not_supported
-from headwater.tables.handing_over import (
+from headwater.tables.maintenance import DeltaOptimizeBuilder
+from headwater.tables.merging import DeltaMergeBuilder
+from headwater.tables.names import literal, named_path, path_name, quote, split_name
+from headwater.tables.statement_inputs import (
     Expression,
-    HandingOver,
     Sees,
+    StatementInputs,
     assignments,
     check_assignments,
     check_expression,
     is_connect,
 )
-from headwater.tables.maintenance import DeltaOptimizeBuilder
-from headwater.tables.merging import DeltaMergeBuilder
-from headwater.tables.names import literal, named_path, path_name, quote, split_name
 
-#: What DESCRIBE DETAIL says of a place where there is no table, of tables of other formats and views, and of a table
-#: that is there but cannot be read here.
+#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view or a table of another format, and
+#: where there is a Delta table that this version cannot read.
 _NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 _OTHER_TABLE = ("DELTA_TABLE_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
 _NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")
@@ -100,33 +105,33 @@ class DeltaTable:
                 raise
         return True
 
-    # --- making -------------------------------------------------------------------------------------------------------
+    # --- creating -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begin a table; that it is there already is an error."""
-        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE")
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Describe a table to create; it is an error if the table exists."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE", cls.forName)
 
     @classmethod
-    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begin a table; one that is there already stays as it is."""
-        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE IF NOT EXISTS")
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Describe a table to create; an existing table is left unchanged."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE IF NOT EXISTS", cls.forName)
 
     @classmethod
-    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begin a table in the place of another; that there is none is an error."""
-        return DeltaTableBuilder(_session(sparkSession), "REPLACE TABLE")
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Describe a table that replaces an existing one; it is an error if there is none."""
+        return DeltaTableBuilder(_session(sparkSession), "REPLACE TABLE", cls.forName)
 
     @classmethod
-    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begin a table, in the place of another where there is one."""
-        return DeltaTableBuilder(_session(sparkSession), "CREATE OR REPLACE TABLE")
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Describe a table to create; an existing table is replaced."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE OR REPLACE TABLE", cls.forName)
 
     @classmethod
     def columnBuilder(
         cls, sparkSession: SparkSession | str | None = None, colName: str | None = None
     ) -> DeltaColumnBuilder:
-        """Begin a column: ``columnBuilder(name)`` or ``columnBuilder(spark, name)``."""
+        """Describe a column: ``columnBuilder(name)`` or ``columnBuilder(spark, name)``."""
         name: Any = sparkSession if colName is None else colName
         return DeltaColumnBuilder(name)
 
@@ -134,7 +139,7 @@ class DeltaTable:
     def convertToDelta(
         cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
     ) -> DeltaTable:
-        """Make a Delta table of a Parquet table, in place."""
+        """Convert a Parquet table to a Delta table, in place."""
         check_session(sparkSession)
         text = maintenance.convert_text(identifier, partitionSchema)
         maintenance.run(sparkSession, "CONVERT TO DELTA", identifier, text)
@@ -149,8 +154,9 @@ class DeltaTable:
 
         Its columns (``table.toDF().id``) may be used in the conditions and values of this table's methods.
         """
-        # A classic frame keeps the plan it once ran, with the files of then: each gets a plan of its own. The columns
-        # stay the same ones; in Spark Connect they belong to one frame, and that plans anew every time.
+        # A classic frame caches its plan with the files of its first run, so each call returns a frame with a plan of
+        # its own; its columns keep their ids. In Spark Connect, columns belong to one frame, and the server plans that
+        # frame again for each run.
         return self._frame if is_connect(self._spark) else self._frame.select("*")
 
     def alias(self, aliasName: str) -> DeltaTable:
@@ -159,7 +165,7 @@ class DeltaTable:
         return DeltaTable(self._spark, self._name, self._frame.alias(aliasName), aliasName)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """A row a version, newest first, ``limit`` of them at most."""
+        """One row per version, newest first, at most ``limit`` rows."""
         if limit is not None:
             check_type("limit", limit, int, "an int")
         return self._spark.sql(f"DESCRIBE HISTORY {self._name}{'' if limit is None else f' LIMIT {limit}'}")
@@ -171,31 +177,31 @@ class DeltaTable:
     # --- changing rows ------------------------------------------------------------------------------------------------
 
     def delete(self, condition: Expression | None = None) -> DataFrame:
-        """Delete the rows a condition holds for, or all.
+        """Delete the rows for which a condition is true, or all rows.
 
         :returns: one row: ``num_affected_rows``.
         :raises TypeError: the condition is neither text nor Column.
         """
-        over = self._handing_over()
-        return over.run(f"DELETE FROM {self._target}{self._where(condition, over)}")
+        inputs = self._inputs()
+        return inputs.run(f"DELETE FROM {self._target}{self._where(condition, inputs)}")
 
     def update(self, condition: Expression | None = None, set: Mapping[str, Expression] | None = None) -> DataFrame:
-        """Update the rows a condition holds for, or all.
+        """Update the rows for which a condition is true, or all rows.
 
-        :param set: names of columns, fields with a dot, and the values they get.
+        :param set: column names (nested fields with a dot) and their new values.
         :returns: one row: ``num_affected_rows``.
         :raises TypeError: an argument is of another type.
         :raises ValueError: ``set`` is missing or empty.
         """
         check_assignments("set", set)
-        over = self._handing_over()
-        values = assignments(set or {}, over, Sees.TARGET)
-        return over.run(f"UPDATE {self._target}\nSET\n  {values}{self._where(condition, over)}")
+        inputs = self._inputs()
+        values = assignments(set or {}, inputs, Sees.TARGET)
+        return inputs.run(f"UPDATE {self._target}\nSET\n  {values}{self._where(condition, inputs)}")
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
-        """Begin a MERGE of a DataFrame into the table.
+        """Describe a MERGE of a DataFrame into the table.
 
-        :param condition: when a row of the source matches one of the table; aliases of both may be used in it.
+        :param condition: whether a row of the source matches a row of the table; it may use the aliases of both.
         :raises TypeError: an argument is of another type.
         :raises ValueError: an argument is None.
         """
@@ -203,26 +209,26 @@ class DeltaTable:
             raise ValueError(f"'{'source' if source is None else 'condition'}' is missing: it cannot be None.")
         check_type("source", source, DataFrame, "a DataFrame")
         check_expression("condition", condition)
-        return DeltaMergeBuilder(self, source, condition)
+        return DeltaMergeBuilder(self._target, lambda: self._inputs(source), condition)
 
     @property
     def _target(self) -> str:
         return self._name if self._alias is None else f"{self._name} AS {quote(self._alias)}"
 
-    def _where(self, condition: Expression | None, over: HandingOver) -> str:
+    def _where(self, condition: Expression | None, inputs: StatementInputs) -> str:
         if condition is None:
             return ""
         check_expression("condition", condition)
-        return f"\nWHERE {over.condition(condition, Sees.TARGET)}"
+        return f"\nWHERE {inputs.condition(condition, Sees.TARGET)}"
 
-    def _handing_over(self, source: DataFrame | None = None) -> HandingOver:
-        return HandingOver(self._spark, self._current_frame, source)
+    def _inputs(self, source: DataFrame | None = None) -> StatementInputs:
+        return StatementInputs(self._spark, self._current_frame, source)
 
     def _current_frame(self) -> DataFrame:
-        """The frame Columns are resolved over.
+        """The frame that Columns are resolved against.
 
-        It stays the same one as long as it can, as Columns may be taken from it (``table.toDF().id``). A table that got
-        other columns needs another.
+        It is kept as long as the table's schema does not change, since users may take Columns from it
+        (``table.toDF().id``).
         """
         now = self._spark.table(self._name)
         if now.schema != self._frame.schema:
@@ -232,7 +238,7 @@ class DeltaTable:
     # --- the table itself ---------------------------------------------------------------------------------------------
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Raise the versions of the protocol the table asks of its readers and writers."""
+        """Raise the protocol versions that the table requires of readers and writers."""
         check_type("readerVersion", readerVersion, int, "an int")
         check_type("writerVersion", writerVersion, int, "an int")
         self._set_properties(
@@ -240,12 +246,12 @@ class DeltaTable:
         )
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Let the table use a feature of the protocol, raising its versions where it must."""
+        """Enable a table feature; raises the protocol versions if the feature needs it."""
         check_type("featureName", featureName, str, "a string")
         self._set_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a feature of the protocol away from the table."""
+        """Remove a table feature."""
         check_type("featureName", featureName, str, "a string")
         if truncateHistory is not None:
             check_type("truncateHistory", truncateHistory, bool, "a bool")
@@ -253,11 +259,11 @@ class DeltaTable:
         self._run("DROP FEATURE", f"ALTER TABLE {self._name} DROP FEATURE {quote(featureName)}{ending}")
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """Begin an OPTIMIZE."""
+        """Describe an OPTIMIZE."""
         return DeltaOptimizeBuilder(self._spark, self._name)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Delete files no version within the retention needs."""
+        """Delete the files that no version within the retention needs."""
         if retentionHours is not None:
             check_type("retentionHours", retentionHours, (int, float), "a number of hours")
         ending = "" if retentionHours is None else f" RETAIN {retentionHours} HOURS"
@@ -269,19 +275,19 @@ class DeltaTable:
         self._run("GENERATE", f"GENERATE {mode} FOR TABLE {self._name}")
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make an older version the latest again."""
+        """Restore the table to an older version."""
         check_type("version", version, int, "an int")
         return self._run("RESTORE", f"RESTORE TABLE {self._name} TO VERSION AS OF {version}")
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Make the version of a time the latest again."""
+        """Restore the table to its version at a time."""
         check_type("timestamp", timestamp, str, "a string")
         return self._run("RESTORE", f"RESTORE TABLE {self._name} TO TIMESTAMP AS OF {literal(timestamp)}")
 
     def clone(
         self, target: str, isShallow: bool, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Make a table that begins as this one is now; ``target`` is a name or a path."""
+        """Clone the table as it is now; ``target`` is a name or a path."""
         return self._clone("", target, isShallow, replace, properties)
 
     def cloneAtVersion(
@@ -292,7 +298,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """The same as of a version."""
+        """Clone the table as of a version."""
         check_type("version", version, int, "an int")
         return self._clone(f" VERSION AS OF {version}", target, isShallow, replace, properties)
 
@@ -304,7 +310,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """The same as of a time."""
+        """Clone the table as of a time."""
         check_type("timestamp", timestamp, str, "a string")
         return self._clone(f" TIMESTAMP AS OF {literal(timestamp)}", target, isShallow, replace, properties)
 

@@ -1,15 +1,14 @@
-"""DataFrames and Columns in the text of a statement.
+"""A statement's inputs that are not SQL text: the source DataFrame and the Columns a user passed.
 
-Neither can be written as SQL, so they travel in temporary views, which works the same on classic PySpark and on Spark
-Connect and asks for no setting. A view is
-``nothing x target x source WHERE named_struct('0', column, ...) IS NOT NULL``; it is never run. The statement's text
-names the view where it wants the source, and ``headwater_column('<view>', <n>)`` where it wants a Column; the extension
-in the server takes them from the view's resolved plan (``ViewColumns.scala``). Where one side is not to be seen, by the
-conditions of an INSERT for instance, nothing stands in its place: a name then means what it means in the same clause of
-the SQL statement.
+Neither can be written as SQL, so they travel in temporary views. This works the same on classic PySpark and on Spark
+Connect, without a setting. A view is ``nothing x target x source WHERE named_struct('0', column, ...) IS NOT NULL``; it
+is never run. The statement's text names the view where the source belongs, and ``headwater_column('<view>', <n>)``
+where a Column belongs; the extension in the server takes both from the view's resolved plan
+(``InlineApiViews.scala``). Where a clause may not use one side, as the conditions of an INSERT may not use the target,
+that side is missing from the view: a name then means what it means in the same clause of the SQL statement.
 
-Promise: the views have names of their own and are dropped when the statement has ended, however it did. What a user
-wrote as text stays text, and then there is a view for the source alone, or none.
+Promises: the views have unique names and are dropped when the statement ends, also when it fails. SQL text from the
+user stays text; a statement whose conditions and values are all text needs a view for its source only.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from headwater.tables.names import quote, split_name
 #: A condition or a value: SQL text or a Column.
 Expression: TypeAlias = "str | Column"
 
-#: What Spark says of functions that are about many rows, or give many.
+#: Spark's conditions for functions that take or return many rows.
 _NOT_OF_ONE_ROW = (
     "INVALID_WHERE_CONDITION",
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
     "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT",
 )
-_PREFIX = "__headwater_"  # known to ViewColumns.scala
+_PREFIX = "__headwater_"  # InlineApiViews.scala has the same
 
 
 class Sees(enum.Enum):
-    """Which rows an expression is about."""
+    """The rows whose columns an expression may use."""
 
     BOTH = "both"
     TARGET = "target"
     SOURCE = "source"
 
 
-class HandingOver:
-    """The DataFrames and Columns of one statement."""
+class StatementInputs:
+    """The DataFrame and the Columns of one statement."""
 
     def __init__(self, spark: SparkSession, target: Callable[[], DataFrame], source: DataFrame | None = None) -> None:
         self._spark = spark
@@ -64,7 +63,7 @@ class HandingOver:
     def condition(self, condition: Expression, sees: Sees) -> str:
         """A condition at the end of the statement.
 
-        It is not in parentheses: Spark takes ``t WHERE (a)`` for a table with another name.
+        It gets no parentheses: Spark reads ``t WHERE (a)`` as table ``t`` with the alias ``WHERE``.
         """
         if not isinstance(condition, str):
             return self.expression(condition, sees)
@@ -81,7 +80,7 @@ class HandingOver:
         return f"headwater_column('{self._view(sees)}', {len(columns) - 1})"
 
     def run(self, text: str) -> DataFrame:
-        """Run the statement; its result."""
+        """Run the statement and return its result."""
         made: list[str] = []
         try:
             for sees, columns in self._columns.items():
@@ -101,7 +100,7 @@ class HandingOver:
         except PySparkException as error:
             if error.getCondition() not in _NOT_OF_ONE_ROW:
                 raise
-            # Spark's text is about a WHERE the user has not written.
+            # Spark's text names a WHERE that the user did not write.
             found = (error.getMessageParameters() or {}).get("expressionList") or ", ".join(map(str, columns))
             raise DeltaTableError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": found}) from None
 
@@ -109,7 +108,7 @@ class HandingOver:
         nothing = self._spark.range(1).select()
         target = self._target() if columns and sees is not Sees.SOURCE else nothing
         source = self._source if self._source is not None and sees is not Sees.TARGET else nothing
-        # The session's own frame comes first: a source may be of another session, as the batches of a stream are.
+        # The session's own frame comes first: the source may belong to another session, as a stream's batches do.
         frame = nothing.crossJoin(target).crossJoin(source)
         if columns:
             functions = _functions(self._spark)
@@ -119,18 +118,18 @@ class HandingOver:
 
 
 def alone(text: str) -> str:
-    """An expression that Spark has parsed by itself, in a statement."""
-    # A comment at its end must not reach further, nor one whose line a backslash joins with the next one.
+    """An expression that Spark has parsed by itself, ready to stand in a statement."""
+    # A comment at the end of the expression must not swallow the parenthesis, even if a backslash joins two lines.
     return f"({text}\n\n)"
 
 
 def check_parses(spark: SparkSession, text: str) -> None:
-    """Spark's own error for a text that is no expression: in a statement it might change what is around it."""
+    """Raise Spark's own error for text that is not one expression: it could change the rest of the statement."""
     if not is_connect(spark):
         spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
         return
     try:
-        # The server parses it before it looks for what it names, which is for the statement to find.
+        # The server parses the text before it resolves names. Unresolved names are left for the statement to report.
         _ = spark.range(0).select(_functions(spark).expr(text)).schema
     except ParseException:
         raise
@@ -139,24 +138,24 @@ def check_parses(spark: SparkSession, text: str) -> None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is Spark Connect's; a process may have sessions of both kinds."""
+    """Whether a session is a Spark Connect session; a process may have both kinds."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _functions(spark: SparkSession) -> Any:
-    """The functions that make Columns for a session."""
+    """The module of functions whose Columns fit the session."""
     if is_connect(spark):
         return importlib.import_module("pyspark.sql.connect.functions.builtin")
     return importlib.import_module("pyspark.sql.functions")
 
 
 def check_expression(name: str, value: Any) -> None:
-    """A TypeError unless a value is an expression, as text or Column."""
+    """Raise a TypeError unless a value is an expression: text or a Column."""
     check_type(name, value, (str, Column), "a Column or a string of SQL")
 
 
 def check_assignments(name: str, values: Any) -> None:
-    """A TypeError or ValueError unless a value is a dict of column names and expressions."""
+    """Raise a TypeError or ValueError unless a value is a dict of column names and expressions."""
     if values is None:
         raise ValueError(f"'{name}' is missing: a dict of column names and the expressions assigned to them.")
     check_type(name, values, Mapping, "a dict of column names and expressions")
@@ -168,8 +167,8 @@ def check_assignments(name: str, values: Any) -> None:
         check_expression(f"{name}[{column!r}]", value)
 
 
-def assignments(values: Mapping[str, Expression], over: HandingOver, sees: Sees) -> str:
+def assignments(values: Mapping[str, Expression], inputs: StatementInputs, sees: Sees) -> str:
     """``column = expression, ...``"""
     return ",\n  ".join(
-        f"{quote(*split_name(column))} = {over.expression(value, sees)}" for column, value in values.items()
+        f"{quote(*split_name(column))} = {inputs.expression(value, sees)}" for column, value in values.items()
     )
