@@ -80,7 +80,7 @@ class DeltaTableBuilder(Generic[Table]):
 
         :param colName: its name, or a whole field, for example from :meth:`DeltaTable.columnBuilder`.
         :param dataType: its type, as SQL or as PySpark's.
-        :param generatedAlwaysAs: the SQL expression that computes it, or an identity that accepts no values from writers.
+        :param generatedAlwaysAs: the SQL expression that computes it, or an identity that writers cannot set.
         :param generatedByDefaultAs: an identity for rows without a value from the writer.
         :raises TypeError: an argument is of another type.
         :raises ValueError: no type, or both kinds of generation.
