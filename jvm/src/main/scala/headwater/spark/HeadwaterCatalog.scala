@@ -195,7 +195,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       "like" -> like,
       "constraints" -> table.constraints.toSeq.map(HeadwaterCatalog.describe),
       "identity" -> table.columns.flatMap(c => Option(c.identityColumnSpec()).map(s =>
-        Map("column" -> c.name(), "start" -> s.getStart, "step" -> s.getStep, "allowExplicitInsert" -> s.isAllowExplicitInsert))).toSeq,
+        Map[String, Any]("column" -> c.name(), "start" -> s.getStart, "step" -> s.getStep, "allowExplicitInsert" -> s.isAllowExplicitInsert))).toSeq,
       "generated" -> table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
       "plan" -> rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
       "rowSchema" -> rows.map(_.schema.json),

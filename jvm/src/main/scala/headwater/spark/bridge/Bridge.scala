@@ -139,20 +139,21 @@ object Bridge extends Logging {
   private def settle(context: StatementContext, commit: String): JsonNode = {
     val request = recovery(context, commit)
     var reason = "the handler process ended"
-    for (_ <- 1 to MostAsked) {
+    var answer: Option[JsonNode] = None
+    var asked = 0
+    while (answer.isEmpty && asked < MostAsked) {
+      asked += 1
       try {
         val process = running(context.session)
-        try {
-          val answer = process.call("recover_commit", request, context)
-          if (answer.path("error").path("condition").asText() == "DELTA_COMMIT_NOT_MADE") context.commitNotMade()
-          return answer
-        } catch { case e: Py4JException if !context.isCancelled || process.endsWithin(0) =>
+        try answer = Some(process.call("recover_commit", request, context))
+        catch { case e: Py4JException if !context.isCancelled || process.endsWithin(0) =>
           logDebug(s"the handler process ${process.pid} did not say what became of a commit", e)
           if (process.endsWithin(DeathIsSeenMilliseconds)) process.stop()
         }
       } catch { case e: HeadwaterException => reason = e.getMessage }
     }
-    throw maybeCommitted(commit, reason)
+    if (answer.exists(_.path("error").path("condition").asText() == "DELTA_COMMIT_NOT_MADE")) context.commitNotMade()
+    answer.getOrElse(throw maybeCommitted(commit, reason))
   }
 
   /** The answer of a cancelled call that got as far as its commit, where that is in the log; found out in no time, or not at all. */
@@ -173,7 +174,7 @@ object Bridge extends Logging {
   }
 
   private def recovery(context: StatementContext, commit: String): String =
-    Json.write(Map("commit" -> Json.parse(commit), "session" -> context.settings))
+    Json.write(Map[String, Any]("commit" -> Json.parse(commit), "session" -> context.settings))
 
   /** The error of a call that was cancelled: nothing is committed, or a version that the error names may be. */
   private def cancelled(context: StatementContext, cause: Throwable): Throwable = {

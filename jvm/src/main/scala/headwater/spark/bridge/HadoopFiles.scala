@@ -31,7 +31,7 @@ final class HadoopFiles(conf: Configuration) {
 
   /** What the path's file system says of itself: where it is, the scheme it stands for, and whether it can create on condition. */
   def describe(uri: String): String = on(uri) { (fs, path) =>
-    Json.write(Map(
+    Json.write(Map[String, Any](
       "uri" -> fs.getUri.toString,
       "endpoint" -> fs.getConf.get(s"fs.${fs.getUri.getScheme}.endpoint", fs.getConf.get("fs.s3a.endpoint", "")),
       "createsConditionally" -> fs.hasPathCapability(path, HadoopFiles.ConditionalCreate),
@@ -48,7 +48,7 @@ final class HadoopFiles(conf: Configuration) {
   def listFrom(directory: String, startName: String): String = on(directory) { (fs, path) =>
     try {
       val found = fs.listStatus(path).filter(s => s.isFile && s.getPath.getName >= startName).sortBy(_.getPath.getName)
-      Json.write(found.map(s => Seq(s.getPath.toString, s.getLen, s.getModificationTime)).toSeq)
+      Json.write(found.map(s => Seq[Any](s.getPath.toString, s.getLen, s.getModificationTime)).toSeq)
     } catch { case _: FileNotFoundException => null }
   }
 

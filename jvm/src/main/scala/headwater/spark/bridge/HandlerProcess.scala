@@ -67,16 +67,14 @@ object HandlerProcess extends Logging {
   /** Starts the first interpreter that has the `headwater` package. */
   def start(conf: SparkConf): HandlerProcess = {
     showLog(conf)
-    val tried = Seq.newBuilder[NotStarted]
-    candidates(conf).foreach { python =>
-      startWith(python, conf) match {
-        case Right(running) => return running
-        case Left(reason) => tried += reason.copy(reason = s"$python (${reason.reason})")
-      }
+    val attempts = candidates(conf).to(LazyList).map { python =>
+      startWith(python, conf).left.map(failed => failed.copy(reason = s"$python (${failed.reason})"))
     }
-    val reasons = tried.result()
-    val condition = if (reasons.forall(_.noPackage)) "HEADWATER_HANDLER_NOT_STARTED" else "HEADWATER_HANDLER_ENDED_AT_START"
-    throw HeadwaterException(condition, "tried" -> reasons.map(_.reason).mkString("; "))
+    attempts.collectFirst { case Right(running) => running }.getOrElse {
+      val failed = attempts.collect { case Left(reason) => reason }
+      val condition = if (failed.forall(_.noPackage)) "HEADWATER_HANDLER_NOT_STARTED" else "HEADWATER_HANDLER_ENDED_AT_START"
+      throw HeadwaterException(condition, "tried" -> failed.map(_.reason).mkString("; "))
+    }
   }
 
   /** Why an interpreter runs no handler; `noPackage` where it is none, or has not what a handler needs. */

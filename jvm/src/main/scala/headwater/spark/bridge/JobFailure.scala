@@ -20,7 +20,7 @@ object JobFailure {
       if (answer.isNull) error else HeadwaterException.fromJson(answer)
     } catch { case NonFatal(_) => error }
 
-  private def describe(error: Throwable): Map[String, Any] = Map(
+  private def describe(error: Throwable): Map[String, Any] = Map[String, Any](
     "class" -> error.getClass.getName,
     "message" -> error.getMessage,
     "at" -> error.getStackTrace.take(MostFrames).map(_.getClassName).toSeq) ++ (error match {
@@ -31,5 +31,5 @@ object JobFailure {
   /** The tables that plans read, `[path, version]` each. */
   private def tables(plans: Seq[LogicalPlan]): Seq[Seq[Any]] = plans.flatMap(_.collectWithSubqueries {
     case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => files.location
-  }).collect { case index: HeadwaterFileIndex => Seq(index.path, index.state.version) }.distinct
+  }).collect { case index: HeadwaterFileIndex => Seq[Any](index.path, index.state.version) }.distinct
 }

@@ -148,7 +148,7 @@ final class StatementContext(val session: SparkSession) {
     val (files, rows) = WriteJob.write(session.asInstanceOf[classic.SparkSession], compile(spec.get("query").asText(), counter), spec)
     written += spec.get("path").asText() -> files.mkString("[", ",", "]")
     rows.foreach(noted => matched = noted.source)
-    Json.write(Map("files" -> files.map(Json.parse), "counted" -> counter.value) ++ rows.map(_.describe).getOrElse(Map.empty))
+    Json.write(Map[String, Any]("files" -> files.map(Json.parse), "counted" -> counter.value) ++ rows.map(_.describe).getOrElse(Map.empty))
   }
 
   /** Deletes what the call has written, whose rows are not needed after all. No commit of it was made. */
@@ -194,7 +194,7 @@ final class StatementContext(val session: SparkSession) {
   def parquetFiles(plan: Int, wanted: String, most: Int): String = ParquetSource.of(plans(plan), most).map { source =>
     val numbers = Json.parse(wanted).elements().asScala.map(_.asInt()).toSeq
     Json.write(Map(
-      "files" -> source.files.map(file => Seq(SparkInternals.tablePath(session, file.getPath), file.getLen)),
+      "files" -> source.files.map(file => Seq[Any](SparkInternals.tablePath(session, file.getPath), file.getLen)),
       "columns" -> numbers.map(number => source.column(expressions(number)))))
   }.orNull
 

@@ -17,7 +17,7 @@ private class ChangesFileIndex(session: SparkSession, path: String, state: Table
     val listed = super.listFiles(partitionFilters, dataFilters)
     val version = partitionSchema.length - 2
     val needed = for (directory <- listed; file <- directory.files)
-      yield Seq(directory.values.getLong(version), text(file.getPath), file.metadata.get(DeletionVector.MetadataKey))
+      yield Seq[Any](directory.values.getLong(version), text(file.getPath), file.metadata.get(DeletionVector.MetadataKey))
     if (needed.size <= ChangesFileIndex.MostLookedFor) Bridge.call(new StatementContext(session), "check_change_files", "table" -> path, "files" -> needed)
     listed
   }

@@ -85,9 +85,9 @@ object HeadwaterChangelog {
 
   /** A bound or another argument: its type, its value as text and, where it can be a time, that in microseconds since the epoch. */
   def describe(session: SparkSession, asked: Expression): Map[String, Any] = {
-    val given = VariableResolver.folded(asked match { case Alias(value, _) => value; case value => value })
+    val value = VariableResolver.folded(asked match { case Alias(child, _) => child; case other => other })
     // Spark evaluates such as `timestamp - interval` only in the form that its optimizer gives them.
-    val argument = given.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
+    val argument = value.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
     val constant = argument.foldable && argument.deterministic
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     def as(kind: DataType) = if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
@@ -95,7 +95,7 @@ object HeadwaterChangelog {
     Map(
       "type" -> argument.dataType.simpleString,
       "constant" -> constant,
-      "sql" -> given.sql,
+      "sql" -> value.sql,
       "value" -> Option(as(StringType)).map(_.toString),
       // A date may lie beyond all timestamps.
       "micros" -> Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).map(v => if (v == null) null else v.toString))

@@ -39,24 +39,28 @@ object DeletionVector {
       val vectors = Json.parse(description)
       new AllBut(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
     } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)), "inline in the log")
-    else {
-      val Array(offset, size, path) = description.split(" ", 3)
-      val file = new Path(path)
-      val in = try file.getFileSystem(conf).open(file) catch { case _: FileNotFoundException => throw damaged(path, "its file does not exist") }
-      try {
-        in.seek(offset.toLong)
-        val data = new DataInputStream(in)
-        val stored = data.readInt()
-        if (stored != size.toInt) throw damaged(path, s"its size is $stored, the log says $size")
-        val bytes = new Array[Byte](stored)
-        data.readFully(bytes)
-        val crc = new java.util.zip.CRC32()
-        crc.update(bytes)
-        if (data.readInt() != crc.getValue.toInt) throw damaged(path, "its checksum does not match")
-        parse(bytes, path)
-      } catch { case _: EOFException => throw damaged(path, "it ends early") }
-      finally in.close()
+    else description.split(" ", 3) match {
+      case Array(offset, size, path) => read(offset.toLong, size.toInt, path, conf)
+      case _ => throw new IllegalArgumentException(s"no description of a deletion vector: $description")
     }
+
+  private def read(offset: Long, size: Int, path: String, conf: Configuration): DeletionVector = {
+    val file = new Path(path)
+    val in = try file.getFileSystem(conf).open(file) catch { case _: FileNotFoundException => throw damaged(path, "its file does not exist") }
+    try {
+      in.seek(offset)
+      val data = new DataInputStream(in)
+      val stored = data.readInt()
+      if (stored != size) throw damaged(path, s"its size is $stored, the log says $size")
+      val bytes = new Array[Byte](stored)
+      data.readFully(bytes)
+      val crc = new java.util.zip.CRC32()
+      crc.update(bytes)
+      if (data.readInt() != crc.getValue.toInt) throw damaged(path, "its checksum does not match")
+      parse(bytes, path)
+    } catch { case _: EOFException => throw damaged(path, "it ends early") }
+    finally in.close()
+  }
 
   private def damaged(path: String, why: String): Throwable =
     HeadwaterException("DELTA_DELETION_VECTOR_INVALID", "path" -> path, "reason" -> why).inRow

@@ -23,6 +23,7 @@ final class DeletionVectorFilter(source: Iterator[InternalRow], deleted: Deletio
       following = rows.next() match {
         case batch: ColumnarBatch => live(batch)
         case row: InternalRow => if (deleted.contains(row.getLong(position))) null else if (dropPosition) project(row) else row
+        case other => throw new IllegalStateException(s"expected a row or a batch, not ${other.getClass.getName}")
       }
     }
     following != null

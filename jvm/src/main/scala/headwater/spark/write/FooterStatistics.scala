@@ -45,7 +45,7 @@ object FooterStatistics {
       val bounded = parts.filter { case (s, values) => s.getNumNulls < values }
       if (bounded.isEmpty || bounded.exists { case (s, _) => !s.hasNonNullValue }) Seq(null, null, nulls)
       else {
-        val merged = bounded.head._1.copy().asInstanceOf[Statistics[_]]
+        val merged: Statistics[_] = bounded.head._1.copy().asInstanceOf[Statistics[_]]
         bounded.tail.foreach(part => merged.mergeStatistics(part._1))
         val kind = chunks.head.getPrimitiveType
         val (low, high) = (value(merged.genericGetMin(), kind), value(merged.genericGetMax(), kind))

@@ -19,7 +19,7 @@ case class RaiseRowError(first: Expression, second: Expression, third: Expressio
     throw RaiseRowError.error(first.eval(input), second.eval(input), third.eval(input))
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val Seq(condition, state, text) = Seq(first, second, third).map(_.genCode(ctx))
+    val (condition, state, text) = (first.genCode(ctx), second.genCode(ctx), third.genCode(ctx))
     val thrower = RaiseRowError.getClass.getName.stripSuffix("$")
     ev.copy(
       code = code"""

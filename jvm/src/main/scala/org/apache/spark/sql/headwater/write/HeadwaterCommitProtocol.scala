@@ -71,7 +71,8 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
   }
 
   private def partitionOf(dir: String): Seq[(String, String)] = dir.split('/').toSeq.map { part =>
-    val Array(name, value) = part.split("=", 2)
+    val equals = part.indexOf('=')
+    val (name, value) = (part.take(equals), part.drop(equals + 1))
     val text = if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else ExternalCatalogUtils.unescapePathName(value)
     ExternalCatalogUtils.unescapePathName(name) -> text
   }
@@ -93,7 +94,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
       val status = fs.getFileStatus(at)
       val footer = FooterStatistics.read(status, task.getConfiguration, wanted)
       if (footer.rows == 0) { fs.delete(at, false); None }
-      else Some(Json.write(Map(
+      else Some(Json.write(Map[String, Any](
         "path" -> file.relative,
         "size" -> status.getLen,
         "modificationTime" -> status.getModificationTime,

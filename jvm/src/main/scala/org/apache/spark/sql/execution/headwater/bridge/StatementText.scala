@@ -28,10 +28,10 @@ object StatementText extends Logging {
   /** Describes the running execution, where it is that of a text. The UI is not worth a statement's failure. */
   def show(session: SparkSession): Unit = try {
     val context = session.sparkContext
-    val given = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
+    val description = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
     for {
       id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)).map(_.toLong)
-      if given == null || given.startsWith(OfConnect)
+      if description == null || description.startsWith(OfConnect)
       execution <- Option(SQLExecution.getQueryExecution(id))
       text <- execution.logical.origin.sqlText
     } {
