@@ -30,7 +30,7 @@ from headwater.statements.change.scan import Scan, scan
 from headwater.statements.committing import removals, vector_of
 from headwater.statements.opening import Options
 from headwater.statements.write.change_data import is_change_file, with_changes
-from headwater.statements.write.rows import Written, describe_files, is_void, specification
+from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.stores import absolute_path
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction.row_level import Mark
@@ -80,9 +80,9 @@ def run_job(
     """Run a rewrite.
 
     :param replaced: the files whose rows it may write, as rows of ``snapshot.files``.
-    :param planned_ahead: whether Spark is not to plan it anew as it goes, as nothing is shuffled.
+    :param planned_ahead: whether Spark plans it once, without adaptive execution, as nothing is shuffled.
     """
-    spec = {**_specification(attempt, rewrite, replaced), "plannedAhead": planned_ahead}
+    spec = {**_specification(attempt, rewrite, replaced), "settings": STATIC_PLAN_SETTINGS if planned_ahead else {}}
     answer = attempt.statement.write_tracked(spec)
     written = describe_files(attempt.target, answer["files"], True)
     return Job(

@@ -24,6 +24,8 @@ from headwater.stores import LocalStore
 _LATE = "spark.headwater.dml.lateFileBytes"
 #: To read late is to open the file a second time, which does not pay for files of fewer bytes.
 _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
+#: Late columns are read value by value while at most one row in so many needs them; above that, reading all is faster.
+_ROWS_PER_LATE_VALUE = 64
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def scan(
             "listedBytes": total_bytes(files),
             "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
             "lateColumns": [] if every_row else _late_columns(attempt, files),
+            "rowsPerLateValue": _ROWS_PER_LATE_VALUE,
             "fileColumn": attempt.request.names.file,
             "rowColumn": attempt.request.names.row,
             "files": [list(row.values()) for row in listed.to_pylist()],

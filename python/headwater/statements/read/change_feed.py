@@ -26,7 +26,7 @@ from headwater.protocol.actions import DeletionVector
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.read.scans import describe_vector
+from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.write.change_data import CHANGE_TYPE
 from headwater.stores import absolute_path
 from headwater.times import timestamp_text
@@ -165,7 +165,12 @@ def _empty(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _head(snapshot: Snapshot) -> dict[str, Any]:
-    return {"path": snapshot.table_path, "tableId": snapshot.metadata.id, "version": snapshot.version}
+    return {
+        "path": snapshot.table_path,
+        "tableId": snapshot.metadata.id,
+        "version": snapshot.version,
+        "mostFilesChecked": MOST_FILES_CHECKED,
+    }
 
 
 def _with_change_columns(schema: StructType) -> str:

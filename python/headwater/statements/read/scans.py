@@ -37,6 +37,8 @@ from headwater.times import date_text
 
 #: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
 _LONGEST_JSON_LIST = 4000
+#: A scan of more files than this does not check first that they exist: the check would take longer than failing does.
+MOST_FILES_CHECKED = 4000
 #: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
 _LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_values")
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
@@ -159,7 +161,7 @@ def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
 
     :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED``.
     """
-    if listed.num_rows > _LONGEST_JSON_LIST:
+    if listed.num_rows > MOST_FILES_CHECKED:
         return
     for path in listed["path"].to_pylist():
         if not os.path.exists(path):

@@ -32,8 +32,16 @@ _PARQUET_FIELD_ID = "parquet.field.id"
 _NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 #: So many columns of a row are shown, where any may tell which row it is.
 _MOST_SHOWN = 10
-#: A job that reads less is run without generating code for it.
+#: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves.
 SMALL_JOB_BYTES = 1 << 20
+#: Spark's settings of a job without a stage whose end could change the plan of the next: no adaptive execution.
+STATIC_PLAN_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
+_SMALL_JOB_SETTINGS = {
+    **STATIC_PLAN_SETTINGS,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 @dataclass
@@ -282,7 +290,8 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
             physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
         ],
         "statistics": [list(path) for path, _ in _leaves(target)],
-        "smallBytes": SMALL_JOB_BYTES,
+        "smallJob": {"bytes": SMALL_JOB_BYTES, "settings": _SMALL_JOB_SETTINGS},
+        "settings": {},
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
     }

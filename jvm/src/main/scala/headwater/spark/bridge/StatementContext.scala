@@ -11,7 +11,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.dml.{KeySetAccumulator, RowCounter}
-import headwater.spark.scan.{FilterText, HeadwaterFileIndex, ParquetSource, PinSnapshots, TableState}
+import headwater.spark.scan.{FilterText, HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, TableState}
 import headwater.spark.write.PositionSet
 import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -226,7 +226,8 @@ final class StatementContext(val session: SparkSession) {
     val only = new HeadwaterFileIndex(
       session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(described.get("files")), numbersFiles = true)
     val (number, position) = (described.get("fileColumn").asText(), described.get("rowColumn").asText())
-    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, Json.strings(described.get("lateColumns")).toSet, Some(position))
+    val late = LateMaterialization(Json.strings(described.get("lateColumns")).toSet, described.get("rowsPerLateValue").asInt())
+    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(position))
     addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession), number, position))
   }
 

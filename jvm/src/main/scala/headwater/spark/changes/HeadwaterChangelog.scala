@@ -61,7 +61,7 @@ class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table wi
       path, info.get("version").asLong(), Json.text(info.get("tableId")), group.get("sizeInBytes").asLong(), hasVectors, info.get("schema").asText())
     val format = new HeadwaterParquetFileFormat(
       path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), hasVectors, state.version)
-    val index = new ChangesFileIndex(session, path, state, partitions, group.get("files"))
+    val index = new ChangesFileIndex(session, path, state, partitions, group.get("files"), info.get("mostFilesChecked").asInt())
     LogicalRelation(HadoopFsRelation(index, partitions, columnTypes, None, format, Map.empty)(session))
   }
 }

@@ -3,16 +3,23 @@ package headwater.spark.scan
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
-/** Batches of a file's present columns, made complete by late ones. `length`: of the columns that are of the file; partition values follow. */
+/**
+ * Batches with every column of a file: those that `source` has read, and the late ones, which [[LateColumnVector]] reads on demand.
+ *
+ * @param length how many columns come from the file; partition values follow them
+ * @param rowsPerValue once more than one row in this many needed its late columns, the rest of the file is read whole
+ * @param whenDense called then
+ */
 final class LateMaterializedBatches(
-    source: Iterator[InternalRow], file: LateColumnsFile, length: Int, late: Set[Int], position: Int, whenDense: () => Unit) extends RowOrBatchIterator(source) {
+    source: Iterator[InternalRow], file: LateColumnsFile, length: Int, late: Set[Int], rowsPerValue: Int, position: Int, whenDense: () => Unit)
+    extends RowOrBatchIterator(source) {
   private var passed = 0L
   private var dense = false
 
   override def hasNext: Boolean = rows.hasNext
 
   override def next(): Any = {
-    if (!dense && passed > 0 && file.asked * LateMaterializedBatches.Sparse > passed) {
+    if (!dense && passed > 0 && file.asked * rowsPerValue > passed) {
       dense = true
       file.readWhole()
       whenDense()
@@ -29,9 +36,4 @@ final class LateMaterializedBatches(
   }
 
   override def close(): Unit = try super.close() finally file.close()
-}
-
-private object LateMaterializedBatches {
-  /** Of how many rows one may be asked for: of more, to find the values one by one takes longer than to read all of them in a row. */
-  val Sparse = 64
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.headwater.scan
 
 import java.util.Locale
 
-import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, RowIndexBatches, TableState}
+import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, LateMaterialization, RowIndexBatches, TableState}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
@@ -28,15 +28,15 @@ class HeadwaterParquetFileFormat(
     val mappingMode: String,
     val hasDeletionVectors: Boolean,
     val version: Long,
-    val lateColumns: Set[String] = Set.empty,
+    late: LateMaterialization = LateMaterialization.None,
     positionColumn: Option[String] = None,
     tellsChanges: Boolean = false)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
-  def at(state: TableState, lateColumns: Set[String] = Set.empty, positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
-    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, lateColumns, positionColumn)
+  def at(state: TableState, late: LateMaterialization = LateMaterialization.None, positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
+    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, late, positionColumn)
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
@@ -88,16 +88,16 @@ class HeadwaterParquetFileFormat(
     }
 
     /** As [[positioned]], where some columns are read late. */
-    def lately(schema: StructType, position: Int, late: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
-      val present = schema.indices.filterNot(late)
+    def lately(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
+      val present = schema.indices.filterNot(lateColumns)
       new LateMaterializationReader(
-        schema, late, position, positioned(StructType(present.map(schema)), present.indexOf(position)), positioned(schema, position),
+        schema, lateColumns, late.rowsPerValue, position, positioned(StructType(present.map(schema)), present.indexOf(position)), positioned(schema, position),
         new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead, SerializableConfiguration.broadcast(session.sparkContext, hadoopConf))
     }
 
     val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
-    val late = required.indices.filter(i => lateColumns.contains(requiredSchema(i).name)).toSet
-    val plain = if (index < 0) reader(required) else if (batches && late.nonEmpty) lately(required, index, late) else positioned(required, index)
+    val lateColumns = required.indices.filter(i => late.columns.contains(requiredSchema(i).name)).toSet
+    val plain = if (index < 0) reader(required) else if (batches && lateColumns.nonEmpty) lately(required, index, lateColumns) else positioned(required, index)
     if (!hasDeletionVectors) plain else {
       val added = index < 0
       val position = if (added) required.length else index

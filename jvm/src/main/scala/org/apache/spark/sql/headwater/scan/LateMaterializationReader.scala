@@ -20,6 +20,7 @@ import org.apache.spark.util.SerializableConfiguration
 final class LateMaterializationReader(
     schema: StructType,
     late: Set[Int],
+    rowsPerValue: Int,
     position: Int,
     present: PartitionedFile => Iterator[InternalRow],
     whole: PartitionedFile => Iterator[InternalRow],
@@ -34,6 +35,7 @@ final class LateMaterializationReader(
     if (dense) whole(file)
     else {
       val asked = new LateColumnsFile(file, schema, late.toArray.sorted, position, rebaseMode, conf.value.value, whole)
-      new LateMaterializedBatches(present(file), asked, schema.length, late, schema.indices.filterNot(late).indexOf(position), () => dense = true).asRows
+      new LateMaterializedBatches(
+        present(file), asked, schema.length, late, rowsPerValue, schema.indices.filterNot(late).indexOf(position), () => dense = true).asRows
     }
 }

@@ -40,7 +40,7 @@ object WriteJob {
         }
         (committer.files, Option.when(tracked)(committer.tracked))
       }
-    def settings = JobSettings.of(execution.optimizedPlan, spec.path("smallBytes").asLong(), spec.path("plannedAhead").asBoolean())
+    def settings = JobSettings.of(execution.optimizedPlan, spec)
     try JobSettings.within(session, settings) {
       if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
       else run()
