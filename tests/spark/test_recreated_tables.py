@@ -61,7 +61,7 @@ def test_a_frame_of_the_old_table_says_so(spark: Any, fails: Any, anew: Any, ids
     assert len(run_before.collect()) == 3
     anew(ids)
     for frame in frames:
-        with fails("DELTA_TABLE_ID_MISMATCH", path, "deleted and created anew"):
+        with fails("DELTA_TABLE_ID_MISMATCH", path, "deleted and re-created"):
             frame.collect()
     # A frame that has run keeps its plan, and the plan its files, as Spark has it for any table.
     with pytest.raises(Exception, match=r"FAILED_READ_FILE.*parquet"):
