@@ -4,7 +4,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.features import check_readable, check_writable, enabled_features, supports
+from headwater.protocol.features import check_readable, check_writable, supported_features, supports
 
 
 def with_features(reader=(), writer=()):
@@ -33,7 +33,7 @@ def test_every_legacy_protocol_is_read_and_written(reader, writer):
     ],
 )
 def test_features_a_protocol_stands_for(protocol, features):
-    assert enabled_features(protocol) == features
+    assert supported_features(protocol) == features
     assert all(supports(protocol, feature) for feature in features)
 
 

@@ -1,4 +1,4 @@
-"""Every error raised in this folder exists, and gives each of its message's placeholders a value."""
+"""Every error raised in these rooms exists, and gives each of its message's placeholders a value."""
 
 import ast
 import re
@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import headwater.protocol
 import headwater.schema
 from headwater.errors import conditions
 
-SOURCES = sorted(Path(headwater.schema.__file__).parent.glob("*.py"))
+SOURCES = [
+    source
+    for room in (headwater.protocol, headwater.schema)
+    for source in sorted(Path(str(room.__file__)).parent.glob("*.py"))
+]
 
 
 def raised(source):

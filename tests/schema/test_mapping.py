@@ -4,12 +4,11 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Protocol
+from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
+from headwater.protocol.columns import all_fields
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
-from headwater.schema.columns import all_fields
 from headwater.schema.evolution import NewColumn, add_columns
 from headwater.schema.mapping import (
-    ID,
-    PHYSICAL_NAME,
     assign,
     check_mode_change,
     field_ids,
@@ -46,7 +45,7 @@ def test_what_is_assigned_stays_and_dropped_ids_do_not_come_back():
     assert assign(mapped, highest) == (mapped, highest)
     fewer = StructType(mapped.fields[:2])
     grown, highest = assign(add_columns(fewer, [NewColumn(("b",), INT)]), 5)
-    assert grown.find("b").metadata[ID] == 6 == highest
+    assert grown.find("b").metadata[COLUMN_ID] == 6 == highest
     assert grown.fields[:2] == mapped.fields[:2]
     assert max_column_id({}, mapped) == 5
 

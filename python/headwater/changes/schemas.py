@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType, parse_schema
 from headwater.schema import mapping
-from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, format_name
 from headwater.schema.widening import can_widen
 
 #: Which schema tables with column mapping are read by: ``endVersion`` (the default) or ``latest``.

@@ -17,6 +17,10 @@ from fractions import Fraction
 from headwater.errors import HeadwaterError
 
 PREFIX = "delta."
+#: The name of a CHECK constraint follows it; the value is its condition, Spark SQL.
+CONSTRAINT_PREFIX = "delta.constraints."
+#: The name of a table feature follows it; the value asks for the feature.
+FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.
 SESSION_DEFAULTS_PREFIX = "spark.databricks.delta.properties.defaults."
 #: The formats whose metadata a writer with UniForm keeps beside the log.
@@ -212,8 +216,8 @@ PROPERTIES: Mapping[str, Property] = {
     )
 }
 _BY_FOLDED_NAME = {name.lower(): name for name in PROPERTIES}
-#: Families with names of the user's making; checked where they are used.
-_OPEN_PREFIXES = ("delta.constraints.", "delta.feature.", "delta.universalFormat.config.")
+#: Properties whose names the user makes up; their values are checked where they are used.
+_OPEN_PREFIXES = (CONSTRAINT_PREFIX, FEATURE_PREFIX, "delta.universalFormat.config.")
 
 
 def canonical_name(name: str, *, allow_arbitrary: bool = False) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.column_metadata import PHYSICAL_NAME
 
 #: Primitive type names of the protocol, with the Arrow type that holds their values.
 PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
@@ -160,7 +161,7 @@ class StructField:
     @property
     def physical_name(self) -> str:
         """The name inside data files and statistics (chapter "Column Mapping"); the name itself where none is set."""
-        return self.metadata.get("delta.columnMapping.physicalName", self.name)
+        return self.metadata.get(PHYSICAL_NAME, self.name)
 
 
 @dataclass(frozen=True)

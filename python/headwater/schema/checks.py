@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.types import PRIMITIVES, ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
-from headwater.schema.columns import all_fields, format_name
 
 #: What Parquet and Spark's readers cannot have in a name without column mapping.
 INVALID_CHARACTERS = " ,;{}()\n\t="

@@ -13,14 +13,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, INVARIANTS
+from headwater.protocol.columns import Path, all_fields, format_name, map_fields
+from headwater.protocol.properties import CONSTRAINT_PREFIX
 from headwater.protocol.types import StructField, StructType
-from headwater.schema.columns import Path, all_fields, format_name, map_fields
 from headwater.schema.evolution import replace_field
-
-CONSTRAINT_PREFIX = "delta.constraints."
-INVARIANTS = "delta.invariants"
-CURRENT_DEFAULT = "CURRENT_DEFAULT"
-EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
 CHECK, INVARIANT, NOT_NULL, GENERATED = "check", "invariant", "not_null", "generated"
 
@@ -151,11 +148,6 @@ def quote(path: Sequence[str]) -> str:
 def defaults(schema: StructType) -> dict[str, str]:
     """The default expression, Spark SQL, of each top-level column that has one, by name."""
     return {f.name: str(f.metadata[CURRENT_DEFAULT]) for f in schema if CURRENT_DEFAULT in f.metadata}
-
-
-def has_defaults(schema: StructType) -> bool:
-    """Whether any column at any depth has a default, which needs the table feature."""
-    return any(CURRENT_DEFAULT in field.metadata for _, field in all_fields(schema))
 
 
 def set_default(schema: StructType, path: Sequence[str], sql: str | None) -> StructType:

@@ -7,8 +7,8 @@ comments and other metadata do not count, nor does case.
 
 from __future__ import annotations
 
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, format_name
 
 
 def describe_difference(declared: StructType, existing: StructType) -> list[str]:

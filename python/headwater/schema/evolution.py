@@ -13,14 +13,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, EXISTS_DEFAULT
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_duplicates
-from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
 from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")
 #: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
-_OWN_METADATA = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+_OWN_METADATA = ("delta.", CURRENT_DEFAULT, EXISTS_DEFAULT)
 
 
 def merge(
@@ -154,7 +155,6 @@ class After(NamedTuple):
 
 FIRST = "first"
 #: The metadata key under which Spark keeps the declared CHAR or VARCHAR of a column that is a string for everyone else.
-CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 class NewColumn(NamedTuple):
@@ -200,7 +200,7 @@ def _add_column(schema: StructType, column: NewColumn) -> StructType:
             raise HeadwaterError("DELTA_ADD_COLUMN_EXISTS", {"columnName": format_name(column.path)})
         metadata = {} if column.comment is None else {"comment": column.comment}
         if column.declared_type is not None:
-            metadata[CHAR_TYPE] = column.declared_type
+            metadata[DECLARED_TYPE] = column.declared_type
         fields = list(kind.fields)
         fields.insert(_position(kind, column), StructField(name, column.type, True, metadata))
         return StructType(tuple(fields))

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from headwater.protocol.column_metadata import GENERATION_EXPRESSION
 from headwater.protocol.types import DataType, StructType
-from headwater.schema.columns import all_fields
 from headwater.schema.constraints import GENERATED, Check, quote
-
-GENERATION_EXPRESSION = "delta.generationExpression"
 
 
 class GeneratedColumn(NamedTuple):
@@ -39,11 +37,6 @@ def generated_columns(schema: StructType) -> list[GeneratedColumn]:
         for f in schema
         if GENERATION_EXPRESSION in f.metadata
     ]
-
-
-def has_generated_columns(schema: StructType) -> bool:
-    """Whether any field, at any depth, has a generation expression."""
-    return any(GENERATION_EXPRESSION in field.metadata for _, field in all_fields(schema))
 
 
 def generated_checks(schema: StructType, provided: Iterable[str] | None = None) -> list[Check]:

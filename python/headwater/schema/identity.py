@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.column_metadata import (
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOW_EXPLICIT_INSERT,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.evolution import replace_field
-from headwater.schema.generated import GENERATION_EXPRESSION
-
-START = "delta.identity.start"
-STEP = "delta.identity.step"
-HIGH_WATER_MARK = "delta.identity.highWaterMark"
-ALLOW_EXPLICIT_INSERT = "delta.identity.allowExplicitInsert"
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -64,7 +65,7 @@ class IdentityColumn:
 
 
 def is_identity(field: StructField) -> bool:
-    return START in field.metadata or STEP in field.metadata
+    return IDENTITY_START in field.metadata or IDENTITY_STEP in field.metadata
 
 
 def identity_columns(schema: StructType) -> list[IdentityColumn]:
@@ -77,13 +78,13 @@ def identity_columns(schema: StructType) -> list[IdentityColumn]:
 
 def _parse(field: StructField) -> IdentityColumn:
     try:
-        mark = field.metadata.get(HIGH_WATER_MARK)
+        mark = field.metadata.get(IDENTITY_HIGH_WATER_MARK)
         column = IdentityColumn(
             field.name,
-            int(field.metadata[START]),
-            int(field.metadata[STEP]),
+            int(field.metadata[IDENTITY_START]),
+            int(field.metadata[IDENTITY_STEP]),
             None if mark is None else int(mark),
-            str(field.metadata[ALLOW_EXPLICIT_INSERT]).lower() == "true",
+            str(field.metadata[IDENTITY_ALLOW_EXPLICIT_INSERT]).lower() == "true",
         )
     except (KeyError, ValueError):
         column = None
@@ -99,7 +100,7 @@ def identity_metadata(start: int = 1, step: int = 1, *, allow_explicit_insert: b
     """
     if step == 0:
         raise HeadwaterError("DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP")
-    return {START: start, STEP: step, ALLOW_EXPLICIT_INSERT: allow_explicit_insert}
+    return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_ALLOW_EXPLICIT_INSERT: allow_explicit_insert}
 
 
 def check_identity_columns(schema: StructType, partition_columns: Sequence[str]) -> None:
@@ -135,7 +136,7 @@ def with_high_water_marks(schema: StructType, highest: Mapping[str, int]) -> Str
         def change(field: StructField, value: int = value) -> StructField:
             if not _parse(field).further(value):
                 return field
-            return replace(field, metadata={**field.metadata, HIGH_WATER_MARK: value})
+            return replace(field, metadata={**field.metadata, IDENTITY_HIGH_WATER_MARK: value})
 
         schema = replace_field(schema, (name,), change)
     return schema

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Protocol
+from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
+from headwater.protocol.features import supported_reader_features
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
-ID = "delta.columnMapping.id"
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _PREFIX = "delta.columnMapping."
 
 
@@ -34,13 +34,8 @@ def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> 
             "DELTA_INVALID_PROPERTY_VALUE",
             {"property": MODE, "value": value, "expected": "none, name or id"},
         )
-    return value if protocol is None or _is_supported(protocol) else "none"
-
-
-def _is_supported(protocol: Protocol) -> bool:
-    if protocol.reader_features is not None:
-        return "columnMapping" in protocol.reader_features
-    return protocol.min_reader_version == 2
+    supported = protocol is None or "columnMapping" in supported_reader_features(protocol)
+    return value if supported else "none"
 
 
 def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -59,7 +54,7 @@ def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
     missing.
     """
-    ids = (field.metadata.get(ID, 0) for _, field in all_fields(schema))
+    ids = (field.metadata.get(COLUMN_ID, 0) for _, field in all_fields(schema))
     return max(int(configuration.get(MAX_ID, 0)), max(map(int, ids), default=0))
 
 
@@ -86,9 +81,9 @@ class _Assignment:
 
     def field(self, field: StructField) -> StructField:
         metadata = dict(field.metadata)
-        if ID not in metadata:
+        if COLUMN_ID not in metadata:
             self.max_id += 1
-            metadata[ID] = self.max_id
+            metadata[COLUMN_ID] = self.max_id
         if PHYSICAL_NAME not in metadata:
             metadata[PHYSICAL_NAME] = field.name if self.keep_names else f"col-{uuid.uuid4()}"
         return replace(field, metadata=metadata, type=self.kind(field.type))
@@ -157,4 +152,4 @@ def logical_path(schema: StructType, path: Sequence[str]) -> Path | None:
 
 def field_ids(schema: StructType) -> dict[Path, int]:
     """The id of each field that has one, by logical field path: what a data file's ``field_id`` must be."""
-    return {path: int(field.metadata[ID]) for path, field in all_fields(schema) if ID in field.metadata}
+    return {path: int(field.metadata[COLUMN_ID]) for path, field in all_fields(schema) if COLUMN_ID in field.metadata}

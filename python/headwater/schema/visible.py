@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
+from headwater.protocol.columns import map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema.columns import map_fields
-from headwater.schema.constraints import CURRENT_DEFAULT, EXISTS_DEFAULT
 
 
 def for_reading(schema: StructType) -> StructType:

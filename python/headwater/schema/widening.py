@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwater.protocol.column_metadata import TYPE_CHANGES
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
-
-TYPE_CHANGES = "delta.typeChanges"
 
 _INTEGERS = ("byte", "short", "integer", "long")
 #: Decimal digits before the point that each integer needs at least, as the chapter counts them.

@@ -55,6 +55,7 @@ from headwater.log import deletion_vectors
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.protocol.column_metadata import COLUMN_ID, DECLARED_TYPE
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
 from headwater.schema import mapping
 from headwater.stores import absolute_path
@@ -71,7 +72,6 @@ _MOST_FILES = 200
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
 #: Before 1582-10-15 and 1900-01-01, old writers of Parquet files used another calendar and other zones.
 _FIRST_DAY, _FIRST_MICROSECOND = -141_427, -2_208_988_800_000_000
-_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 
 #: Distinct keys, each with a value for each column: an int (days and microseconds too), or a str (decimals too).
 Keys = Collection[Sequence[Any]]
@@ -84,7 +84,7 @@ def comparable(column: StructField) -> bool:
     if not isinstance(column.type, PrimitiveType):
         return False
     if column.type.name == "string":
-        return _PADDED not in column.metadata and "__COLLATIONS" not in column.metadata
+        return DECLARED_TYPE not in column.metadata and "__COLLATIONS" not in column.metadata
     return column.type.name in _WHOLE or column.type.name in ("date", "timestamp")
 
 
@@ -275,7 +275,7 @@ class _Column:
         if field is None or not comparable(field):
             return None
         by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
-        field_id = str(field.metadata.get("delta.columnMapping.id")) if by_id else None
+        field_id = str(field.metadata.get(COLUMN_ID)) if by_id else None
         column = _Column(field.type, field.physical_name, field_id, (), ())
         try:
             distinct = {column.plain(value) for value in values}

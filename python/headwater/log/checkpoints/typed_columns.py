@@ -20,8 +20,8 @@ from headwater.log.files import FileBlock
 from headwater.log.replay import LiveBlock
 from headwater.log.snapshot import Snapshot
 from headwater.log.statistics.columns import Leaf, block_statistics, leaf_of
+from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.types import PrimitiveType
-from headwater.schema.columns import has_bounds, indexed_leaves
 
 #: A tree of leaf positions by name: what a nested struct is built from.
 _Tree = dict[str, Any]

@@ -15,8 +15,8 @@ from json.encoder import encode_basestring as _quoted
 from math import isinf, isnan
 from typing import Any
 
+from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.schema.columns import has_bounds
 
 #: Texts are cut to so many characters where the table says nothing else.
 STRING_PREFIX_LENGTH = 32

@@ -11,14 +11,14 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata
+from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import allows_arbitrary, canonical_name, normalize, refuse_universal_format
+from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.types import parse_schema, parse_type, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import check_schema
-from headwater.schema.columns import check_statistics_columns
 from headwater.schema.difference import describe_difference
 from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, set_comment
-from headwater.schema.requirements import protocol_for, without_protocol_properties
 from headwater.statements import notices
 from headwater.statements.committing import commit, transaction
 from headwater.statements.opening import Options, open_snapshot

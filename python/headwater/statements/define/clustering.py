@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata
+from headwater.protocol.columns import Path
 from headwater.protocol.types import StructType
 from headwater.schema import mapping
-from headwater.schema.columns import Path
 
 DOMAIN = "delta.clustering"
 #: The features a clustered table's protocol must have.

@@ -14,9 +14,9 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol.features import check_readable
 from headwater.protocol.properties import for_new_table
+from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
-from headwater.schema.requirements import without_protocol_properties
 from headwater.statements.committing import commit, removals, skip_if_done, transaction
 from headwater.statements.define.definition import Definition, declared_schema, define
 from headwater.statements.opening import CACHE, Location, Options, locate

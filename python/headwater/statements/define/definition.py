@@ -17,20 +17,18 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
+from headwater.protocol.columns import Path, map_fields, parse_name_list
+from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
+from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS, for_new_table, refuse_universal_format
+from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
 from headwater.schema import mapping, visible
 from headwater.schema.checks import check_schema
-from headwater.schema.columns import Path, check_statistics_columns, map_fields, parse_name_list
 from headwater.schema.constraints import add_constraint, check_constraints, without_exists_defaults
-from headwater.schema.generated import GENERATION_EXPRESSION, generated_columns
-from headwater.schema.identity import HIGH_WATER_MARK, check_identity_columns, identity_metadata
-from headwater.schema.requirements import (
-    TABLE_FEATURES_WRITER,
-    protocol_for,
-    supported_features,
-    without_protocol_properties,
-)
+from headwater.schema.generated import generated_columns
+from headwater.schema.identity import check_identity_columns, identity_metadata
 from headwater.statements import notices
 from headwater.statements.define import clustering
 from headwater.statements.opening import open_snapshot
@@ -126,12 +124,12 @@ def _copied_schema(schema: StructType) -> StructType:
     """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and numbering start anew."""
     return map_fields(
         mapping.strip(schema),
-        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != HIGH_WATER_MARK}),
+        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != IDENTITY_HIGH_WATER_MARK}),
     )
 
 
 def _copied_features(source: Snapshot | None) -> frozenset[str]:
-    if source is None or source.protocol.min_writer_version < TABLE_FEATURES_WRITER:
+    if source is None or source.protocol.min_writer_version < WRITER_VERSION_WITH_FEATURES:
         return frozenset()
     return supported_features(source.protocol)
 

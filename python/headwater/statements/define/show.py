@@ -13,15 +13,14 @@ from typing import Any
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, GENERATION_EXPRESSION
+from headwater.protocol.columns import Path
+from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.partition_paths import partition_directory
-from headwater.protocol.properties import PROPERTIES
+from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PROPERTIES
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema.columns import Path
-from headwater.schema.constraints import CONSTRAINT_PREFIX, CURRENT_DEFAULT, check_constraints
-from headwater.schema.evolution import CHAR_TYPE
-from headwater.schema.generated import GENERATION_EXPRESSION
+from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
-from headwater.schema.requirements import FEATURE_PREFIX, TABLE_FEATURES_WRITER, supported_features
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.opening import open_snapshot
 
@@ -74,7 +73,7 @@ def _column(field: StructField, identity: Any) -> str:
 
 
 def _declared_type(field: StructField) -> str:
-    declared = field.metadata.get(CHAR_TYPE)
+    declared = field.metadata.get(DECLARED_TYPE)
     return str(declared).upper() if declared and not isinstance(field.type, StructType) else _type(field.type)
 
 
@@ -104,7 +103,7 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
         for key, value in snapshot.metadata.configuration.items()
         if not key.lower().startswith(CONSTRAINT_PREFIX) and (key not in PROPERTIES or PROPERTIES[key].settable)
     }
-    if snapshot.protocol.min_writer_version >= TABLE_FEATURES_WRITER:
+    if snapshot.protocol.min_writer_version >= WRITER_VERSION_WITH_FEATURES:
         properties |= {FEATURE_PREFIX + name: "supported" for name in supported_features(snapshot.protocol)}
     return properties
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from headwater.bridge.statement import Statement
 from headwater.log.history import history
+from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
-from headwater.schema.columns import format_name
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.opening import locate, open_snapshot
 from headwater.times import timestamp_text
@@ -138,6 +138,6 @@ def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, 
 
 
 def _features(snapshot: Any) -> set[str]:
-    from headwater.protocol.features import enabled_features
+    from headwater.protocol.features import supported_features
 
-    return set(enabled_features(snapshot.protocol))
+    return set(supported_features(snapshot.protocol))

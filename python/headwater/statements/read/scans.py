@@ -24,7 +24,7 @@ from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot import table_exists as log_exists
 from headwater.protocol.actions import DeletionVector
-from headwater.protocol.features import enabled_features
+from headwater.protocol.features import supported_features
 from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, prune_all
 from headwater.schema import mapping, visible
@@ -133,7 +133,7 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
         "columnMappingMode": mapping.mode(metadata.configuration, protocol),
         "hasDeletionVectors": snapshot.has_deletion_vectors,
         "sizeInBytes": snapshot.size_in_bytes,
-        "features": sorted(enabled_features(protocol)),
+        "features": sorted(supported_features(protocol)),
     }
 
 

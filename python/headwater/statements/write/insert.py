@@ -13,10 +13,10 @@ from typing import Any
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol.columns import as_nullable, nullable_in_structs
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import mapping, visible
 from headwater.schema.checks import check_schema
-from headwater.schema.columns import as_nullable, nullable_in_structs
 from headwater.schema.constraints import Check
 from headwater.schema.evolution import merge
 from headwater.schema.generated import generated_columns

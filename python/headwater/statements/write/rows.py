@@ -16,11 +16,13 @@ from headwater.errors import HeadwaterError, conditions
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
 from headwater.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol
+from headwater.protocol.column_metadata import COLUMN_ID
+from headwater.protocol.columns import map_fields
+from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable
-from headwater.schema.columns import indexed_leaves, map_fields
 from headwater.schema.constraints import Check, check_constraints, invariants, not_null_checks, quote
 from headwater.schema.generated import GeneratedColumn, generated_checks, generated_columns
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
@@ -308,7 +310,7 @@ def file_schema(schema: StructType, mode: str) -> StructType:
     def as_in_files(column: StructField, _: Any) -> StructField:
         if mode == "none":
             return replace(column, metadata={}, nullable=True)
-        ids = {_PARQUET_FIELD_ID: int(column.metadata[mapping.ID])} if mapping.ID in column.metadata else {}
+        ids = {_PARQUET_FIELD_ID: int(column.metadata[COLUMN_ID])} if COLUMN_ID in column.metadata else {}
         return replace(column, name=column.physical_name, metadata=ids, nullable=True)
 
     return map_fields(schema, as_in_files)

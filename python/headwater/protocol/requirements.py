@@ -1,10 +1,10 @@
-"""Which protocol a table needs.
+"""The protocol that a table needs, from its metadata.
 
-Owns the list of table features with the versions that imply them, and the step from a table's metadata to its
-``protocol`` action. Follows the protocol's chapters "Protocol Evolution", "Table Features" and "Valid Feature Names in
-Table Features". Promise: the result is the narrowest protocol that has every feature needed and every one the table
-had; nothing is ever taken away. Where exactly the features of a legacy version pair are needed it is that pair,
-otherwise features are listed by name.
+Owns which features a schema and table properties need, what properties ask of the protocol, and the step from both to
+the ``protocol`` action. Follows the protocol's chapters "Protocol Evolution" and "Table Features". Promise: the result
+is the narrowest protocol with every feature that is needed and every feature the table had; no feature is ever taken
+away. Where a legacy pair of versions implies exactly the needed features, the result is that pair; otherwise it lists
+the features by name.
 """
 
 from __future__ import annotations
@@ -13,146 +13,72 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.column_metadata import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_START,
+    IDENTITY_STEP,
+    INVARIANTS,
+)
+from headwater.protocol.columns import all_fields
+from headwater.protocol.features import (
+    FEATURES,
+    READER_VERSION_WITH_FEATURES,
+    WRITER_VERSION_WITH_FEATURES,
+    implied_features,
+    supported_features,
+    supports,
+)
+from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructType, parse_schema
-from headwater.schema.columns import all_fields
-from headwater.schema.constraints import CONSTRAINT_PREFIX, INVARIANTS, has_defaults
-from headwater.schema.generated import has_generated_columns
-from headwater.schema.identity import is_identity
 
-TABLE_FEATURES_READER, TABLE_FEATURES_WRITER = 3, 7
 MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
-FEATURE_PREFIX = "delta.feature."
 IGNORE_DEFAULTS = "delta.ignoreProtocolDefaults"
-#: The versions of a table for which nothing else is asked.
+#: The versions of a new table that needs no feature.
 DEFAULT_READER, DEFAULT_WRITER = 1, 2
 
-
-@dataclass(frozen=True)
-class Feature:
-    """A table feature. ``reader``: readers must support it too. ``legacy``: the (reader, writer) versions that imply
-    it.
-
-    ``manual``: an existing table gets it only when a user names it, as it shuts out readers that no setting was about.
-    """
-
-    name: str
-    reader: bool = False
-    legacy: tuple[int, int] | None = None
-    requires: tuple[str, ...] = ()
-    manual: bool = False
-
-
-FEATURES: Mapping[str, Feature] = {
-    feature.name: feature
-    for feature in (
-        Feature("appendOnly", legacy=(1, 2)),
-        Feature("invariants", legacy=(1, 2)),
-        Feature("checkConstraints", legacy=(1, 3)),
-        Feature("changeDataFeed", legacy=(1, 4)),
-        Feature("generatedColumns", legacy=(1, 4)),
-        Feature("columnMapping", reader=True, legacy=(2, 5)),
-        Feature("identityColumns", legacy=(1, 6)),
-        Feature("allowColumnDefaults", manual=True),
-        Feature("deletionVectors", reader=True),
-        Feature("rowTracking", requires=("domainMetadata",)),
-        Feature("timestampNtz", reader=True, manual=True),
-        Feature("domainMetadata"),
-        Feature("v2Checkpoint", reader=True),
-        Feature("catalogManaged", reader=True, requires=("inCommitTimestamp", "vacuumProtocolCheck")),
-        Feature("icebergCompatV1", requires=("columnMapping",)),
-        Feature("icebergCompatV2", requires=("columnMapping",)),
-        Feature("icebergCompatV3", requires=("columnMapping", "rowTracking")),
-        Feature("clustering", requires=("domainMetadata",)),
-        Feature("vacuumProtocolCheck", reader=True),
-        Feature("inCommitTimestamp"),
-        Feature("typeWidening", reader=True),
-        Feature("typeWidening-preview", reader=True),
-        Feature("variantType", reader=True),
-        Feature("variantType-preview", reader=True),
-        Feature("variantShredding", reader=True, requires=("variantType",)),
-        Feature("variantShredding-preview", reader=True),
-        Feature("checkpointProtection"),
-        Feature("materializePartitionColumns"),
-    )
-}
 _BY_FOLDED_NAME = {name.lower(): name for name in FEATURES}
 _LEGACY_PAIRS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
-
-#: Properties that, where true, need a feature.
-_SWITCHES = {
-    "delta.appendOnly": "appendOnly",
-    "delta.enableChangeDataFeed": "changeDataFeed",
-    "delta.enableChangeDataCapture": "changeDataFeed",
-    "delta.enableDeletionVectors": "deletionVectors",
-    "delta.enableRowTracking": "rowTracking",
-    "delta.enableInCommitTimestamps": "inCommitTimestamp",
-    "delta.enableTypeWidening": "typeWidening",
-    "delta.enableVariantShredding": "variantShredding",
-    "delta.enableIcebergCompatV1": "icebergCompatV1",
-    "delta.enableIcebergCompatV2": "icebergCompatV2",
-    "delta.enableIcebergCompatV3": "icebergCompatV3",
-    "delta.enableMaterializePartitionColumnsFeature": "materializePartitionColumns",
+#: The feature that a key in a column's metadata needs, at any depth.
+_BY_METADATA_KEY = {
+    INVARIANTS: "invariants",
+    IDENTITY_START: "identityColumns",
+    IDENTITY_STEP: "identityColumns",
+    GENERATION_EXPRESSION: "generatedColumns",
+    CURRENT_DEFAULT: "allowColumnDefaults",
 }
-#: A preview name that does for the final one where a table has it already.
-_STANDS_IN = {
-    "typeWidening": "typeWidening-preview",
-    "variantType": "variantType-preview",
-    "variantShredding": "variantShredding-preview",
-}
-
-
-def implied_features(reader: int, writer: int) -> frozenset[str]:
-    """What a legacy version pair supports; nothing for writer version 7, where every feature has to be listed."""
-    if writer >= TABLE_FEATURES_WRITER:
-        return frozenset()
-    return frozenset(f.name for f in FEATURES.values() if f.legacy and f.legacy[0] <= reader and f.legacy[1] <= writer)
-
-
-def supported_features(protocol: Protocol) -> frozenset[str]:
-    """Every feature a table supports, listed or implied."""
-    listed = (protocol.writer_features or frozenset()) | (protocol.reader_features or frozenset())
-    return listed | implied_features(protocol.min_reader_version, protocol.min_writer_version)
-
-
-def supports(protocol: Protocol, feature: str) -> bool:
-    """Whether a table supports a feature, under its own name or the name of its preview."""
-    supported = supported_features(protocol)
-    return feature in supported or _STANDS_IN.get(feature) in supported
+#: The feature that a column of a primitive type needs, at any depth.
+_BY_TYPE = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
-    """The features a table's schema and configuration make use of, and what those require in turn.
+    """The features that a table's schema and configuration use, and the features those require in turn.
 
     ``delta.feature.*`` and version properties are requests, not uses, and do not count here.
     """
     configuration = metadata.configuration
-    needed = {feature for name, feature in _SWITCHES.items() if configuration.get(name, "").lower() == "true"}
+    needed = {
+        feature.name
+        for feature in FEATURES.values()
+        if any(properties.boolean(configuration, switch) for switch in feature.switches)
+    }
     if any(key.lower().startswith(CONSTRAINT_PREFIX) for key in configuration):
         needed.add("checkConstraints")
-    if configuration.get("delta.columnMapping.mode", "none").lower() != "none":
+    if (properties.text(configuration, "delta.columnMapping.mode") or "").lower() != "none":
         needed.add("columnMapping")
-    if configuration.get("delta.checkpointPolicy", "classic").lower() == "v2":
+    if (properties.text(configuration, "delta.checkpointPolicy") or "").lower() == "v2":
         needed.add("v2Checkpoint")
     return _closed(needed | _schema_features(parse_schema(metadata.schema_string)))
 
 
 def _schema_features(schema: StructType) -> set[str]:
-    needed: set[str] = set()
-    names = _primitive_names(schema)
-    if "timestamp_ntz" in names:
-        needed.add("timestampNtz")
-    if "variant" in names:
-        needed.add("variantType")
+    needed = {_BY_TYPE[name] for name in _primitive_names(schema) if name in _BY_TYPE}
     for _, field in all_fields(schema):
-        if not field.nullable or INVARIANTS in field.metadata:
+        needed |= {_BY_METADATA_KEY[key] for key in field.metadata if key in _BY_METADATA_KEY}
+        if not field.nullable:
             needed.add("invariants")
-        if is_identity(field):
-            needed.add("identityColumns")
-    if has_generated_columns(schema):
-        needed.add("generatedColumns")
-    if has_defaults(schema):
-        needed.add("allowColumnDefaults")
     return needed
 
 
@@ -215,8 +141,8 @@ def requested(configuration: Mapping[str, str]) -> Request:
             {"configurations": ", ".join(sorted(unknown)), "known": ", ".join(sorted(FEATURES))},
         )
     return Request(
-        _version(folded, MIN_READER, TABLE_FEATURES_READER),
-        _version(folded, MIN_WRITER, TABLE_FEATURES_WRITER),
+        _version(folded, MIN_READER, READER_VERSION_WITH_FEATURES),
+        _version(folded, MIN_WRITER, WRITER_VERSION_WITH_FEATURES),
         frozenset(features),
         folded.get(IGNORE_DEFAULTS.lower(), "false").lower() == "true",
     )
@@ -283,7 +209,7 @@ def _check_manual(needed: frozenset[str], current: Protocol) -> None:
 
 def _narrowest(features: frozenset[str], current: Protocol | None) -> Protocol:
     least_reader = current.min_reader_version if current else 1
-    if current is None or current.min_writer_version < TABLE_FEATURES_WRITER:
+    if current is None or current.min_writer_version < WRITER_VERSION_WITH_FEATURES:
         least_writer = current.min_writer_version if current else 1
         for reader, writer in _LEGACY_PAIRS:
             if implied_features(reader, writer) == features and reader >= least_reader and writer >= least_writer:
@@ -294,10 +220,10 @@ def _narrowest(features: frozenset[str], current: Protocol | None) -> Protocol:
         known_to_readers = current.reader_features or frozenset()
         reader_features = frozenset(n for n in reader_features if n in FEATURES or n in known_to_readers)
     native = any(n not in FEATURES or FEATURES[n].legacy is None for n in reader_features)
-    reader = max(least_reader, TABLE_FEATURES_READER if native else 2 if "columnMapping" in features else 1)
+    reader = max(least_reader, READER_VERSION_WITH_FEATURES if native else 2 if "columnMapping" in features else 1)
     return Protocol(
         reader,
-        TABLE_FEATURES_WRITER,
-        reader_features if reader >= TABLE_FEATURES_READER else None,
+        WRITER_VERSION_WITH_FEATURES,
+        reader_features if reader >= READER_VERSION_WITH_FEATURES else None,
         features,
     )

@@ -1,25 +1,21 @@
-"""Columns by path: iteration over a schema, and which leaves have statistics.
+"""Columns by path: walking a schema, and parsing and formatting column names.
 
-Owns the two ways a column is named, the logical path a user writes and the physical path that data files and
-statistics carry, and the rule which leaves are indexed for data skipping. Follows the protocol's chapters "Column
-Mapping", "Per-file Statistics" and "Schema Serialization Format". Promise: order is always schema order, depth first,
-which is what the index limit counts in.
+Owns the two names of a column: the logical path that a user writes, and the physical path that data files and
+statistics have. Follows the protocol's chapters "Column Mapping" and "Schema Serialization Format". Promise: every walk
+is in schema order, depth first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import (
-    PRIMITIVES,
     ArrayType,
     DataType,
-    DecimalType,
     MapType,
-    PrimitiveType,
     StructField,
     StructType,
 )
@@ -27,12 +23,6 @@ from headwater.protocol.types import (
 #: A column's names from the schema's root to the column itself.
 Path = tuple[str, ...]
 
-#: How many leaves have statistics where ``delta.dataSkippingNumIndexedCols`` is not set.
-DEFAULT_INDEXED_COLUMNS = 32
-
-_BOUNDED = frozenset(
-    {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
-)
 #: The steps of a field path that go through an array or map.
 ELEMENT, KEY, VALUE = "element", "key", "value"
 
@@ -225,69 +215,3 @@ def _no_name(text: str) -> HeadwaterError:
 def format_name(path: Sequence[str]) -> str:
     """A path as a user writes it, quoted where needed."""
     return ".".join(p if p.replace("_", "a").isalnum() else "`" + p.replace("`", "``") + "`" for p in path)
-
-
-def has_bounds(kind: DataType) -> bool:
-    """Whether a column of this type has a smallest and largest value in the statistics, not only a null count."""
-    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in _BOUNDED)
-
-
-def indexed_leaves(
-    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
-) -> list[tuple[Path, DataType]]:
-    """The leaves that get statistics: physical path and type, in schema order.
-
-    Types without bounds (:func:`has_bounds`) get a null count only. Arrays and maps are left out, though each counts
-    as one leaf for ``delta.dataSkippingNumIndexedCols`` (-1: no limit). ``delta.dataSkippingStatsColumns``, where set,
-    wins over the number; a struct named there stands for all its leaves, and names the schema no longer has are passed
-    over. Partition columns, given by logical name, are no data columns.
-    """
-    partitions = {name.lower() for name in partition_columns}
-    data_leaves = [leaf for leaf in leaves(schema) if leaf.path[0].lower() not in partitions]
-    named = configuration.get("delta.dataSkippingStatsColumns")
-    if named is not None:
-        chosen = {tuple(part.lower() for part in path) for path in parse_name_list(named)}
-        data_leaves = [leaf for leaf in data_leaves if _is_chosen(leaf, chosen)]
-    else:
-        limit = int(configuration.get("delta.dataSkippingNumIndexedCols", DEFAULT_INDEXED_COLUMNS))
-        data_leaves = data_leaves if limit < 0 else data_leaves[:limit]
-    return [(leaf.physical_path, leaf.type) for leaf in data_leaves if _is_plain(leaf.type)]
-
-
-def _is_chosen(leaf: Leaf, chosen: set[Path]) -> bool:
-    folded = tuple(part.lower() for part in leaf.path)
-    return any(folded[:length] in chosen for length in range(1, len(folded) + 1))
-
-
-def _is_plain(kind: DataType) -> bool:
-    return isinstance(kind, DecimalType) or (
-        isinstance(kind, PrimitiveType) and kind.name in PRIMITIVES and kind.name != "void"
-    )
-
-
-def check_statistics_columns(
-    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
-) -> None:
-    """Refuse a ``delta.dataSkippingStatsColumns`` that cannot be honoured.
-
-    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS``,
-        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN``,
-        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE``.
-    """
-    partitions = {name.lower() for name in partition_columns}
-    seen: set[Path] = set()
-    for path in parse_name_list(configuration.get("delta.dataSkippingStatsColumns", "")):
-        name = format_name(path)
-        field = find_path(schema, path)
-        if field is None:
-            raise HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": name, "schema": schema.sql()})
-        if path[0].lower() in partitions:
-            raise HeadwaterError("DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN", {"column": name})
-        if not isinstance(field.type, StructType) and not has_bounds(field.type):
-            raise HeadwaterError(
-                "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE", {"column": name, "type": field.type.sql()}
-            )
-        folded = tuple(part.lower() for part in path)
-        if folded in seen:
-            raise HeadwaterError("DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS", {"columns": name})
-        seen.add(folded)

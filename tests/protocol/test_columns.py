@@ -3,16 +3,9 @@
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.columns import find_path, format_name, leaves, parse_name, parse_name_list
+from headwater.protocol.indexed_columns import check_statistics_columns, indexed_leaves
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
-from headwater.schema.columns import (
-    check_statistics_columns,
-    find_path,
-    format_name,
-    indexed_leaves,
-    leaves,
-    parse_name,
-    parse_name_list,
-)
 
 INT, STRING, BOOLEAN = PrimitiveType("integer"), PrimitiveType("string"), PrimitiveType("boolean")
 

@@ -6,17 +6,10 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.features import FEATURES, supported_features, supports
+from headwater.protocol.requirements import needed_features, protocol_for, requested, without_protocol_properties
 from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType, schema_string
 from headwater.schema.identity import identity_metadata
-from headwater.schema.requirements import (
-    FEATURES,
-    needed_features,
-    protocol_for,
-    requested,
-    supported_features,
-    supports,
-    without_protocol_properties,
-)
 
 BASE = {"appendOnly", "invariants"}
 

@@ -1,0 +1,85 @@
+"""Which columns have per-file statistics, for data skipping.
+
+Owns the choice of the indexed columns, from schema and table properties. Follows the protocol's chapter "Per-file
+Statistics". The limit ``delta.dataSkippingNumIndexedCols`` counts leaves in schema order, depth first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headwater.errors import HeadwaterError
+from headwater.protocol import properties
+from headwater.protocol.columns import Leaf, Path, find_path, format_name, leaves, parse_name_list
+from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType, StructType
+
+_BOUNDED = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
+)
+
+
+def has_bounds(kind: DataType) -> bool:
+    """Whether statistics hold a minimum and a maximum of a column of this type, and not only a null count."""
+    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in _BOUNDED)
+
+
+def indexed_leaves(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
+) -> list[tuple[Path, DataType]]:
+    """The leaves with statistics: physical path and type, in schema order.
+
+    Types without bounds (:func:`has_bounds`) have a null count only. Arrays and maps have no statistics, but each
+    counts as one leaf for ``delta.dataSkippingNumIndexedCols`` (-1: no limit). ``delta.dataSkippingStatsColumns``
+    overrides the number. A struct named there stands for all its leaves; names that the schema does not have are
+    ignored. Partition columns, given by logical name, have no statistics.
+    """
+    partitions = {name.lower() for name in partition_columns}
+    data_leaves = [leaf for leaf in leaves(schema) if leaf.path[0].lower() not in partitions]
+    named = configuration.get("delta.dataSkippingStatsColumns")
+    if named is not None:
+        chosen = {tuple(part.lower() for part in path) for path in parse_name_list(named)}
+        data_leaves = [leaf for leaf in data_leaves if _is_chosen(leaf, chosen)]
+    else:
+        limit = properties.whole(configuration, "delta.dataSkippingNumIndexedCols")
+        if limit is not None and limit >= 0:
+            data_leaves = data_leaves[:limit]
+    return [(leaf.physical_path, leaf.type) for leaf in data_leaves if _is_plain(leaf.type)]
+
+
+def _is_chosen(leaf: Leaf, chosen: set[Path]) -> bool:
+    folded = tuple(part.lower() for part in leaf.path)
+    return any(folded[:length] in chosen for length in range(1, len(folded) + 1))
+
+
+def _is_plain(kind: DataType) -> bool:
+    return isinstance(kind, DecimalType) or (
+        isinstance(kind, PrimitiveType) and kind.name in PRIMITIVES and kind.name != "void"
+    )
+
+
+def check_statistics_columns(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
+) -> None:
+    """Refuse a ``delta.dataSkippingStatsColumns`` that cannot be honoured.
+
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS``,
+        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN``,
+        ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE``.
+    """
+    partitions = {name.lower() for name in partition_columns}
+    seen: set[Path] = set()
+    for path in parse_name_list(configuration.get("delta.dataSkippingStatsColumns", "")):
+        name = format_name(path)
+        field = find_path(schema, path)
+        if field is None:
+            raise HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": name, "schema": schema.sql()})
+        if path[0].lower() in partitions:
+            raise HeadwaterError("DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN", {"column": name})
+        if not isinstance(field.type, StructType) and not has_bounds(field.type):
+            raise HeadwaterError(
+                "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE", {"column": name, "type": field.type.sql()}
+            )
+        folded = tuple(part.lower() for part in path)
+        if folded in seen:
+            raise HeadwaterError("DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS", {"columns": name})
+        seen.add(folded)
