@@ -9,10 +9,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{FileFormat, FileFormatWriter}
 
-/**
- * Spark's writer under either of the signatures it has: 4.2.1 gave the method one more parameter, with a default, and one JAR serves both
- * versions.
- */
+/** Calls Spark's `FileFormatWriter.write` under each of its signatures: 4.2.1 added a parameter with a default. */
 object FileFormatWriterShim {
   private val method = FileFormatWriter.getClass.getMethods.filter(_.getName == "write").maxBy(_.getParameterCount)
 

@@ -8,10 +8,11 @@ import org.apache.spark.sql.execution.SparkSqlParser
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Passes everything on to a parser, which may be another extension's.
+ * Passes everything on to another parser, which may be another extension's.
  *
- * `ParserInterface` has other methods in each Spark: 4.3 added `splitStatements` and `parseTemporalTableIdentifier`. This class has those that
- * all supported ones share, and inherits the rest from Spark's own parser, so that it compiles with, and runs on, each of them.
+ * `ParserInterface` has different methods in each Spark: 4.3 added `splitStatements` and `parseTemporalTableIdentifier`. This class forwards
+ * the methods that all supported versions share, and inherits the others from Spark's own parser. So it compiles with each version, and runs
+ * on each.
  */
 abstract class ForwardingParser(spark: ParserInterface) extends SparkSqlParser {
   override def parsePlan(text: String): LogicalPlan = spark.parsePlan(text)

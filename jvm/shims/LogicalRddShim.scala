@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.execution.LogicalRDD
 
-/** `LogicalRDD` of rows with statistics. Its constructor has nine parameters in Spark 4.2; 4.3 added `fromCheckpoint`. */
+/** A `LogicalRDD` with statistics. Its constructor has nine parameters in Spark 4.2; 4.3 added `fromCheckpoint`. */
 object LogicalRddShim {
   def apply(output: Seq[Attribute], rows: RDD[InternalRow], session: SparkSession, statistics: Statistics): LogicalPlan = {
     val common = Seq[AnyRef](output, rows, UnknownPartitioning(0), Nil, Boolean.box(false), None, session, Some(statistics), None)

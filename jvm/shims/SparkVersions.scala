@@ -2,7 +2,7 @@ package headwater.spark.shims
 
 import headwater.spark.HeadwaterException
 
-/** The Spark versions this build runs on: the list of `headwater/versions.py`, which both builds copy into the JAR. */
+/** The Spark versions this build runs on: those of `headwater/versions.py`, which both builds copy into the JAR. */
 object SparkVersions {
   val Supported: Seq[String] = {
     val properties = new java.util.Properties()

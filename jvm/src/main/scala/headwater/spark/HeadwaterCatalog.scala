@@ -21,14 +21,14 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * The second configuration line: Spark's session catalog with Delta tables in it, by name and by path (``delta.`/path` ``). Everything that
- * is not Delta goes on to the session catalog.
+ * `spark.sql.catalog.spark_catalog` names this class: Spark's session catalog, with Delta tables by name and by path (``delta.`/path` ``).
+ * Tables of other formats are left to the session catalog.
  */
 class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatalog {
   private def session: SparkSession = SparkSession.active
   private def sessionCatalog = SparkInternals.sessionCatalog(session)
 
-  /** How Spark's plans show the catalog. */
+  /** Spark's plans show the catalog like this. */
   override def toString: String = name()
 
   override def capabilities(): util.Set[TableCatalogCapability] = {
@@ -68,7 +68,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     }
   }
 
-  /** A table whose name has a version or a time after it, `rivers@v3`, as a path may: where there is no table of all of that name. */
+  /** A table whose name ends with a version or a time, as in `rivers@v3`. Only tried when no table has the whole name. */
   private def named(ident: Identifier): Option[Table] = ident.name() match {
     case HeadwaterCatalog.NameWithVersion(name, version) =>
       val found = try Some(super.loadTable(Identifier.of(ident.namespace(), name))) catch { case _: NoSuchTableException => None }
@@ -151,7 +151,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     case _ => None
   }
 
-  /** Where a new table lies, and whether the user said so. */
+  /** The location of a new table, and whether the user chose it, which makes the table external. */
   private def newLocation(ident: Identifier, properties: util.Map[String, String]): (String, Boolean) = {
     val existing = if (isPath(ident)) None else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
     val chosen = Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
@@ -163,7 +163,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
 
-  /** Commits the definition, and the rows if there are any, then tells the metastore. */
+  /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
   private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
       rows: Option[DataFrame], options: Map[String, String]): Unit = {
     val properties = table.properties.asScala.toMap
@@ -176,7 +176,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
     if (known) refuseOtherFormat(ident)
     if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
-      // saveAsTable in mode overwrite replaces the rows and keeps the table, unless its options say otherwise.
+      // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
       return
     }
@@ -213,7 +213,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     }
   }
 
-  /** The metastore keeps name, provider and place; everything else is in the log. */
+  /** The metastore has the name, the provider and the location; everything else is in the log. */
   private def register(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): Unit = {
     val entry = CatalogTable(
       identifier = identifier(ident),
@@ -271,19 +271,15 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 object HeadwaterCatalog {
   private val NameWithVersion = "(?s)(.+)(@(?:v\\d+|\\d{17}))".r
 
-  private val reserved = CatalogV2Reserved.keys
+  private val reserved = Set(
+    TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL,
+    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION)
 
-  /** Properties Spark itself puts there, which are not the table's. */
+  /** Whether Spark itself sets this property, which is then no property of the table. */
   def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)
 
   def describe(constraint: Constraint): Map[String, Any] = constraint match {
     case check: Check => Map("kind" -> "check", "name" -> check.name(), "expression" -> check.predicateSql())
     case other => Map("kind" -> other.toDDL, "name" -> other.name())
   }
-}
-
-private object CatalogV2Reserved {
-  val keys: Set[String] = Set(
-    TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL,
-    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION)
 }

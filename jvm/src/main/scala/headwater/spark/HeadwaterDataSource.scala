@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.{StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `format("delta")`: reads and writes of a table by its path. */
+/** `format("delta")`: reads and writes a table by its path. `META-INF/services` names this class. */
 class HeadwaterDataSource
     extends DataSourceRegister
     with SupportsV1OverwriteWithSaveAsTable
@@ -27,7 +27,7 @@ class HeadwaterDataSource
 
   override def shortName(): String = "delta"
 
-  /** How Spark's errors name the source. */
+  /** Spark's errors name the source like this. */
   override def toString: String = shortName()
 
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = new StructType
@@ -48,7 +48,7 @@ class HeadwaterDataSource
     catch { case e: HeadwaterException if HeadwaterDataSource.Absent(e.getCondition) => new MissingTable(path, e) }
   }
 
-  /** `df.write.format("delta").save(path)` in every mode; the handler says whether that creates, replaces or adds. */
+  /** `df.write.format("delta").save(path)` in every mode; the handler decides whether this creates, replaces or appends. */
   override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String], data: DataFrame): BaseRelation = {
     val session = context.sparkSession
     val partitioning = parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
@@ -61,7 +61,7 @@ class HeadwaterDataSource
 }
 
 object HeadwaterDataSource {
-  /** What a path says where a write may yet make a table. */
+  /** Errors of a path at which a write can still create a table. */
   private val Absent = Set("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
   def path(session: SparkSession, options: Map[String, String]): String = {
@@ -70,7 +70,7 @@ object HeadwaterDataSource {
     HeadwaterTable.path(session, location)
   }
 
-  /** The error of a handler that does nothing but refuse. */
+  /** The error that a call of the handler raises; the call does nothing else. */
   def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
     try { Bridge.call(new StatementContext(session), name, request.toSeq: _*); new IllegalStateException(name) }
     catch { case e: Throwable => e }
@@ -78,7 +78,7 @@ object HeadwaterDataSource {
   private def version(session: SparkSession, text: String): Long =
     scala.util.Try(text.trim.toLong).getOrElse(throw refused(session, "invalid_version", Map("version" -> text)))
 
-  /** Microseconds since the epoch, as text, of what Spark reads as a timestamp in the session's time zone. */
+  /** A timestamp as Spark parses it in the session's time zone: microseconds since the epoch, as text. */
   private def timestamp(session: SparkSession, text: String): String = {
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, zone, EvalMode.LEGACY).eval()

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.Json
 import org.apache.spark.sql.AnalysisException
 
-/** An error of a statement. The text, the condition and the state are the handler's; the text is final, no template. */
+/** The error of a statement. Its text is the handler's and final: Spark renders no template for it. */
 class HeadwaterException(condition: String, state: String, text: String, parameters: Map[String, String])
     extends AnalysisException(
       errorClass = condition,
@@ -14,10 +14,10 @@ class HeadwaterException(condition: String, state: String, text: String, paramet
       cause = None,
       message = Some(HeadwaterException.render(condition, state, text)))
     with HeadwaterThrowable {
-  /** The same, for a task. */
+  /** The same error, for a task to throw. */
   def inRow: HeadwaterRowException = new HeadwaterRowException(condition, state, text, parameters)
 
-  /** Spark shows it in EXPLAIN, where a query cannot be planned. */
+  /** EXPLAIN shows this for a query that cannot be planned. */
   override def toString: String = getMessage
 }
 
@@ -30,7 +30,7 @@ object HeadwaterException {
     node.get("text").asText(),
     Json.stringMap(node.get("parameters")))
 
-  /** An error that cannot be the handler's, as there is none to ask: its text is in the same file, of which the JAR has a copy. */
+  /** An error that this side raises where it cannot ask a handler. The text is in the JAR's copy of `error-conditions.json`. */
   def apply(condition: String, parameters: (String, String)*): HeadwaterException = {
     val entry = conditions.get(condition)
     val template = Json.strings(entry.get("message")).mkString("\n")
@@ -43,7 +43,7 @@ object HeadwaterException {
     try Json.parse(new String(stream.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8)) finally stream.close()
   }
 
-  /** The first of our own errors in a chain of causes: what a failed job was really about. */
+  /** The first of our own errors in a chain of causes: the real reason why a job failed. */
   def find(error: Throwable): Option[HeadwaterException] =
     Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).collectFirst {
       case row: HeadwaterRowException => row.toStatementError

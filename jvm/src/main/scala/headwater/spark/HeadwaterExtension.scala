@@ -9,14 +9,14 @@ import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.ResolveHeadwaterWrites
 import org.apache.spark.sql.SparkSessionExtensions
 
-/** The first of the two configuration lines: the parser, rules and functions Headwater adds to a session. */
+/** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     SparkVersions.check()
-    // The handler's imports take a second; they run while Spark itself starts.
+    // The handler process needs a second for its imports. It takes it while Spark itself starts.
     Option(org.apache.spark.SparkEnv.get).foreach(env => Bridge.prepare(env.conf))
     extensions.injectParser { (session, parser) =>
-      showClasses()
+      ensureClassLoader()
       new HeadwaterParser(session, parser)
     }
     extensions.injectHintResolutionRule(session => InlineApiViews(session))
@@ -33,11 +33,12 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
   }
+
   /**
-   * The Thrift server opens a session in a thread whose class loader does not know the JARs Spark was started with, and looks for the
-   * catalog with it. A session's parser is made before its catalog, in the same thread.
+   * The Thrift server opens a session in a thread whose context class loader lacks the JARs of `--jars`, and Spark loads the catalog with that
+   * loader. Spark creates a session's parser before its catalog, in the same thread, so this sets the thread's loader in time.
    */
-  private def showClasses(): Unit = {
+  private def ensureClassLoader(): Unit = {
     val thread = Thread.currentThread()
     val known = try {
       thread.getContextClassLoader != null && thread.getContextClassLoader.loadClass(classOf[HeadwaterCatalog].getName) != null

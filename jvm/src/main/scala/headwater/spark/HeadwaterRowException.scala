@@ -3,8 +3,8 @@ package headwater.spark
 import scala.jdk.CollectionConverters._
 
 /**
- * The same for an error found while rows are processed, inside a task. It has no stack trace, which would be that of generated code: the row
- * is at fault, and each task that meets one logs it.
+ * The same as [[HeadwaterException]], for a task that finds the error while it processes rows. It has no stack trace: that would show
+ * generated code, while the row is at fault, and each task logs it.
  */
 class HeadwaterRowException(condition: String, state: String, text: String, parameters: Map[String, String])
     extends RuntimeException(HeadwaterException.render(condition, state, text), null, false, false)

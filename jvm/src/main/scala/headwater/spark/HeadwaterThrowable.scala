@@ -2,5 +2,5 @@ package headwater.spark
 
 import org.apache.spark.SparkThrowable
 
-/** A condition, its SQLSTATE and its parameters, as the handler sent them. */
+/** An error of Headwater: a condition, its SQLSTATE and its parameters. */
 trait HeadwaterThrowable extends SparkThrowable

@@ -12,41 +12,41 @@ import org.apache.spark.sql.SparkSession
 import py4j.Py4JException
 
 /**
- * The one handler of this JVM: started beside Spark, restarted if it dies, called by every session and thread.
+ * The one handler process of this JVM: started beside Spark, restarted when it dies, called by every session and thread.
  *
- * A call whose handler dies is made once more, on a new handler, unless a commit had begun; then the new handler is asked whether that
- * commit is in the log, so that a statement either succeeded or failed, never half. A statement that is cancelled ends within two seconds
+ * If the handler dies during a call, the call is made once more on a new handler, unless a commit had begun. In that case the new handler
+ * checks whether the commit is in the log: a statement succeeds or fails, never half. A cancelled statement ends within two seconds
  * ([[Cancellations]]).
  */
 object Bridge extends Logging {
   private var starting: CompletableFuture[HandlerProcess] = _
 
-  /** How long a process that was just killed may take to be seen as dead by this one. */
+  /** How long it may take until this process sees that a killed one is dead. */
   private val DeathIsSeenMilliseconds = 2000L
 
-  /** How long a cancelled statement asks what became of its commit. */
+  /** How long a cancelled statement waits to learn whether its commit is in the log. */
   private val FoundWithinMilliseconds = 400L
 
-  /** So many handlers are asked, one after the other dying, what became of a commit. */
+  /** How many handlers, each dying in turn, are asked whether a commit is in the log. */
   private val MostAsked = 5
 
   private val MayStand = "HEADWATER_COMMIT_MAY_STAND"
   private val OutcomeUnknown = Set(MayStand, "HEADWATER_COMMIT_OUTCOME_UNKNOWN")
 
-  /** Starts the handler in the background; cheap when it runs already. */
+  /** Starts the handler in the background, unless it runs already. */
   def prepare(conf: SparkConf): Unit = started(conf)
 
-  private val LongestUpkeepMilliseconds = 35000L
+  private val LongestMaintenanceMilliseconds = 35000L
 
-  // A short-lived application would otherwise never get to write the checkpoints its commits are due.
+  // Post-commit maintenance: a short-lived application would otherwise never write the checkpoints that its commits are due.
   sys.addShutdownHook {
     val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
     process.filter(_.isAlive).foreach { running =>
-      val asking = new Thread(() => try running.call("finish_upkeep") catch { case NonFatal(_) => }, "headwater-upkeep")
+      val asking = new Thread(() => try running.call("finish_upkeep") catch { case NonFatal(_) => }, "headwater-maintenance")
       asking.setDaemon(true)
       asking.start()
-      // The handler has a limit of its own; one that no longer answers must not hold the JVM up either.
-      asking.join(LongestUpkeepMilliseconds)
+      // The handler has a time limit of its own; a handler that no longer answers must not keep the JVM from ending.
+      asking.join(LongestMaintenanceMilliseconds)
     }
   }
 
@@ -55,8 +55,8 @@ object Bridge extends Logging {
       val begun = new CompletableFuture[HandlerProcess]()
       val work: Runnable = () =>
         try begun.complete(HandlerProcess.start(conf)) catch { case e: Throwable => begun.completeExceptionally(e) }
-      // The thread and those the connection makes outlive the statement they start in: nothing of its session may stick to them. As
-      // daemons they keep no JVM alive.
+      // This thread and the connection's outlive the statement that starts them, so they must not inherit anything of its session. As
+      // daemons they do not keep the JVM alive.
       val thread = new Thread(null, work, "headwater-handler-start", 0, false)
       thread.setContextClassLoader(getClass.getClassLoader)
       thread.setDaemon(true)
@@ -71,7 +71,7 @@ object Bridge extends Logging {
   private def running(session: SparkSession): HandlerProcess =
     try started(session.sparkContext.getConf).get() catch { case e: ExecutionException => throw e.getCause }
 
-  /** Calls the handler and returns its answer; an error of the handler's comes out as the Spark error it describes. */
+  /** Calls the handler and returns its answer. Throws the Spark error that the handler's error describes. */
   def call(context: StatementContext, name: String, request: (String, Any)*): JsonNode = {
     val text = Json.write((request :+ ("session" -> context.settings)).toMap)
     context.callBegins()
@@ -83,7 +83,7 @@ object Bridge extends Logging {
     val error = answer.get("error")
     if (error != null) {
       val condition = error.path("condition").asText()
-      // An error is the handler's word that nothing was committed, but for those that say it does not know.
+      // An error means that nothing was committed, except for those that say it is not known.
       if (!OutcomeUnknown.contains(condition) && context.endedByInterruption) context.commitNotMade()
       if (context.commitBegun.isEmpty) {
         context.discardWritten()
@@ -109,7 +109,7 @@ object Bridge extends Logging {
           process.stop()
           again(context, name, request)
         } else {
-          // It may go on with the statement, though nobody waits for it: it may begin no commit from here on.
+          // The process lives and may go on with the statement, though nobody waits for it. It may not begin a commit any more.
           context.refuseMore()
           context.commitBegun.map(settle(context, _)).getOrElse(throw lost(name))
         }
@@ -133,8 +133,8 @@ object Bridge extends Logging {
   }
 
   /**
-   * The answer of a call that got as far as its commit: what the log says became of that. A handler that dies over the question is replaced,
-   * as is one that dies while it starts; one that never answers leaves the outcome open, and the error says so.
+   * The answer of a call that had begun its commit: the log shows whether the commit was made. A handler that dies while it looks, or while it
+   * starts, is replaced. If none answers, the outcome stays unknown, and the error says so.
    */
   private def settle(context: StatementContext, commit: String): JsonNode = {
     val request = recovery(context, commit)
@@ -156,7 +156,7 @@ object Bridge extends Logging {
     answer.getOrElse(throw maybeCommitted(commit, reason))
   }
 
-  /** The answer of a cancelled call that got as far as its commit, where that is in the log; found out in no time, or not at all. */
+  /** The answer of a cancelled call whose commit is in the log; none if that cannot be found out within [[FoundWithinMilliseconds]]. */
   private def foundInLog(context: StatementContext): Option[JsonNode] = context.commitBegun.flatMap { commit =>
     Thread.interrupted()
     val found = new CompletableFuture[JsonNode]()
@@ -176,14 +176,14 @@ object Bridge extends Logging {
   private def recovery(context: StatementContext, commit: String): String =
     Json.write(Map[String, Any]("commit" -> Json.parse(commit), "session" -> context.settings))
 
-  /** The error of a call that was cancelled: nothing is committed, or a version that the error names may be. */
+  /** The error of a cancelled call: nothing is committed, or the version that the error names may be. */
   private def cancelled(context: StatementContext, cause: Throwable): Throwable = {
     logDebug("a statement was cancelled", cause)
     Thread.interrupted()
     context.commitBegun match {
       case Some(commit) =>
         val open = maybeCommitted(commit, "the statement was cancelled")
-        logWarning(open.getMessage) // Spark Connect shows its clients no more than that the statement was cancelled
+        logWarning(open.getMessage) // Spark Connect only tells its clients that the statement was cancelled
         open
       case None =>
         context.discardWritten()

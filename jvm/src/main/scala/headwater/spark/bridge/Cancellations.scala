@@ -8,18 +8,18 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.hive.common.{HiveInterruptCallback, HiveInterruptUtils}
 
 /**
- * Ends calls of the handler that are cancelled.
+ * Ends the calls of statements that are cancelled.
  *
- * The thread that calls reads a socket, and an interruption does not end that. So one thread watches those that call: a statement whose
- * thread is interrupted may begin no commit from then on, and gets a moment to end by itself. Then its connection is closed, which ends the
- * read. What the handler still does for it, it does in vain: all that it would call back is refused.
+ * The calling thread waits for a socket, and an interrupt does not end that. So one thread watches all callers. When a caller is
+ * interrupted, its statement may not begin a commit any more, and gets a moment to end by itself. Then its connection is closed, which ends
+ * the wait. The handler may go on working, but everything it calls back is refused.
  */
 private[spark] object Cancellations {
-  /** How often threads are looked at. */
+  /** How long the watching thread sleeps between two looks. */
   private val PauseMilliseconds = 50L
-  /** For the statement's own end: its job's, or that of the call that was interrupted on this side. */
+  /** How long a cancelled statement may take to end by itself: with its job, or with a call on this side. In nanoseconds. */
   private val Grace = TimeUnit.MILLISECONDS.toNanos(500)
-  /** For a commit that had begun: what becomes of it is worth some time. */
+  /** The same where a commit had begun, so that its outcome is known. In nanoseconds. */
   private val GraceOfCommit = TimeUnit.MILLISECONDS.toNanos(1200)
 
   private final class Watched(val context: StatementContext, val thread: Thread, val giveUp: () => Unit) {
@@ -46,7 +46,7 @@ private[spark] object Cancellations {
     thread
   }
 
-  /** Runs a call of the handler; `giveUp` ends it, from another thread. */
+  /** Runs a call of the handler; `giveUp`, called from another thread, ends it. */
   def watching[T](context: StatementContext, giveUp: () => Unit)(call: => T): T = {
     val one = new Watched(context, Thread.currentThread(), giveUp)
     watched.add(one)
@@ -54,7 +54,7 @@ private[spark] object Cancellations {
     try call finally watched.remove(one)
   }
 
-  /** Cancels every call there is: of a shell, which has one user. */
+  /** Cancels all calls: for a shell, which has one user. */
   def cancelAll(): Unit = watched.forEach(_.asked = true)
 
   private def watch(): Unit = while (true) {
@@ -65,7 +65,7 @@ private[spark] object Cancellations {
   }
 }
 
-/** Ctrl-C in `spark-sql`, of which Spark tells its jobs alone. Hive's classes are not there in every Spark. */
+/** Ctrl-C in `spark-sql`, which Spark passes on to its jobs only. Not every Spark has Hive's classes. */
 private object ControlC {
   def register(): Unit = HiveInterruptUtils.add(new HiveInterruptCallback {
     override def interrupt(): Unit = Cancellations.cancelAll()

@@ -14,22 +14,22 @@ import org.apache.hadoop.hdfs.web.WebHdfsFileSystem
 import org.apache.hadoop.util.functional.FutureIO
 
 /**
- * Hadoop's file systems for the handler: what it cannot reach as a local path. Arguments are URIs as text. A file that is missing is null,
- * a name that is taken false; all else that goes wrong is a [[StoreFailure]].
+ * Hadoop's file systems, for the handler to reach every path that is not local. Arguments are URIs. A missing file is null, a name that
+ * exists already is false; every other failure is a [[StoreFailure]].
  */
 final class HadoopFiles(conf: Configuration) {
-  /** Hadoop keeps file systems for everybody, unless told not to; then there is one of each for the statement. */
+  /** Hadoop caches file systems for the whole process unless a setting forbids it; then a statement has one of each. */
   private val systems = new ConcurrentHashMap[String, FileSystem]
 
   private def system(path: Path): FileSystem =
     systems.computeIfAbsent(s"${path.toUri.getScheme}://${path.toUri.getAuthority}", _ => path.getFileSystem(conf))
 
-  private def on[T](uri: String)(body: (FileSystem, Path) => T): T = StoreFailure.told {
+  private def on[T](uri: String)(body: (FileSystem, Path) => T): T = StoreFailure.wrapping {
     val path = new Path(uri)
     body(system(path), path)
   }
 
-  /** What the path's file system says of itself: where it is, the scheme it stands for, and whether it can create on condition. */
+  /** Facts of the path's file system: its URI, its endpoint, whether it can create files conditionally, Hadoop's version. */
   def describe(uri: String): String = on(uri) { (fs, path) =>
     Json.write(Map[String, Any](
       "uri" -> fs.getUri.toString,
@@ -38,13 +38,13 @@ final class HadoopFiles(conf: Configuration) {
       "hadoop" -> org.apache.hadoop.util.VersionInfo.getVersion))
   }
 
-  /** The scheme of the file system that a path of a mount table is in. */
+  /** The scheme of the file system that a mount table maps a path to. */
   def mountedScheme(uri: String): String = on(uri) { (fs, path) =>
     val there = Iterator.iterate(path)(_.getParent).takeWhile(_ != null).find(fs.exists(_)).getOrElse(path)
     fs.resolvePath(there).toUri.getScheme
   }
 
-  /** `[[path, size, modificationTime]]` of the files in a directory whose names are not before `startName`, sorted; null if there is none. */
+  /** `[[path, size, modificationTime]]` of the files in a directory from the name `startName` on, sorted; null if there is no directory. */
   def listFrom(directory: String, startName: String): String = on(directory) { (fs, path) =>
     try {
       val found = fs.listStatus(path).filter(s => s.isFile && s.getPath.getName >= startName).sortBy(_.getPath.getName)
@@ -52,8 +52,8 @@ final class HadoopFiles(conf: Configuration) {
     } catch { case _: FileNotFoundException => null }
   }
 
-  /** `[size, modificationTime]` of each path (JSON array), null for one that is no file; asked for at the same time. */
-  def statuses(uris: String): String = StoreFailure.told {
+  /** `[size, modificationTime]` of each path (JSON array), null where there is no file. The requests run in parallel. */
+  def statuses(uris: String): String = StoreFailure.wrapping {
     val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
     Json.write(StoreRequests.each(paths) { case (fs, path) => HadoopFiles.status(fs, path) }
       .map(_.map(s => Seq(s.getLen, s.getModificationTime))))
@@ -68,10 +68,10 @@ final class HadoopFiles(conf: Configuration) {
   }
 
   /**
-   * Writes the files (JSON array) one after the other into a local one, which exists; JSON: the size of each, null for one that is missing,
-   * and then nothing is written. Files are read at the same time, each a small buffer at a time, so that their sizes do not matter.
+   * Concatenates the files (JSON array) into an existing local file. Returns JSON: the size of each, null for a missing one, in which case
+   * nothing is written. Files are read in parallel, each through a small buffer, so their sizes do not matter.
    */
-  def readMany(uris: String, local: String): String = StoreFailure.told {
+  def readMany(uris: String, local: String): String = StoreFailure.wrapping {
     val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
     val found = StoreRequests.each(paths) { case (fs, path) => HadoopFiles.status(fs, path) }
     if (found.forall(_.isDefined)) {
@@ -83,7 +83,7 @@ final class HadoopFiles(conf: Configuration) {
     Json.write(found.map(_.map(_.getLen)))
   }
 
-  /** `length` bytes from `offset`, fewer where the file ends before; null if there is no such file. */
+  /** `length` bytes from `offset` on, fewer if the file ends before; null if there is no such file. */
   def readRange(uri: String, offset: Long, length: Int): Array[Byte] = on(uri) { (fs, path) =>
     try {
       val in = fs.open(path)
@@ -94,7 +94,7 @@ final class HadoopFiles(conf: Configuration) {
     } catch { case _: FileNotFoundException => null }
   }
 
-  /** Writes a file's content into a local one; false if there is no such file. */
+  /** Copies a file to a local one; false if there is no such file. */
   def copyToLocal(uri: String, local: String): Boolean = on(uri) { (fs, path) =>
     try {
       val in = fs.open(path)
@@ -109,11 +109,11 @@ final class HadoopFiles(conf: Configuration) {
 
   def delete(uri: String): Unit = on(uri)((fs, path) => fs.delete(path, false))
 
-  /** Writes a file, replacing one of that name at the moment it is complete: for stores that show no file before that. */
+  /** Writes a file and replaces one of that name: for stores where a file appears only when it is complete. */
   def put(uri: String, data: Array[Byte]): Unit =
     on(uri)((fs, path) => HadoopFiles.write(fs.createFile(path).create().recursive().overwrite(true).build(), data))
 
-  /** Creates a file on the condition that there is none; false if there is. */
+  /** Creates a file if there is none (put-if-absent); false if there is one. */
   def createConditionally(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
     try {
       HadoopFiles.write(fs.createFile(path).create().recursive().must(HadoopFiles.ConditionalCreate, true).build(), data)
@@ -121,10 +121,10 @@ final class HadoopFiles(conf: Configuration) {
     } catch { case e: IOException if StoreFailure.isConditionNotMet(e) => false }
   }
 
-  /** Writes a file under a temporary name and renames it, replacing one of that name. */
+  /** Writes a file under a temporary name and renames it; replaces one of that name. */
   def putByRename(uri: String, data: Array[Byte]): Unit = on(uri)((fs, path) => byRename(fs, path, data, Options.Rename.OVERWRITE))
 
-  /** Writes a file under a temporary name and renames it where nothing has the final name; false if something has. */
+  /** Writes a file under a temporary name and renames it if the final name is free; false if it is taken. */
   def createByRename(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
     try { byRename(fs, path, data, Options.Rename.NONE); true } catch { case _: FileAlreadyExistsException => false }
   }
@@ -145,25 +145,25 @@ final class HadoopFiles(conf: Configuration) {
     }
   }
 
-  /** A path as Hadoop qualifies it: with scheme and authority. */
+  /** A path with scheme and authority, as Hadoop qualifies it. */
   def qualify(uri: String): String = on(uri)((fs, path) => fs.makeQualified(path).toString)
 }
 
 private object HadoopFiles {
-  /** Hadoop's name, since 3.4.2, for both the option and the capability. */
+  /** Hadoop's name, since 3.4.2, of both the option and the capability. */
   val ConditionalCreate = "fs.option.create.conditional.overwrite"
   private val BufferBytes = 64 * 1024
 
   private def status(fs: FileSystem, path: Path): Option[FileStatus] =
     try Some(fs.getFileStatus(path)).filter(_.isFile) catch { case _: FileNotFoundException => None }
 
-  /** Writes all of a file and makes it durable; a file that could not be written whole does not come to be. */
+  /** Writes a whole file and syncs it. If writing fails, no file is created where the store can abort. */
   private def write(out: FSDataOutputStream, data: Array[Byte]): Unit = {
     try {
       out.write(data)
       if (out.hasCapability("hsync")) out.hsync()
     } catch {
-      case e: Throwable => // closing would make a file of what there is
+      case e: Throwable => // closing would create a file of what is written so far
         out.getWrappedStream match {
           case stream: Abortable if out.hasCapability("fs.capability.outputstream.abortable") => stream.abort()
           case _ => try out.close() catch { case _: IOException => }
@@ -173,7 +173,7 @@ private object HadoopFiles {
     out.close()
   }
 
-  /** Copies a file to its place in a local one. */
+  /** Copies a file into a local one, from `offset` on. */
   private def copy(fs: FileSystem, status: FileStatus, out: FileChannel, offset: Long): Unit = if (status.getLen > 0) {
     val opening = fs.openFile(status.getPath).withFileStatus(status).opt("fs.option.openfile.read.policy", "whole-file")
     val in = FutureIO.awaitFuture(opening.build())

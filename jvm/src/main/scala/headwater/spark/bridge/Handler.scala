@@ -1,8 +1,8 @@
 package headwater.spark.bridge
 
 /**
- * What the handler process answers: one coarse call, JSON in and JSON out. `context` is what the handler may use of the running
- * statement while it works; calls on it run on the thread that called.
+ * The handler process as this side calls it: one coarse call, JSON in and JSON out. Through `context` the handler uses the running statement
+ * while it works; its calls run on the thread that called it.
  */
 trait Handler {
   def call(name: String, request: String, context: StatementContext): String

@@ -10,9 +10,10 @@ import py4j.{ClientServerConnection, Py4JException, PythonClient}
 /**
  * Connections to the handler, one for each running call.
  *
- * A call has a connection, and with it a thread of the handler, to itself: what the handler calls back meanwhile arrives on the thread that
- * called, and so does a call made inside that. py4j keeps a connection for each thread that ever called, which no thread of a Spark Connect
- * server outlives: here a connection serves the next call of whichever thread, and at most [[HandlerConnections.MostIdle]] wait for one.
+ * While a call runs, it has a connection to itself, and with it a thread of the handler. What the handler calls back arrives on the calling
+ * thread, and so do calls made inside that. py4j would keep one connection for each thread that ever called; a Spark Connect server starts a
+ * new thread for every statement. Here a connection is reused by the next call of any thread, and at most [[HandlerConnections.MostIdle]]
+ * wait for one.
  */
 private[spark] final class HandlerConnections(port: Int, token: String)
     extends PythonClient(
@@ -50,7 +51,7 @@ private[spark] final class HandlerConnections(port: Int, token: String)
     }
   }
 
-  /** Ends the call that a thread waits for, with an error. Its connection serves no other. */
+  /** Ends the call that a thread waits for, with an error. Its connection is not reused. */
   def giveUp(thread: Thread): Unit = Option(inUse.get(thread)).foreach { connection =>
     try connection.getSocket.close() catch { case _: java.io.IOException => }
   }
@@ -95,9 +96,9 @@ private[spark] final class HandlerConnections(port: Int, token: String)
 }
 
 private[spark] object HandlerConnections {
-  /** As many calls as often run at once; a connection costs a socket and a thread of the handler. */
+  /** A connection costs a socket and a thread of the handler; more calls rarely run at once. */
   val MostIdle = 8
 
-  /** Not `InetAddress.getLoopbackAddress`, which may be that of IPv6, where the handler does not listen. */
+  /** Not `InetAddress.getLoopbackAddress`: that may be IPv6, where the handler does not listen. */
   val Loopback: InetAddress = InetAddress.getByAddress("localhost", Array[Byte](127, 0, 0, 1))
 }

@@ -9,8 +9,8 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 
 /**
- * The handler's standard error, into Spark's log. Held back until the handler has started: an interpreter that has no `headwater` is not
- * worth a warning where the next one has it, and its last words are the reason given where none has.
+ * Writes the handler's standard error into Spark's log. Lines are held back until the handler has started: an interpreter without the
+ * `headwater` package deserves no warning if the next one has it. If none has, its last line is the reason in the error.
  */
 private[spark] final class HandlerLog(stream: InputStream) extends Thread("headwater-handler-log") with Logging {
   private val held = mutable.Queue.empty[String]
@@ -29,7 +29,7 @@ private[spark] final class HandlerLog(stream: InputStream) extends Thread("headw
     held.dequeueAll(_ => true).foreach(forward)
   }
 
-  /** What a process that did not start said last. */
+  /** The last line of a process that did not start. */
   def lastWords: Option[String] = {
     join(1000)
     synchronized(held.map(_.trim).filter(_.nonEmpty).lastOption)
@@ -43,7 +43,7 @@ private[spark] final class HandlerLog(stream: InputStream) extends Thread("headw
     }
   }
 
-  /** A line without a level of its own goes on with the record before it. Spark's log shows the level, and whose line it is, itself. */
+  /** A line without a level continues the record before it. Spark's log shows the level and the logger itself. */
   private def forward(written: String): Unit = {
     val own = HandlerLog.Levels.find(l => written.startsWith(l + HandlerLog.Name))
     own.foreach(level = _)

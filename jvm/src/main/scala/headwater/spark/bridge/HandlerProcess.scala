@@ -15,19 +15,19 @@ import org.apache.spark.internal.Logging
 import py4j.{JavaServer, Py4JException}
 
 /**
- * One running handler process and the authenticated loopback connection to it.
+ * A running handler process and the authenticated loopback connection to it.
  *
- * The token and the ports travel over the process's standard input and output, never over a command line or an environment. The process
- * ends when its standard input closes, which the operating system does however this JVM ends.
+ * The token and the ports travel over the process's standard input and output, never on a command line or in an environment variable. The
+ * process ends when its standard input closes; the operating system closes it however this JVM ends.
  */
 final class HandlerProcess private (process: Process, server: JavaServer, connections: HandlerConnections, handler: Handler) {
   def isAlive: Boolean = process.isAlive
   def pid: Long = process.pid()
 
   /**
-   * Makes a call, which ends early where the statement is cancelled.
+   * Makes a call. It ends early if the statement is cancelled.
    *
-   * @throws py4j.Py4JException where there is no answer, or part of one
+   * @throws py4j.Py4JException there is no answer, or only a part of one
    */
   def call(name: String, request: String, context: StatementContext): JsonNode = {
     val thread = Thread.currentThread()
@@ -35,10 +35,10 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
     try Json.parse(answer) catch { case e: JsonProcessingException => throw new Py4JException("the answer was cut off", e) }
   }
 
-  /** Asks for something that is of no statement. */
+  /** Makes a call that belongs to no statement. */
   def call(name: String): Unit = handler.call(name, "{}", null)
 
-  /** Whether the process is dead, or is within a time that one just killed needs to be seen so. An interruption waits until then. */
+  /** Whether the process is dead, or dies within this time: a killed process is seen as dead only after a moment. Interrupts wait that long. */
   def endsWithin(milliseconds: Long): Boolean = {
     val until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(milliseconds)
     var interrupted = false
@@ -57,10 +57,10 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
 
 object HandlerProcess extends Logging {
   private val HandshakeSeconds = 60L
-  /** Java's exit code of a process that a signal ended, less the signal. */
+  /** Java's exit code of a process that a signal ended is this plus the signal. */
   private val FirstSignal = 128
 
-  // py4j reports every message, with its content, as information: a statement's text does not belong in a log.
+  // At level INFO, py4j logs every message with its content; a statement's text does not belong in a log.
   private val py4jLog = java.util.logging.Logger.getLogger("py4j")
   if (py4jLog.getLevel == null) py4jLog.setLevel(java.util.logging.Level.WARNING)
 
@@ -77,10 +77,10 @@ object HandlerProcess extends Logging {
     }
   }
 
-  /** Why an interpreter runs no handler; `noPackage` where it is none, or has not what a handler needs. */
+  /** Why an interpreter runs no handler. `noPackage`: it does not exist, or lacks the package. */
   private final case class NotStarted(reason: String, noPackage: Boolean)
 
-  /** The interpreters to try: the setting alone if given; else the JAR's environment, PySpark's settings, `python3`. */
+  /** The interpreters to try: only the setting if given; else the JAR's environment, PySpark's settings and `python3`. */
   private def candidates(conf: SparkConf): Seq[String] =
     conf.getOption("spark.headwater.python").map(_.trim).filter(_.nonEmpty).map(Seq(_)).getOrElse {
       val own = jarFile.toSeq.flatMap { jar =>
@@ -95,14 +95,14 @@ object HandlerProcess extends Logging {
   private def jarFile: Option[File] =
     Option(getClass.getProtectionDomain.getCodeSource).map(s => new File(s.getLocation.toURI)).filter(_.isFile)
 
-  /** In a source checkout the package beside the JAR is the one that matches it. */
+  /** In a source checkout, the folder of the package that the JAR lies in. */
   private def sourcePackage: Option[String] =
     jarFile.map(_.getParentFile.getParentFile).filter(p => p != null && new File(p, "__init__.py").isFile)
       .map(_.getParentFile.getPath).filterNot(_.endsWith("-packages"))
 
   private def startWith(python: String, conf: SparkConf): Either[NotStarted, HandlerProcess] = {
     val builder = new ProcessBuilder(python, "-m", "headwater.handler")
-    // A `json.py` in the directory Spark was started in is not meant for the handler.
+    // Without this, the handler would import a `json.py` from the directory in which Spark was started.
     builder.environment.put("PYTHONSAFEPATH", "1")
     sourcePackage.foreach { path =>
       val inherited = Option(builder.environment.get("PYTHONPATH")).filter(_.nonEmpty)
@@ -116,7 +116,7 @@ object HandlerProcess extends Logging {
       Right(running)
     } catch {
       case NonFatal(e) =>
-        // Destroying a process closes its streams, with what it said in them.
+        // Destroying a process closes its streams, with all that is still in them.
         val words = log.lastWords.map(oneLine)
         process.destroyForcibly()
         val noPackage = words.exists(_.contains("No module named"))
@@ -128,11 +128,11 @@ object HandlerProcess extends Logging {
     val token = newToken()
     val toChild = new OutputStreamWriter(process.getOutputStream, UTF_8)
     def send(values: (String, Any)*): Unit = { toChild.write(Json.write(values.toMap) + "\n"); toChild.flush() }
-    // A process that ended before it could read this gives no answer, and that says how it ended.
+    // If the process has ended already, the missing answer below says how.
     try send("token" -> token, "logLevel" -> conf.get("spark.headwater.log.level", "WARN")) catch { case _: IOException => }
     val port = readAnswer(process).get("port").asInt()
-    // The Python side is listening already: building this side with both ports keeps the token on both directions,
-    // which re-pointing a finished server at another port would drop.
+    // The Python side listens already, so this side is built with both ports and the token. py4j would drop the token if a finished server
+    // were pointed at another port.
     val client = new HandlerConnections(port, token)
     val server = new JavaServer(null, 0, 0, 0, null, client, token)
     client.setGateway(server.getGateway)
@@ -151,7 +151,7 @@ object HandlerProcess extends Logging {
     timer.setDaemon(true)
     timer.start()
     val reader = new BufferedReader(new InputStreamReader(process.getInputStream, UTF_8))
-    // What is not the answer is what an interpreter's own start-up files print.
+    // Other lines come from the interpreter's own start-up files.
     val answer = try Iterator.continually(reader.readLine()).find(line => line == null || line.startsWith("{")).get finally timer.interrupt()
     if (answer != null) Json.parse(answer)
     else if (late) throw new IllegalStateException(s"it did not answer within $HandshakeSeconds s")
@@ -160,7 +160,7 @@ object HandlerProcess extends Logging {
     else throw new IllegalStateException(s"it ended with exit code ${process.exitValue}")
   }
 
-  /** Who asks for the handler's log at a level gets to see it, whatever level the rest of Spark's log has. */
+  /** If the setting asks for the handler's log at a level, Spark's log shows it, whatever level the rest of it has. */
   private def showLog(conf: SparkConf): Unit = conf.getOption("spark.headwater.log.level").foreach { level =>
     try {
       org.apache.logging.log4j.core.config.Configurator.setLevel(

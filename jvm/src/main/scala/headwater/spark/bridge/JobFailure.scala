@@ -9,12 +9,12 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
-/** A job of a statement that failed: the handler, which knows the tables, may have more to say of it than Spark. */
+/** A failed job of a statement. The handler, which knows the tables, may explain the failure better than Spark does. */
 object JobFailure {
   private val MostFrames = 60
 
-  /** The handler's error for a failure of Spark's, or that one itself where it says all there is. */
-  def explained(context: StatementContext, plans: Seq[LogicalPlan], error: Throwable): Throwable =
+  /** The handler's error for a failure of Spark's; the failure itself if the handler has nothing to add. */
+  def explain(context: StatementContext, plans: Seq[LogicalPlan], error: Throwable): Throwable =
     try {
       val answer = Bridge.call(new StatementContext(context.session), "explain_failure", "causes" -> StoreFailure.causes(error).map(describe), "tables" -> tables(plans))
       if (answer.isNull) error else HeadwaterException.fromJson(answer)
@@ -28,7 +28,7 @@ object JobFailure {
       case _ => Map.empty
     })
 
-  /** The tables that plans read, `[path, version]` each. */
+  /** The tables that the plans read: `[path, version]` each. */
   private def tables(plans: Seq[LogicalPlan]): Seq[Seq[Any]] = plans.flatMap(_.collectWithSubqueries {
     case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => files.location
   }).collect { case index: HeadwaterFileIndex => Seq[Any](index.path, index.state.version) }.distinct

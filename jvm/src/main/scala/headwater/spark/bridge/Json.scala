@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-/** Small things cross the bridge as JSON; this is the one mapper both directions use. */
+/** JSON as it crosses the bridge: one mapper for both directions. */
 object Json {
   private val mapper = new ObjectMapper()
 

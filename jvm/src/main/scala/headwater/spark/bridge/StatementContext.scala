@@ -25,8 +25,10 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.headwater.write.{FailedJobCleanup, WriteJob}
 
 /**
- * What a handler may use of the statement that called it: its resolved pieces by number, Spark's settings, Hadoop's file systems and a
- * writer. Where a failure inside one of these ends the call, the handler hands it back, so that the user sees Spark's own error.
+ * What the handler may use of the statement that called it: the statement's resolved plans and expressions by number, Spark's settings,
+ * Hadoop's file systems, queries and writes.
+ *
+ * If a failure on this side ends the call, the handler hands the failure back, so that the user sees Spark's own error.
  */
 final class StatementContext(val session: SparkSession) {
   private val plans = mutable.ArrayBuffer.empty[LogicalPlan]
@@ -43,48 +45,48 @@ final class StatementContext(val session: SparkSession) {
   private val written = mutable.ArrayBuffer.empty[(String, String)]
   private lazy val fileSystems = new HadoopFiles(SparkInternals.hadoopConf(session))
 
-  /** Makes a resolved plan available to rewrites as ``hw_plan.`n` ``; returns n. */
+  /** Makes a resolved plan available to rewrites as ``hw_plan.`n` `` and returns n. */
   def addPlan(plan: LogicalPlan): Int = { plans += plan; plans.size - 1 }
 
-  /** Makes a resolved expression available to rewrites as ``hw_expr.`n` ``; returns n, the same for the same expression. */
+  /** Makes a resolved expression available to rewrites as ``hw_expr.`n` `` and returns n. Equal expressions have the same n. */
   def addExpression(expression: Expression): Int =
     numbers.getOrElseUpdate(expression, { expressions += expression; expressions.size - 1 })
 
-  /** Makes an expression that a user wrote available to rewrites as ``hw_expr.`n` ``, parsed alone and not yet resolved; returns n. */
+  /** Makes an expression that a user wrote available to rewrites as ``hw_expr.`n` ``, parsed on its own and unresolved; returns n. */
   def addText(text: String): Int = { expressions += QueryCompiler.parse(session, text); expressions.size - 1 }
 
-  /** Lets go of what was kept for the statement. */
+  /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
 
   private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear() }
 
-  /** The error of Spark's, or of a call within this one, that ended the call. */
-  private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explained(this, plans.toSeq, e)))
+  /** The error on this side that ended the call: Spark's, or that of a nested call. */
+  private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
 
-  /** What the call last said it would commit. It stays said: a handler that dies between its commit and its answer is asked, not run again. */
+  /** The commit that the call has begun. If the handler dies after this, the log is asked about the commit; the call is not run again. */
   private[spark] def commitBegun: Option[String] = commit
 
-  /** From here on the handler may begin no commit, nor work of Spark's. What has begun is in `commitBegun`. */
+  /** From now on the handler may begin neither a commit nor a Spark job. A commit that has begun is in `commitBegun`. */
   private[spark] def refuseMore(): Unit = synchronized { refusesMore = true }
 
-  /** As [[refuseMore]], for a statement that is to end soon. */
+  /** The same as [[refuseMore]]; marks the statement as cancelled. */
   private[spark] def cancel(): Unit = { isOver = true; refuseMore() }
 
   private[spark] def isCancelled: Boolean = isOver
 
-  /** Whether an interruption of the thread ended the call. */
+  /** Whether an interrupt of the thread ended the call. */
   private[spark] def endedByInterruption: Boolean = endedBy.exists(StatementContext.isInterruption)
 
-  /** What the call said it would commit is known not to be in the log. */
+  /** The commit that the call began is known not to be in the log. */
   private[spark] def commitNotMade(): Unit = commit = None
 
-  /** Deletes what the call has written, as far as it can. Only for a call that is known to have committed nothing. */
+  /** Deletes the files that the call has written, as far as possible. Only for a call that is known to have committed nothing. */
   private[spark] def discardWritten(): Unit = {
     written.foreach { case (table, files) => WriteJob.discard(session, table, files) }
     written.clear()
   }
 
-  /** The session's settings that handlers read, sent along with each request so that none is asked for singly. */
+  /** The session's settings that handlers read. Each request carries all of them, so that no call asks for a single one. */
   private[spark] def settings: Map[String, Any] = {
     val conf = SparkInternals.conf(session)
     val passed = conf.getAllConfs.filter { case (key, _) =>
@@ -102,13 +104,13 @@ final class StatementContext(val session: SparkSession) {
 
   // --- called by the handler -------------------------------------------------------------------------------------------------------
 
-  /** For a handler that waits: a cancelled statement ends here. */
+  /** A handler that waits calls this in between: throws if the statement is cancelled. */
   def checkCancelled(): Unit = if (refusesMore || Thread.interrupted()) {
     cancel()
     throw new InterruptedException("the statement was cancelled while it waited for other writers")
   }
 
-  /** Tells what is about to be committed; a handler that dies after this is asked about it, not run again. A cancelled statement ends here. */
+  /** Names the commit that is about to be made ([[commitBegun]]). Throws if the statement is cancelled. */
   def beginCommit(description: String): Unit = synchronized {
     if (refusesMore || Thread.interrupted()) {
       commitNotMade() // the attempt before this one lost its race
@@ -123,21 +125,21 @@ final class StatementContext(val session: SparkSession) {
 
   private def showText(): Unit = textIsShown
 
-  /** Work of Spark's for the handler, which ends when the statement is cancelled. */
+  /** Runs Spark's work for the handler. It ends when the statement is cancelled. */
   private def unlessCancelled[T](purpose: String)(work: => T): T = {
     if (refusesMore) throw new InterruptedException("the statement was cancelled")
     showText()
     try JobProperties.describing(session.sparkContext, purpose)(work) catch { case e: Throwable if StatementContext.isInterruption(e) => cancel(); throw e }
   }
 
-  /** Tells what, thrown on this side, ended the call. A user who is shown where it was thrown need not see the bridge there. */
+  /** Records what was thrown on this side and ended the call. Its stack trace, which users may see, loses the frames of the bridge. */
   def failed(error: Throwable): Unit = {
     StatementContext.withoutBridge(error)
     if (StatementContext.isInterruption(error)) cancel()
     endedBy = Some(error)
   }
 
-  /** Runs a write of a rewrite's rows into new files; JSON: `files`, `counted` rows, and of a tracked query what its rows said ([[RewriteTracking.describe]]). */
+  /** Writes a rewrite's rows into new files. JSON: `files`, `counted` rows and, for a tracked query, [[RewriteTracking.describe]]. */
   def write(specification: String): String = {
     val spec = Json.parse(specification)
     unlessCancelled(spec.get("purpose").asText())(write(spec))
@@ -151,36 +153,36 @@ final class StatementContext(val session: SparkSession) {
     Json.write(Map[String, Any]("files" -> files.map(Json.parse), "counted" -> counter.value) ++ rows.map(_.describe).getOrElse(Map.empty))
   }
 
-  /** Deletes what the call has written, whose rows are not needed after all. No commit of it was made. */
+  /** Deletes the files that the call has written because their rows are not needed. The call has made no commit. */
   def discard(): Unit = {
     commitNotMade()
     discardWritten()
   }
 
-  /** Waits until failed jobs have removed what they wrote to a table's place; whether there were any. */
+  /** Waits until failed jobs have removed the files they wrote under a path. Returns whether there were such jobs. */
   def settled(path: String): Boolean = FailedJobCleanup.settled(path)
 
-  /** Runs a query and returns its rows, each as a JSON text; `purpose` is what Spark's UI calls its jobs. */
+  /** Runs a query and returns its rows, each as JSON. `purpose` describes its jobs in Spark's UI. */
   def query(sql: String, purpose: String): java.util.List[String] =
     unlessCancelled(purpose)(SparkInternals.ofRows(session, compile(sql)).toJSON.collect().toSeq.asJava)
 
-  /** The statement's expressions by number, as SQL: JSON array. */
+  /** The statement's expressions as SQL, by number: JSON array. */
   def expressionTexts: String = Json.write(expressions.map(_.sql))
 
-  /** How Spark would run a query, in one of the modes of EXPLAIN. */
+  /** EXPLAIN of a query, in one of Spark's modes. */
   def explain(sql: String, mode: String): String = SparkInternals.explain(session, compile(sql), mode)
 
-  /** Runs a query at most once, when its rows are first read, and keeps them for the statement; returns their number as a plan. */
+  /** Materializes a query's rows for the statement ([[MaterializedRows]]): it runs at most once. Returns the number of the plan that reads them. */
   def keep(sql: String, purpose: String): Int = unlessCancelled(purpose) {
     val rows = MaterializedRows(session, compile(sql))
     kept += rows
     addPlan(rows.relation)
   }
 
-  /** The distinct keys that the last query with `note_keys` noted, as a JSON array of arrays; null where there are too many. */
+  /** The distinct keys that `note_keys` collected in the last query, as a JSON array of arrays; null if there are too many. */
   def notedKeys(): String = keys.flatMap(_.value).map(all => Json.write(all.map(_.asScala.toSeq))).orNull
 
-  /** Whether a job of this call failed as rows kept for the statement were lost with their executor. */
+  /** Whether a job failed because materialized rows were lost with their executor. */
   def lostKept(error: Throwable): Boolean = MaterializedRows.lost(error)
 
   /** Spark's estimate of a plan's size in bytes. */
@@ -188,8 +190,8 @@ final class StatementContext(val session: SparkSession) {
     SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), index => pinned.get(index.path)))
 
   /**
-   * What a plan reads, where it does no more than read whole Parquet files: `files` (`[path, size]`) and the `columns` that expressions, given
-   * by their numbers, stand for (null for another expression); null for other plans and for more files than `most`.
+   * What a plan reads if it only reads whole Parquet files: `files` (`[path, size]`) and `columns`, the column that each of the `wanted`
+   * expressions (JSON array of numbers) stands for, or null. Null for other plans and for more than `most` files.
    */
   def parquetFiles(plan: Int, wanted: String, most: Int): String = ParquetSource.of(plans(plan), most).map { source =>
     val numbers = Json.parse(wanted).elements().asScala.map(_.asInt()).toSeq
@@ -209,9 +211,9 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /**
-   * Makes a table's relation among the statement's plans available at a version and restricted to files, with two more columns, `fileColumn` and
-   * `rowColumn`: the number of a row's file, in the order they are listed, and its position there. Returns the new plan's number. From here on, the statement reads the
-   * table at that version wherever else it does.
+   * Adds a copy of a table's relation that reads the given files of one version. It has two more columns: `fileColumn`, the number of a row's
+   * file in the order of the list, and `rowColumn`, the row's position in the file. Returns the new plan's number. From now on, the statement
+   * reads that version of the table everywhere.
    */
   def restrict(plan: Int, description: String): Int = {
     val described = Json.parse(description)
@@ -231,28 +233,28 @@ final class StatementContext(val session: SparkSession) {
     addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession), number, position))
   }
 
-  /** In which partitions of a table's relation, given by their texts, a condition is true; null where it is about more than those. */
+  /** In which partitions, given by the text of their values, a condition is true; null if it needs more than partition columns. */
   def matchingPartitions(plan: Int, condition: Int, partitions: String): String = {
     val index = plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation].location.asInstanceOf[HeadwaterFileIndex]
     val values = Json.parse(partitions).elements().asScala.map(_.elements().asScala.map(Json.text).toSeq).toSeq
     index.matching(expressions(condition), values).map(Json.write(_)).orNull
   }
 
-  /** Adds a relation over some files of a table's version to the statement's plans; returns its number. */
+  /** Adds a relation that reads some files of one version of a table. Returns its number as a plan. */
   def addRelation(table: String, version: Long, files: String): Int = {
     val loaded = HeadwaterTable.load(session, table, TableVersion(version))
     addPlan(loaded.relationOver(
       new HeadwaterFileIndex(session, table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(Json.parse(files))), Map.empty))
   }
 
-  /** Checks that a text is a Spark SQL expression over a schema (JSON); an error comes out as Spark's own. */
+  /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */
   def checkExpression(text: String, schema: String): String = {
     QueryCompiler.expressionType(session, text, schema).json
   }
 
   /**
-   * Checks that a text is a condition over a schema (JSON); an error comes out as Spark's own. Returns it as Spark understood it, with times
-   * in UTC, for pruning; null where SQL cannot say that.
+   * A condition over a schema (JSON) as Spark resolves it, for pruning: SQL with times in UTC, null if SQL cannot express it. Throws Spark's
+   * own error if it does not resolve.
    */
   def checkCondition(text: String, schema: String): String =
     FilterText.inUtc(QueryCompiler.condition(session, text, schema)).orNull
@@ -261,10 +263,10 @@ final class StatementContext(val session: SparkSession) {
 }
 
 private object StatementContext {
-  /** So many keys of a MERGE's source are noted, for the case that the statement loses to another writer. */
+  /** How many keys of a MERGE's source are collected, for the conflict check against other writers. */
   private val mostKeys = 50000
 
-  /** Whether an error, or a cause of it, is what an interruption of its thread looks like. */
+  /** Whether an error, or one of its causes, comes from an interrupt of the thread. */
   def isInterruption(error: Throwable): Boolean = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).exists {
     case _: SocketTimeoutException => false
     case _: InterruptedException | _: InterruptedIOException | _: ClosedByInterruptException => true

@@ -6,9 +6,9 @@ import java.nio.channels.ClosedByInterruptException
 
 import scala.util.control.NonFatal
 
-/** A failure of one of Hadoop's file systems, told so that the handler can say what it means. */
+/** A failure of one of Hadoop's file systems, described so that the handler can tell what it means. */
 final class StoreFailure(cause: Throwable) extends RuntimeException(cause) {
-  /** The failure and its causes, outermost first: `[{class, message, status}]`, the last of HTTP where it was one. */
+  /** The failure and its causes, outermost first: `[{class, message, status}]`; `status` is the HTTP status if there is one. */
   def describe: String = Json.write(StoreFailure.causes(getCause).map { e =>
     Map("class" -> e.getClass.getName, "message" -> e.getMessage, "status" -> StoreFailure.httpStatus(e))
   })
@@ -17,8 +17,8 @@ final class StoreFailure(cause: Throwable) extends RuntimeException(cause) {
 object StoreFailure {
   private val ConditionNotMet = 412
 
-  /** A statement that was cancelled has not met a failure of the store. */
-  def told[T](body: => T): T = try body catch {
+  /** Wraps what `body` throws in a [[StoreFailure]]. The interrupt of a cancelled statement is none and passes unchanged. */
+  def wrapping[T](body: => T): T = try body catch {
     case e: StoreFailure => throw e
     case e: SocketTimeoutException => throw new StoreFailure(e)
     case e @ (_: InterruptedIOException | _: ClosedByInterruptException) => throw e
@@ -30,7 +30,7 @@ object StoreFailure {
 
   private[spark] def causes(error: Throwable): Seq[Throwable] = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
 
-  /** AWS's classes are not there to compile against; its errors tell the status by a method. */
+  /** The AWS SDK is not on the compile class path, hence the reflection. */
   private def httpStatus(error: Throwable): Option[Int] =
     if (!error.getClass.getName.startsWith("software.amazon.")) None
     else try Some(error.getClass.getMethod("statusCode").invoke(error).asInstanceOf[Int]).filter(_ > 0)

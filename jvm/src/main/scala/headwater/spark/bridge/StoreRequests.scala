@@ -2,7 +2,7 @@ package headwater.spark.bridge
 
 import java.util.concurrent.{Callable, ExecutionException, Future, LinkedBlockingQueue, ThreadPoolExecutor, TimeUnit}
 
-/** Requests to a store, many at the same time: threads that mostly wait, shared by all statements, so that there is a bound on them. */
+/** Parallel requests to a store. All statements share one bounded pool of threads, which mostly wait. */
 private[spark] object StoreRequests {
   val MostAtOnce = 64
 
@@ -16,7 +16,7 @@ private[spark] object StoreRequests {
     made
   }
 
-  /** What `request` gives for each item, in order. The first failure ends it, as does an interrupt of the caller; no request goes on then. */
+  /** The result of `request` for each item, in order. The first failure, or an interrupt of the caller, cancels all other requests. */
   def each[A, B](items: Seq[A])(request: A => B): Seq[B] = items match {
     case Seq(one) => Seq(request(one))
     case _ =>

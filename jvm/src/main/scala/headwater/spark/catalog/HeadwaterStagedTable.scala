@@ -9,8 +9,8 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
 /**
- * A table about to be created or replaced. Rows written to it wait until the statement commits, so that definition and rows are one commit
- * in the log, or none.
+ * A table that a statement creates or replaces. Rows written to it wait for the statement's commit: the definition and the rows are one
+ * commit, or none.
  */
 final class HeadwaterStagedTable(
     session: SparkSession,

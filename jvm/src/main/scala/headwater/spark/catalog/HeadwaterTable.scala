@@ -21,7 +21,7 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A Delta table at one version, as the handler described it. Reads become a file relation, writes go to the handler. */
+/** A Delta table at one version, as the handler described it. Spark reads it through a file relation; writes go to the handler. */
 class HeadwaterTable(
     val session: SparkSession,
     val path: String,
@@ -39,7 +39,7 @@ class HeadwaterTable(
 
   override def name(): String = catalogTable.map(_.identifier.quotedString).getOrElse(s"delta.`$path`")
 
-  /** How Spark's plans show the table. */
+  /** Spark's plans show the table like this. */
   override def toString: String = name()
 
   override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
@@ -51,7 +51,7 @@ class HeadwaterTable(
 
   private def quote(name: String): String = "`" + name.replace("`", "``") + "`"
 
-  /** Whether dropping the table drops its data; a table known by its path alone is nobody's to drop. */
+  /** Whether DROP TABLE deletes the data. A table that is only known by its path cannot be dropped. */
   def isManaged: Boolean = catalogTable.exists(_.tableType != CatalogTableType.EXTERNAL)
 
   override def properties(): util.Map[String, String] = {
@@ -67,7 +67,7 @@ class HeadwaterTable(
     out
   }
 
-  // Any schema is accepted here because ResolveHeadwaterWrites, which knows about schema evolution, does the checking.
+  // Spark accepts any schema here because ResolveHeadwaterWrites, which knows schema evolution, checks it.
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
     TableCapability.BATCH_READ,
     TableCapability.V1_BATCH_WRITE,
@@ -76,12 +76,12 @@ class HeadwaterTable(
     TableCapability.OVERWRITE_BY_FILTER,
     TableCapability.OVERWRITE_DYNAMIC)
 
-  // Queries read the table as files (ResolveHeadwaterRelations); this scan only tells DESCRIBE EXTENDED the table's size.
+  // Queries read the table through a file relation (ResolveHeadwaterRelations).
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new SizeOnlyScan(tableSchema, info.get("sizeInBytes").asLong())
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
 
-  /** Older versions are for reading; the handler's error says so. */
+  /** Raises the handler's error where this is an older version: those are read-only. */
   def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(new StatementContext(session), "old_version", "table" -> path)
 
   override def truncateTable(): Boolean = {
@@ -91,7 +91,7 @@ class HeadwaterTable(
     true
   }
 
-  /** The relation Spark's own Parquet path reads. */
+  /** The relation that Spark's own Parquet path reads. */
   def toRelation(options: Map[String, String]): LogicalRelation = relationOver(
     new HeadwaterFileIndex(session, path, TableState.of(this), live = asked.isLatest, partitionSchema, options), options)
 
@@ -118,7 +118,7 @@ object HeadwaterTable {
       "name" -> catalogTable.map(_.identifier.unquotedString),
       "version" -> asked.version,
       "timestamp" -> asked.timestamp)
-    // A path may carry its version (`/path@v3`); the answer has the bare path and says which version that is.
+    // A path may end with a version (`/path@v3`); the answer has the path without it, and the version.
     val effective = if (info.path("timeTravel").asBoolean()) TableVersion(info.get("version").asLong()) else asked
     new HeadwaterTable(session, info.get("path").asText(), effective, catalogTable, info)
   }

@@ -7,7 +7,10 @@ import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, Tabl
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A path that holds no table yet. A save creates one there without looking further; whoever looks for columns gets the handler's error. */
+/**
+ * The table at a path that has none yet. Spark can save to it, which creates the table; whatever asks for its columns gets the handler's
+ * error.
+ */
 final class MissingTable(path: String, error: HeadwaterException) extends Table with SupportsRead {
   override def name(): String = s"delta.`$path`"
   override def toString: String = name()

@@ -5,7 +5,7 @@ import java.util
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 
-/** A table of another provider, created at once and dropped again if its rows could not be written: what Spark does without staging. */
+/** A table of another provider: created at once, and dropped again if writing its rows fails. Spark does the same without staging. */
 final class NonDeltaStagedTable(catalog: TableCatalog, ident: Identifier, info: TableInfo, mode: String, create: () => Table)
     extends StagedTable
     with SupportsWrite {

@@ -5,7 +5,7 @@ import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
-/** ALTER TABLE's changes as JSON for the handler. */
+/** The `TableChange`s of an ALTER TABLE as JSON for the handler. */
 object TableChangeJson {
   def describe(change: TableChange): Map[String, Any] = change match {
     case c: SetProperty => Map("kind" -> "set_property", "key" -> c.property, "value" -> c.value)

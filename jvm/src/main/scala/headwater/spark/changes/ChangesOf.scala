@@ -3,7 +3,10 @@ package headwater.spark.changes
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
-/** The changes of `child` once that is known to be a Delta table; `function` is what asked for them, none where it was a reader's option. */
+/**
+ * The changes of `child`, once that is known to be a Delta table. `function` is the table function that asked for them; None for a reader's
+ * option.
+ */
 case class ChangesOf(child: LogicalPlan, bounds: Any, function: Option[String]) extends UnaryNode {
   override lazy val resolved: Boolean = false
   override def output: Seq[Attribute] = Nil

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_RELATION
 
-/** Finds tables read with the option for changes, before Spark resolves them and with them the columns of the query around. */
+/** Finds reads with the option for changes before Spark resolves the table: the columns of the query depend on it. */
 case class FindChangeReads(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_RELATION)) {
     case relation: UnresolvedRelation

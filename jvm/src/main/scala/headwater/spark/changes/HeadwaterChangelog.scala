@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampTy
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The changes of a range of versions as the handler described them: groups of files, each of which one file relation reads. */
+/** The changes of a range of versions, as the handler described them: groups of files, each of which one file relation reads. */
 class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table with SupportsRead with Changelog {
   private val path = info.get("path").asText()
   private val columnTypes = DataType.fromJson(info.get("schema").asText()).asInstanceOf[StructType]
@@ -31,18 +31,18 @@ class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table wi
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
-  // ResolveTableChanges puts file relations in this one's place before a scan is asked for.
+  // ResolveTableChanges replaces this with file relations before Spark asks for a scan.
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new Scan {
     override def readSchema(): StructType = columnTypes
     override def description(): String = name()
   }
 
-  // What a version changed is recorded row by row, updates as such; a row has no identity beyond its version.
+  // A version's changes are recorded row by row, updates as such; rows have no identity across versions.
   override def containsCarryoverRows(): Boolean = false
   override def containsIntermediateChanges(): Boolean = false
   override def representsUpdateAsDeleteAndInsert(): Boolean = false
 
-  /** The relation that reads the changes; its columns are known as `seen`, if they have been seen before. */
+  /** The relation that reads the changes. If Spark has seen its columns already, `seen` has their ids. */
   def toPlan(seen: Option[Seq[Attribute]]): LogicalPlan = {
     val relations = info.get("groups").elements().asScala.map(toRelation).toSeq
     if (relations.isEmpty) LocalRelation(seen.getOrElse(SparkInternals.attributes(columnTypes)), Nil)
@@ -67,26 +67,26 @@ class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table wi
 }
 
 object HeadwaterChangelog {
-  private val OfRange = Seq("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+  private val RangeOptions = Seq("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
   private val Switches = Seq("readChangeFeed", "readChangeData")
 
-  /** Asks the handler for the changes of the table at a path. */
+  /** Loads the changes of the table at a path from the handler. */
   def load(session: SparkSession, path: String, bounds: Any, more: (String, Any)*): HeadwaterChangelog =
     new HeadwaterChangelog(session, Bridge.call(new StatementContext(session), "table_changes", Seq("table" -> path, "bounds" -> bounds) ++ more: _*))
 
-  /** Whether a reader's options ask for changes; the handler says what may be in them. */
+  /** Whether a reader's options ask for changes. The handler checks their values. */
   def asked(session: SparkSession, options: CaseInsensitiveStringMap): Boolean = Switches.exists(options.containsKey) &&
     Bridge.call(new StatementContext(session), "asks_for_changes", "options" -> options.asCaseSensitiveMap().asScala).asBoolean()
 
-  /** A reader's options for the range. */
-  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[Map[String, Any]] = OfRange.filter(options.containsKey).map { name =>
+  /** The bounds in a reader's options. */
+  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[Map[String, Any]] = RangeOptions.filter(options.containsKey).map { name =>
     describe(session, Literal(UTF8String.fromString(options.get(name)), StringType)) + ("name" -> name)
   }
 
-  /** A bound or another argument: its type, its value as text and, where it can be a time, that in microseconds since the epoch. */
+  /** A bound or another argument: its type, its value as text and, if it can be a time, the microseconds since the epoch. */
   def describe(session: SparkSession, asked: Expression): Map[String, Any] = {
     val value = VariableResolver.folded(asked match { case Alias(child, _) => child; case other => other })
-    // Spark evaluates such as `timestamp - interval` only in the form that its optimizer gives them.
+    // `timestamp - interval`, for example, can be evaluated only in the form that the optimizer gives it.
     val argument = value.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
     val constant = argument.foldable && argument.deterministic
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
@@ -97,11 +97,11 @@ object HeadwaterChangelog {
       "constant" -> constant,
       "sql" -> value.sql,
       "value" -> Option(as(StringType)).map(_.toString),
-      // A date may lie beyond all timestamps.
+      // Some dates lie beyond the last timestamp.
       "micros" -> Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).map(v => if (v == null) null else v.toString))
   }
 
-  /** CHANGES FROM … TO … as bounds. */
+  /** The bounds of CHANGES FROM … TO …. */
   def bounds(context: ChangelogContext): Seq[Map[String, Any]] = context.range() match {
     case range: ChangelogRange.VersionRange =>
       bound("startingVersion", range.startingVersion, range.startingBoundInclusive) +:

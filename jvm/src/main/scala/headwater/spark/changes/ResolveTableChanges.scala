@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{ChangelogTable, DataSourceV2Relation}
 
-/** Turns every way to ask for the changes of a table into the relations that read them. */
+/** Turns `table_changes`, CHANGES FROM and the reader's option into the relations that read the changes. */
 case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case TableChangesCall(function, arguments) =>

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
+/** The table functions `table_changes` and `table_changes_by_path`. */
 object TableChangesFunctions {
   val ByPath = "table_changes_by_path"
 

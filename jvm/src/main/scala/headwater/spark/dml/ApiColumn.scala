@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.types.DataType
 
-/** A Column of the Python API, resolved over a target and a source that are the statement's in all but the identity of their attributes. */
+/** A Column of the Python API. It is resolved, but over a target and a source whose attributes have other ids than those of the statement. */
 case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq[Attribute]) extends LeafExpression with Unevaluable {
   override lazy val resolved: Boolean = false
   override def dataType: DataType = throw new UnresolvedException("dataType")
@@ -13,12 +13,12 @@ case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq
   override def toString: String = expression.toString
   override def sql: String = expression.sql
 
-  /** The names on the way to the source's column or field that this is, None where it is something else. */
+  /** The path of names if this is a column or field of the source, else None. */
   def sourcePath: Option[Seq[String]] = ApiColumn.path(expression, AttributeSet(source))
 
   /**
-   * The Column over the attributes of the statement. Those of the target are found by name, as its schema may have changed since; what is
-   * not found stays to be resolved, for the error Spark has for that.
+   * The Column over the statement's attributes. Those of the target are found by name, as its schema may have changed since. What is not found
+   * stays unresolved, so that Spark raises its own error.
    */
   def over(newTarget: Seq[Attribute], newSource: Seq[Attribute], resolver: Resolver): Expression = {
     val found = AttributeMap(

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{Assignment, InsertAction, Lo
 import org.apache.spark.sql.types.DataType
 
 /**
- * A value on its way to a column. It never counts as resolved, so that Spark resolves what is in it but does not cast it: Spark would cast
- * structs by the order of their fields and give no name to a null that must not be. [[PlanHeadwaterDml]] takes the value out and fits it.
+ * The value of an assignment. It never counts as resolved: Spark then resolves the value but does not cast it. Spark's own cast would match
+ * struct fields by position, and would not name the column of a null that is not allowed. [[PlanHeadwaterDml]] unwraps and casts the value.
  */
 case class AssignedValue(child: Expression) extends UnaryExpression with Unevaluable {
   override lazy val resolved: Boolean = false
@@ -19,17 +19,17 @@ case class AssignedValue(child: Expression) extends UnaryExpression with Unevalu
 }
 
 object AssignedValue {
-  /** Spark looks for DEFAULT in the place of a value. */
-  def holding(assignments: Seq[Assignment]): Seq[Assignment] = assignments.map {
+  /** DEFAULT stays as it is: Spark looks for it where the value is. */
+  def wrap(assignments: Seq[Assignment]): Seq[Assignment] = assignments.map {
     case kept @ Assignment(_, UnresolvedAttribute(Seq(name))) if name.equalsIgnoreCase("DEFAULT") => kept
     case assignment => assignment.copy(value = AssignedValue(assignment.value))
   }
 
-  def holding(action: MergeAction): MergeAction = action match {
-    case update: UpdateAction => update.copy(assignments = holding(update.assignments))
-    case insert: InsertAction => insert.copy(assignments = holding(insert.assignments))
+  def wrap(action: MergeAction): MergeAction = action match {
+    case update: UpdateAction => update.copy(assignments = wrap(update.assignments))
+    case insert: InsertAction => insert.copy(assignments = wrap(insert.assignments))
     case other => other
   }
 
-  def released(plan: LogicalPlan): LogicalPlan = plan.transformExpressions { case AssignedValue(value) => value }
+  def unwrap(plan: LogicalPlan): LogicalPlan = plan.transformExpressions { case AssignedValue(value) => value }
 }

@@ -7,7 +7,10 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Nondeterministic, 
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, CodeGenerator, ExprCode, FalseLiteral, TrueLiteral}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 
-/** True for every row, whose key it notes. A key that cannot be computed is no error: the statement may never ask for it. */
+/**
+ * `note_keys(k, …)`: true for every row, and adds the row's key to a [[KeySetAccumulator]]. A key that cannot be computed is no error: the
+ * statement may never evaluate it.
+ */
 case class CollectKeys(children: Seq[Expression], keys: KeySetAccumulator) extends Predicate with Nondeterministic {
   override def nullable: Boolean = false
   override def prettyName: String = "note_keys"

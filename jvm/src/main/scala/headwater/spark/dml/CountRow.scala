@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{LeafExpression, Nondeterminist
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral, TrueLiteral}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 
-/** True for every row, which it counts. */
+/** `count_row()`: true for every row, and counts it. */
 case class CountRow(counter: RowCounter) extends LeafExpression with Predicate with Nondeterministic {
   override def nullable: Boolean = false
   override def prettyName: String = "count_row"

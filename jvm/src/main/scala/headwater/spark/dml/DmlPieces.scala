@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * The resolved pieces of a statement. They are no expressions of the command itself, lest Spark optimises subqueries in them before the rewrite
- * they become part of.
+ * The resolved pieces of a DELETE, UPDATE or MERGE. They are no expressions of the command, because Spark would then optimize subqueries in
+ * them before they become part of the rewrite.
  */
 final case class DmlPieces(
     target: LogicalRelation,
@@ -20,12 +20,12 @@ final case class DmlPieces(
     notMatched: Seq[DmlClause] = Nil,
     notMatchedBySource: Seq[DmlClause] = Nil) {
 
-  /** The request a handler gets: pieces by their numbers, conditions as text too, for pruning and for the table's history. */
-  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = atOneTime.described(context, table, this)
+  /** The handler's request: pieces by their numbers, and conditions as text for pruning and for the table's history. */
+  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = atStatementTime.described(context, table, this)
 
-  /** The same, where `current_timestamp()` and the like are the time it is now: a statement may run several jobs. */
-  private def atOneTime: DmlPieces = {
-    val fixed = SparkInternals.atOneTime(Project(expressions.map(Alias(_, "value")()), source.getOrElse(OneRowRelation()))).asInstanceOf[Project]
+  /** The same pieces with `current_timestamp()` and the like as constants, because a statement may run several jobs. */
+  private def atStatementTime: DmlPieces = {
+    val fixed = SparkInternals.withCurrentTime(Project(expressions.map(Alias(_, "value")()), source.getOrElse(OneRowRelation()))).asInstanceOf[Project]
     val values = fixed.projectList.map(_.asInstanceOf[Alias].child).iterator
     def of(clauses: Seq[DmlClause]) = clauses.map(c => c.copy(condition = c.condition.map(_ => values.next()), values = c.values.map(_ => values.next())))
     val condition = this.condition.map(_ => values.next())
@@ -33,7 +33,7 @@ final case class DmlPieces(
     copy(source = source.map(_ => fixed.child), condition = condition, matched = matched, notMatched = notMatched, notMatchedBySource = of(notMatchedBySource))
   }
 
-  /** `written`: the same pieces as the user wrote them. */
+  /** @param written the same pieces as the user wrote them */
   private def described(context: StatementContext, table: HeadwaterTable, written: DmlPieces): Seq[(String, Any)] = Seq(
     "table" -> table.path,
     "name" -> table.name(),
@@ -50,7 +50,7 @@ final case class DmlPieces(
     "sourceBytes" -> source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
     "sourceIsScan" -> source.exists(isScan),
     "condition" -> condition.map(context.addExpression),
-    "conditionDeterministic" -> condition.forall(isSteady),
+    "conditionDeterministic" -> condition.forall(isStable),
     "conditionText" -> written.condition.map(text),
     "conditionColumns" -> condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
     "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
@@ -62,18 +62,18 @@ final case class DmlPieces(
   private def expressions: Seq[Expression] =
     condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
 
-  /** Python functions are run for every row at hand, whatever condition stands before them. */
+  /** Whether a Python UDF is involved: Spark runs those for every row, whatever condition guards them. */
   private def runsPython: Boolean = expressions.exists(_.exists(_.isInstanceOf[PythonUDF]))
 
-  /** Whether to read a source anew costs no more than to read its files. */
+  /** Whether reading a source a second time costs no more than reading its files. */
   private def isScan(plan: LogicalPlan): Boolean = plan.deterministic && plan.subqueries.isEmpty && (plan match {
     case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation => true
     case _: Project | _: Filter | _: SubqueryAlias | _: View => plan.children.forall(isScan)
     case _ => false
   })
 
-  /** Whether a condition is true for the same rows whenever it is asked; a subquery with a LIMIT, say, may have other rows each time. */
-  private def isSteady(condition: Expression): Boolean = condition.deterministic && !condition.exists {
+  /** Whether a condition is true for the same rows every time; a subquery with a LIMIT, for example, may return other rows. */
+  private def isStable(condition: Expression): Boolean = condition.deterministic && !condition.exists {
     case subquery: PlanExpression[_] => subquery.plan match {
       case plan: LogicalPlan => !isScan(plan)
       case _ => true
@@ -107,7 +107,7 @@ final case class DmlPieces(
     case other => Seq(other)
   }
 
-  /** A part of the condition: over the target alone as text, or as a column of the target that equals an expression over the source. */
+  /** One conjunct of the condition: text if it only needs the target, a key if a column of the target equals an expression over the source. */
   private def describe(context: StatementContext, conjunct: Expression): Map[String, Any] = {
     val columns = target.outputSet
     conjunct match {
@@ -131,7 +131,7 @@ final case class DmlPieces(
     "value" -> context.addExpression(value),
     "type" -> value.dataType.json)
 
-  /** For people: names of tables only where there are two. */
+  /** SQL for users: columns are qualified only if there are two tables. */
   private def text(condition: Expression): String = condition.transform { case column: AttributeReference =>
     column.withQualifier(if (source.isEmpty) Nil else column.qualifier.takeRight(1))
   }.sql

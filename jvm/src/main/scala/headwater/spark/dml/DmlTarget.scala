@@ -7,8 +7,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 
+/** The target of a DELETE, UPDATE or MERGE, as Spark resolves the statement against it. */
 object DmlTarget {
-  /** The target Spark resolves a statement against: no column is NOT NULL and none CHAR or VARCHAR, which the rewrite sees to. */
+  /** No column is NOT NULL, CHAR or VARCHAR: the rewrite checks these rules. */
   def apply(table: HeadwaterTable, seen: Seq[AttributeReference]): LogicalRelation = {
     val relation = table.relationOver(new DmlTargetIndex(table), Map.empty)
     val known = seen.map(column => column.name -> column.exprId).toMap

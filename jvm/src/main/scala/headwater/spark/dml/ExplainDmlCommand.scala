@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.ExplainMode
 import org.apache.spark.sql.execution.command.{ExplainCommand, LeafRunnableCommand}
 import org.apache.spark.sql.headwater.SparkInternals
 
-/** EXPLAIN of a DELETE, UPDATE or MERGE: the handler's account where the table is ours, else Spark's. */
+/** EXPLAIN of a DELETE, UPDATE or MERGE: the handler's explanation for a Delta table, Spark's own for any other. */
 case class ExplainDmlCommand(statement: LogicalPlan, mode: ExplainMode) extends LeafRunnableCommand {
   private val explained = ExplainCommand(statement, mode)
   override val output: Seq[Attribute] = explained.output

@@ -25,7 +25,7 @@ case class HeadwaterDmlCommand(statement: String, table: HeadwaterTable, pieces:
     Seq(Row.fromSeq(answer.get("counts").elements().asScala.map(_.asLong()).toSeq))
   }
 
-  /** What the statement would do; nothing is run. */
+  /** What the statement would do, without running it. */
   def explain(session: SparkSession, mode: String): String = call(session, "explain", "statement" -> statement, "mode" -> mode).asText()
 
   private def call(session: SparkSession, name: String, more: (String, Any)*) = {

@@ -10,9 +10,11 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * The Python API hands DataFrames and Columns over in a temporary view of theirs, `nothing × target × source WHERE named_struct(…) IS NOT
- * NULL`, and names them in the statement's text: the view as the source of MERGE, ``headwater_column('view', n)`` for the n-th field of the
- * struct. This puts them in place before Spark resolves anything: the source with the aliases inside it, the Columns as [[ApiColumn]].
+ * Puts the pieces of a statement of the Python API in place before Spark resolves anything.
+ *
+ * The API passes DataFrames and Columns in a temporary view, `nothing × target × source WHERE named_struct(…) IS NOT NULL`, and names them
+ * in the statement's text: the view as the source of MERGE, ``headwater_column('view', n)`` for the n-th field of the struct. The source is
+ * put in place with the aliases inside it, a Column as [[ApiColumn]].
  */
 case class InlineApiViews(session: SparkSession) extends Rule[LogicalPlan] {
   import InlineApiViews._

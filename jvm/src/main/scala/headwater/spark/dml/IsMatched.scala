@@ -4,7 +4,7 @@ import headwater.spark.write.PositionSet
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 
-/** Whether a row of a MERGE's source found a match, as the job before noted. */
+/** `is_matched(n)`: whether the n-th row of a MERGE's source found a match in the job before. */
 case class IsMatched(child: Expression, rows: PositionSet) extends UnaryExpression with Predicate {
   override def nullIntolerant: Boolean = true
   override def prettyName: String = "is_matched"

@@ -11,8 +11,8 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * The distinct keys of the rows that passed by in a job's tasks, up to `most`; rows of tasks that failed may be among them. A key with a null
- * equals nothing and is left out. Heartbeats serialise it while tasks add to it.
+ * The distinct keys of the rows of a job, up to `most`. Rows of failed tasks may be among them. A key with a null equals nothing and is left
+ * out. It is thread-safe: heartbeats serialize it while tasks add to it.
  */
 final class KeySetAccumulator(most: Int) extends AccumulatorV2[JavaList[Any], Option[Seq[JavaList[Any]]]] {
   private val keys = ConcurrentHashMap.newKeySet[JavaList[Any]]()
@@ -31,16 +31,16 @@ final class KeySetAccumulator(most: Int) extends AccumulatorV2[JavaList[Any], Op
       case None => giveUp()
     }
 
-  /** All the keys; None where there were more than `most`, or one that has no text. */
+  /** All keys; None if there are more than `most`, or one that JSON cannot express. */
   override def value: Option[Seq[JavaList[Any]]] = if (tooMany) None else Some(keys.iterator.asScala.toSeq)
 
-  /** Notes a row's key, whose values are as Spark has them internally. */
+  /** Adds a row's key, given by Catalyst's internal values. */
   def put(values: Array[AnyRef]): Unit = if (!tooMany && !values.contains(null)) {
     val key = values.map(plain)
     if (key.contains(null)) giveUp() else add(Arrays.asList(key: _*))
   }
 
-  /** A value that JSON keeps exactly; null where there is none. */
+  /** The value as JSON can express it exactly; null if it cannot. */
   private def plain(value: AnyRef): Any = value match {
     case number: Number => number.longValue
     case text: UTF8String if text.isValid => text.toString
@@ -48,7 +48,7 @@ final class KeySetAccumulator(most: Int) extends AccumulatorV2[JavaList[Any], Op
     case _ => null
   }
 
-  /** Notes that there are keys that are not known. */
+  /** Records that some keys are unknown. */
   def giveUp(): Unit = { tooMany = true; keys.clear() }
 }
 

@@ -6,12 +6,12 @@ import org.apache.spark.TaskContext
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * A sum over the partitions of one stage, each of which counts once: what a stage's task counted when it was run again, as its output was lost,
- * replaces what it counted before. Spark's own accumulators add it.
+ * A sum over the partitions of one stage in which each partition counts once. If a task runs again because its output was lost, its count
+ * replaces the earlier one; Spark's own accumulators would add both.
  */
 final class PartitionSumAccumulator extends AccumulatorV2[Long, Long] {
   private val rows = mutable.HashMap.empty[Int, Long]
-  // In a task, a number and no map: Spark's heartbeat reads it while the task counts.
+  // A task uses these two instead of the map, as Spark's heartbeat reads the accumulator while the task counts.
   private var partition = PartitionSumAccumulator.None
   private var counted = 0L
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-/** A target as Spark's catalog gave it, not yet one of these. */
+/** The target of a DELETE, UPDATE or MERGE as Spark's catalog returned it, before it becomes a [[DmlTarget]]. */
 object PendingTarget {
   def unapply(plan: LogicalPlan): Option[HeadwaterTable] = EliminateSubqueryAliases(plan) match {
     case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) => Some(table)

@@ -19,18 +19,18 @@ import org.apache.spark.sql.headwater.dml.VariableResolver
 import org.apache.spark.sql.headwater.write.StoreAssignment
 
 /**
- * Turns a DELETE, UPDATE or MERGE that Spark has resolved into the command the handler runs. Values are cast and structs completed by Spark's
- * rules for assignments.
+ * Turns a DELETE, UPDATE or MERGE that Spark has resolved into the command that the handler runs. Spark's rules of assignment cast values
+ * and complete structs.
  */
 case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case command @ (_: DeleteFromTable | _: UpdateTable | _: MergeIntoTable) =>
-      val released = AssignedValue.released(command)
-      if (released.resolved) withText(planned(VariableResolver.valued(released)), command) else command
+      val released = AssignedValue.unwrap(command)
+      if (released.resolved) withText(planned(VariableResolver.withVariableValues(released)), command) else command
     case other => other
   }
 
-  /** The command has the statement's text, which Spark's UI shows. Rules lose it of the statement, but not of all that it is made of. */
+  /** Gives the command the statement's text, for Spark's UI. Rules may drop the text of the statement, but not that of all its parts. */
   private def withText(made: LogicalPlan, statement: LogicalPlan): LogicalPlan = made match {
     case command: HeadwaterDmlCommand =>
       val origins = statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
@@ -87,7 +87,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def updating(
       target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
       coerce: Boolean): DmlClause = {
-    // Spark takes a key that is no column of these for one of another table, and leaves its value out.
+    // Spark ignores an assignment to a key that is none of these columns.
     assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
       throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
     }
@@ -95,7 +95,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     DmlClause("update", condition, values, assigned(assignments))
   }
 
-  /** The values alone; Spark's error for one that does not fit does not know the table's name. */
+  /** The values. Spark's error for one that does not fit lacks the table's name, which is added. */
   private def aligned(table: HeadwaterTable, assignments: Seq[Assignment])(align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] =
     try StoreAssignment.values(conf, assignments.map(uncast))(align).map { case Alias(value, _) => value; case value => value }
     catch {
@@ -103,11 +103,11 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
     }
 
-  /** The target's columns with the CHAR and VARCHAR lengths that values must keep to. */
+  /** The target's columns with their CHAR and VARCHAR lengths. */
   private def declared(target: LogicalRelation, table: HeadwaterTable): Seq[Attribute] =
     target.output.zip(table.tableSchema).map { case (column, field) => column.withMetadata(field.metadata) }
 
-  /** Where all values are defaults, Spark has cast them already, by other rules than those of assignments. */
+  /** If all values are defaults, Spark has cast them already, by other rules than those of assignments; this takes the casts away. */
   private def uncast(assignment: Assignment): Assignment = assignment.value match {
     case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => uncast(assignment.copy(value = cast.child))
     case AssertNotNull(value, Nil) => assignment.copy(value = value)
@@ -117,9 +117,9 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def assigned(assignments: Seq[Assignment]): Seq[String] =
     assignments.flatMap(_.key.references.headOption.map(_.name)).distinct
 
-  /** Spark's own errors for what no condition and no value can be; what Spark would let pass here, the handler refuses. */
+  /** Spark's own errors for what cannot be a condition or a value; the handler rejects what Spark would accept here. */
   private def checked(child: LogicalPlan, condition: Option[Expression], assignments: Seq[Assignment] = Nil): Unit = {
-    // The rows are of a source that Spark has not done with yet: what it orders by rand(), say, it computes in a step of its own, later.
+    // The check runs over a plain relation: Spark is not done with the source, and computes ORDER BY rand(), for example, in a later step.
     condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, LocalRelation(child.output))))
     (condition ++ assignments.map(_.value)).foreach(_.foreach {
       case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
@@ -129,7 +129,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   }
 }
 
-/** A view: rows of its tables, none of its own that could be changed. */
+/** A view of a Delta table: its rows cannot be changed. */
 private object ViewOf {
   def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
     case view: View if view.exists { case DmlTarget(_, _) => true; case r: LogicalRelation => SparkInternals.isOurs(r); case _ => false } =>

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 
-/** Gives [[ApiColumn]]s the attributes of their statement, once its tables are resolved and its target has the columns it will have. */
+/** Gives [[ApiColumn]]s the statement's attributes, once its tables are resolved and the target has the columns it will have. */
 case class ResolveApiColumns(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case merge: MergeIntoTable if isReady(merge.targetTable) && merge.sourceTable.resolved =>

@@ -10,14 +10,14 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * Gives DELETE, UPDATE and MERGE a target that Spark's own rules resolve columns, defaults and `*` against. For a MERGE the handler says which
- * columns the target will have, and so which columns `*` stands for.
+ * Gives DELETE, UPDATE and MERGE a target against which Spark's own rules resolve columns, defaults and `*`. For a MERGE, the handler says
+ * which columns the target will have, and so what `*` stands for.
  */
 case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
     case update @ UpdateTable(PendingTarget(table), assignments, _) =>
-      retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.holding(assignments)))
+      retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.wrap(assignments)))
     case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
       case PendingTarget(table) => prepare(merge, table)
       case _ => merge
@@ -25,7 +25,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     case other => other
   }
 
-  /** What Spark has resolved against the table before it was a target has the table's NOT NULLs in its types, which the target has not. */
+  /** Attributes that Spark resolved against the table still have its NOT NULLs in their types; the target has none. */
   private def retyped(statement: UnaryCommand): LogicalPlan = {
     val columns = statement.child.output.map(column => column.exprId -> column).toMap
     statement.transformAllExpressionsWithSubqueries { case seen: AttributeReference =>
@@ -55,9 +55,9 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     val prepared = merge.copy(targetTable = PendingTarget.replace(merge.targetTable, seen))
     val expanded = expandStars(prepared, Json.strings(answer.get("computed")).toSet, answer.get("bySource").asBoolean())
     expanded.copy(
-      matchedActions = expanded.matchedActions.map(AssignedValue.holding),
-      notMatchedActions = expanded.notMatchedActions.map(AssignedValue.holding),
-      notMatchedBySourceActions = expanded.notMatchedBySourceActions.map(AssignedValue.holding))
+      matchedActions = expanded.matchedActions.map(AssignedValue.wrap),
+      notMatchedActions = expanded.notMatchedActions.map(AssignedValue.wrap),
+      notMatchedBySourceActions = expanded.notMatchedBySourceActions.map(AssignedValue.wrap))
   }
 
   private def assignments(action: MergeAction): Seq[Assignment] = action match {
@@ -66,7 +66,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     case _ => Nil
   }
 
-  /** The path of an assignment of a source column to one of the same name, as `SET t.a.b = s.a.b`, with and without the names of tables. */
+  /** The two paths of an assignment such as `SET t.a.b = s.a.b`, with or without the tables' names. */
   private def copied(assignment: Assignment): Option[Map[String, Any]] = (assignment.key, assignment.value) match {
     case (UnresolvedAttribute(key), UnresolvedAttribute(value)) => Some(Map("key" -> key, "value" -> value))
     case (UnresolvedAttribute(key), column: ApiColumn) => column.sourcePath.map(value => Map("key" -> key, "value" -> value))
@@ -82,7 +82,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
       else {
         val wanted = target.filter(key => find(source, key.name).isDefined || !computed(key.name.toLowerCase))
         val found = wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
-        // A column the source lacks is left to Spark, whose error names what there is.
+        // If the source lacks a column, Spark's own error names the columns that exist.
         Option.when(found.size == wanted.size)(found)
       }
     pairs.map { assignments =>

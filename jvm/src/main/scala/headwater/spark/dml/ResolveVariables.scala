@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.dml.VariableResolver
 
 /**
- * Resolves variables where Spark looks for columns alone: the conditions and values of UPDATE and MERGE, and what REPLACE WHERE replaces. Each
- * clause has the scope Spark gives it, whose columns come first.
+ * Resolves SQL variables where Spark only looks for columns: in the conditions and values of UPDATE and MERGE, and in REPLACE WHERE. Columns
+ * come first, in the scope that Spark gives each clause.
  */
 case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val names = new VariableResolver(session)

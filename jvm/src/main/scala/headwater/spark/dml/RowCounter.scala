@@ -3,7 +3,10 @@ package headwater.spark.dml
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 
-/** How many rows passed by in a job's tasks; or, of rows that Spark has at hand and looks at when it plans, then, which may be several times. */
+/**
+ * Counts rows: in a job's tasks, or on the driver if Spark evaluates a local relation while it plans. Planning may happen several times; the
+ * last one counts.
+ */
 final class RowCounter private (inTasks: PartitionSumAccumulator) extends Serializable {
   @transient private var planning = 0L
 

@@ -15,8 +15,8 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Asks the handler whether an aggregate over a whole table, or by partition columns, can be answered from the log alone, and puts the answer
- * in its place. The handler answers only where the log is exact.
+ * Answers an aggregate over a whole table, or by its partition columns, from the log without a scan. The handler decides whether the log is
+ * exact enough, and returns the rows.
  */
 case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
@@ -63,7 +63,7 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
-  /** A pinned table with nothing over it but column pruning and filters on partition columns. */
+  /** A pinned table under nothing but projections of columns and filters on partition columns. */
   private object Source {
     def unapply(plan: LogicalPlan): Option[(HeadwaterFileIndex, Seq[Expression])] = plan match {
       case Project(columns, child) if columns.forall(_.isInstanceOf[AttributeReference]) => unapply(child)

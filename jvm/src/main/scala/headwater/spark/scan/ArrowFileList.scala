@@ -8,7 +8,7 @@ import org.apache.arrow.memory.RootAllocator
 import org.apache.arrow.vector.{BigIntVector, VarCharVector}
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
-/** Long file lists come as an Arrow stream in a private temporary file, which is deleted once read. */
+/** Reads a long file list: an Arrow stream in a private temporary file, which is deleted afterwards. */
 object ArrowFileList {
   def read(file: String, partitionColumns: Int): Iterator[ListedFile] = {
     val path = Paths.get(file)

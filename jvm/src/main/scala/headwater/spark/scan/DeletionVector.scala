@@ -11,8 +11,8 @@ import org.apache.hadoop.fs.Path
 import org.roaringbitmap.RoaringBitmap
 
 /**
- * Deleted row positions of one file, read where the file is read. Follows the protocol's chapter "Deletion Vector Format": 64-bit positions
- * as 32-bit bitmaps keyed by the high half.
+ * The deleted positions of one file. Follows the protocol's chapter "Deletion Vector Format": 64-bit positions as 32-bit Roaring bitmaps,
+ * keyed by the high half.
  */
 class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
   def contains(position: Long): Boolean = {
@@ -21,15 +21,15 @@ class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
   }
 }
 
-/** Leaves, of the rows `only` names, those that `without` does not name: all others count as deleted. */
-private final class AllBut(only: DeletionVector, without: Option[DeletionVector]) extends DeletionVector(Array.empty, Array.empty) {
+/** Everything counts as deleted but the rows in `only` that are not in `without`: for change data of rows that a commit marked. */
+private final class ChangedRowsVector(only: DeletionVector, without: Option[DeletionVector]) extends DeletionVector(Array.empty, Array.empty) {
   override def contains(position: Long): Boolean = !only.contains(position) || without.exists(_.contains(position))
 }
 
 object DeletionVector {
   /**
-   * Where a scan's file metadata carries the vector: `inline <base64>` or `<offset> <size> <path>`; for rows that changed `[only, without]`,
-   * two of these as JSON texts, the second of which may be null.
+   * The key of a file's metadata under which a scan carries its vector: `inline <base64>` or `<offset> <size> <path>`. For change data it is
+   * a JSON array `[only, without]` of two such texts, the second of which may be null.
    */
   val MetadataKey = "headwater_deletion_vector"
   private val Magic = 1681511377
@@ -37,7 +37,7 @@ object DeletionVector {
   def read(description: String, conf: Configuration): DeletionVector =
     if (description.startsWith("[")) {
       val vectors = Json.parse(description)
-      new AllBut(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
+      new ChangedRowsVector(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
     } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)), "inline in the log")
     else description.split(" ", 3) match {
       case Array(offset, size, path) => read(offset.toLong, size.toInt, path, conf)
@@ -65,7 +65,7 @@ object DeletionVector {
   private def damaged(path: String, why: String): Throwable =
     HeadwaterException("DELTA_DELETION_VECTOR_INVALID", "path" -> path, "reason" -> why).inRow
 
-  /** Whatever is not a bitmap makes one of the exceptions of who reads it. */
+  /** Bytes that are no bitmap make the reader throw one of these exceptions. */
   private def parse(bytes: Array[Byte], path: String): DeletionVector =
     try parse(bytes) catch {
       case e @ (_: RuntimeException | _: IOException) => throw damaged(path, Option(e.getMessage).getOrElse(e.getClass.getSimpleName))
@@ -75,7 +75,7 @@ object DeletionVector {
     val buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
     require(buffer.getInt() == Magic, "its format is not known")
     val stored = buffer.getLong()
-    require(stored >= 0 && stored <= bytes.length, s"it says that it has $stored bitmaps")
+    require(stored >= 0 && stored <= bytes.length, s"it claims to have $stored bitmaps")
     val count = stored.toInt
     val keys = new Array[Int](count)
     val bitmaps = new Array[RoaringBitmap](count)

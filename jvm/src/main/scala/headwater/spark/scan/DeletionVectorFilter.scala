@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
 /**
- * A file's rows without those its deletion vector names. Rows come singly or as batches; either way they carry their position in the file
- * in one column, which is left out where only this class asked for it.
+ * Leaves out a file's rows that its deletion vector names. The rows come singly or in batches, with their position in the file as one
+ * column; `dropPosition` removes that column where only this class needs it.
  */
 final class DeletionVectorFilter(source: Iterator[InternalRow], deleted: DeletionVector, position: Int, dropPosition: Boolean, types: Array[DataType])
     extends RowOrBatchIterator(source) {

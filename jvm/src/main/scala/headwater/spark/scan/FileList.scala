@@ -5,8 +5,9 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.Json
 
+/** Reads the list of a scan's files from the handler's answer. */
 object FileList {
-  /** `[path, size, modificationTime, deletionVector | null, partition value, ...]` a file. */
+  /** Each file is `[path, size, modificationTime, deletionVector | null, partition value, ...]`. */
   def fromJson(files: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
     files.elements().asScala.map { file =>
       ListedFile(

@@ -13,10 +13,10 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
 /**
- * Lists a table's files for a scan: the handler prunes, conservatively, and partition filters are applied exactly here, as Spark drops them
- * after the scan.
+ * Lists a table's files for a scan. The handler prunes conservatively; partition filters are applied exactly here, because Spark does not
+ * evaluate them again.
  *
- * A live index belongs to a relation that follows the table; [[PinSnapshots]] fixes its version once per query.
+ * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version.
  */
 class HeadwaterFileIndex(
     val session: SparkSession,
@@ -55,7 +55,7 @@ class HeadwaterFileIndex(
       .filter(directory => predicate.forall(_.eval(directory.values))).toSeq
   }
 
-  /** In which partitions, given by their texts, a condition is true; None where it is about more than partition values. */
+  /** In which partitions, given by the text of their values, a condition is true; None if it needs more than partition columns. */
   def matching(condition: Expression, partitions: Seq[Seq[String]]): Option[Seq[Boolean]] = {
     val plain = FilterText.unfolded(condition)
     val columns = partitionSchema.fieldNames.map(_.toLowerCase).toSet
@@ -70,7 +70,7 @@ class HeadwaterFileIndex(
 
   private def bound(filter: Expression): Expression = filter.transform { case a: AttributeReference =>
     val i = partitionSchema.fieldNames.indexWhere(_.equalsIgnoreCase(a.name))
-    // A file's number, which Spark takes for one more partition column, comes after the others.
+    // Spark takes a file's number for one more partition column, after the others.
     if (i < 0) BoundReference(partitionSchema.length, a.dataType, nullable = false)
     else BoundReference(i, SparkInternals.attributes(partitionSchema)(i).dataType, nullable = true)
   }

@@ -2,9 +2,9 @@ package headwater.spark.scan
 
 import org.apache.spark.sql.vectorized.ColumnVector
 
-/** A late column of a file, of which one value is at hand at a time: that of `row` in `vector`. */
+/** A column that a file's scan materializes late: it has one value at a time, that of `row` in `vector`. */
 private[headwater] abstract class LateColumn {
-  /** Has the value of a row, given by its position in the file. */
+  /** Reads the value of a row, given by its position in the file. */
   def find(position: Long): Unit
   def vector: ColumnVector
   def row: Int

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.Decimal
 import org.apache.spark.sql.vectorized.{ColumnarArray, ColumnarMap, ColumnVector}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A late column's values at the rows of a batch. */
+/** A late column of a batch: reads a row's value when Spark asks for it. */
 private final class LateColumnVector(file: LateColumnsFile, number: Int, positions: ColumnVector) extends ColumnVector(file.typeOf(number)) {
   private var column: LateColumn = _
   private var row = -1

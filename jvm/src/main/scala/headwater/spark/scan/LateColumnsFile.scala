@@ -13,11 +13,12 @@ import org.apache.spark.sql.internal.LegacyBehaviorPolicy
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * The late columns of a file, which is opened when the first value is asked for. Where it has one of them in a way that [[ParquetValueReader]] does
- * not know, all of them are read by Spark's reader.
+ * The late columns of one file. The file is opened when the first value is needed. If a late column is stored in a way that
+ * [[ParquetValueReader]] does not support, Spark's reader reads all columns instead.
  *
- * @param late which columns of the schema, in order.
- * @param whole reads all columns.
+ * @param late the indexes of the late columns in the schema, ascending
+ * @param position the index of the column with the rows' positions
+ * @param whole reads all columns of a file with Spark's reader
  */
 final class LateColumnsFile(
     file: PartitionedFile,
@@ -35,18 +36,18 @@ final class LateColumnsFile(
   def typeOf(column: Int): DataType = schema(column).dataType
 
   def column(number: Int): LateColumn = {
-    if (columns == null) naming(open())
+    if (columns == null) namingFile(open())
     columns(number)
   }
 
-  /** How many rows' values were asked for, until they were read by Spark's reader. */
+  /** How many rows' values were read one by one; 0 once Spark's reader reads the file. */
   def asked: Long = if (groups == null) 0 else groups.asked
 
-  /** From now on, by Spark's reader. */
-  def readWhole(): Unit = naming {
+  /** Switches to Spark's reader for the rest of the file. */
+  def readWhole(): Unit = namingFile {
     if (groups != null) groups.close()
     groups = null
-    rows = new WholeFileColumns(whole(file), position, naming)
+    rows = new WholeFileColumns(whole(file), position, namingFile)
     columns = Array.tabulate(schema.length)(rows.column)
   }
 
@@ -57,7 +58,7 @@ final class LateColumnsFile(
       val rebases = DataSourceUtils.datetimeRebaseSpec(metadata.getKeyValueMetaData.get, rebaseMode).mode != LegacyBehaviorPolicy.CORRECTED
       val readers = late.map(column => ParquetValueReader.of(schema(column), metadata.getSchema, rebases))
       if (readers.forall(_.isDefined)) {
-        groups = new LateRowGroups(reader, late.map(schema(_).dataType), readers.flatten, naming)
+        groups = new LateRowGroups(reader, late.map(schema(_).dataType), readers.flatten, namingFile)
         columns = Array.fill(schema.length)(null)
         late.zip(groups.columns).foreach { case (number, column) => columns(number) = column }
       }
@@ -65,8 +66,8 @@ final class LateColumnsFile(
     if (groups == null) readWhole()
   }
 
-  /** A failure is told with the file's name, as Spark does where it reads one itself. */
-  private def naming[T](work: => T): T =
+  /** Adds the file's name to a failure, as Spark's own readers do. */
+  private def namingFile[T](work: => T): T =
     try work catch { case e: Exception => throw FileDataSourceV2.attachFilePath(file.urlEncodedPath, e) }
 
   override def close(): Unit = try if (groups != null) groups.close() finally if (rows != null) rows.close()

@@ -9,8 +9,12 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types.DataType
 
-/** A file's row groups, one open at a time. */
-private final class LateRowGroups(reader: ParquetFileReader, types: Array[DataType], readers: Array[ParquetValueReader], naming: (=> Unit) => Unit) extends Closeable {
+/**
+ * A file's row groups, one open at a time, from which [[ParquetValueCursor]]s read the values of late columns.
+ *
+ * @param namingFile adds the file's name to a failure
+ */
+private final class LateRowGroups(reader: ParquetFileReader, types: Array[DataType], readers: Array[ParquetValueReader], namingFile: (=> Unit) => Unit) extends Closeable {
   private val groups = reader.getRowGroups.asScala.toArray
   private var first, end = 0L
   private val found = types.zip(readers).map { case (dataType, read) => new Found(dataType, read) }
@@ -30,11 +34,11 @@ private final class LateRowGroups(reader: ParquetFileReader, types: Array[DataTy
     override def find(position: Long): Unit = {
       asked += 1
       vector.reset()
-      if (read.column.isEmpty) vector.putNull(0) else naming(put(position))
+      if (read.column.isEmpty) vector.putNull(0) else namingFile(put(position))
     }
 
     private def put(position: Long): Unit = {
-      // Rows are asked for in order. Should they not be, the row group is read again.
+      // Spark asks for rows in ascending order. If it does not, the row group is opened again.
       if (position < first || position >= end || position - first < cursor.following) open(position)
       if (cursor.seek(position - first)) read.put(cursor.values, vector) else vector.putNull(0)
     }

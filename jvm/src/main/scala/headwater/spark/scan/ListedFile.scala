@@ -3,7 +3,10 @@ package headwater.spark.scan
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata
 
-/** A data file of a scan. `deletionVector` describes where the executor finds its deleted positions, or is null. */
+/**
+ * A data file of a scan. `deletionVector` says where the task finds the file's deletion vector ([[DeletionVector.MetadataKey]]); it may be
+ * null.
+ */
 final case class ListedFile(
     path: String, size: Long, modificationTime: Long, partitionValues: Seq[String], deletionVector: String) {
   def toStatus: FileStatusWithMetadata = {

@@ -7,9 +7,14 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InMemoryFil
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetUtils}
 import org.apache.spark.sql.types.{ByteType, DataType, IntegerType, LongType, ShortType}
 
-/** A plan that does no more than read all rows of Parquet files, perhaps under other names; `columns` are the files' of the plan's output. */
+/**
+ * A plan that only reads all rows of Parquet files, perhaps under other column names: the statistics in the files' footers hold for its
+ * rows.
+ *
+ * @param columns the files' column for each attribute of the plan's output
+ */
 final class ParquetSource private (val files: Seq[FileStatus], columns: Map[ExprId, String]) {
-  /** The column of the files that an expression over the plan's output is. */
+  /** The files' column that an expression over the plan's output stands for. */
   def column(expression: Expression): Option[String] = expression match {
     case reference: AttributeReference => columns.get(reference.exprId)
     case Cast(child, to, _, _) if ParquetSource.WholeNumbers(child.dataType) && Cast.canUpCast(child.dataType, to) => column(child)
@@ -20,12 +25,12 @@ final class ParquetSource private (val files: Seq[FileStatus], columns: Map[Expr
 object ParquetSource {
   private val WholeNumbers: Set[DataType] = Set(ByteType, ShortType, IntegerType, LongType)
 
-  /** @param most so many files are looked at. */
+  /** @param most the most files such a plan may have */
   def of(plan: LogicalPlan, most: Int): Option[ParquetSource] = plan match {
-    // Of other Parquet formats, as the one of tables, it is not the files alone that tell the rows.
+    // In other Parquet formats, as in Delta tables, the files alone do not determine the rows.
     case LogicalRelation(relation: HadoopFsRelation, output, _, _, _) if relation.fileFormat.getClass == classOf[ParquetFileFormat] =>
       listed(relation).filter(_.size <= most).map { files =>
-        // A column with a field id may be found by that, under any name.
+        // Spark may find a column with a field id by that id, under any name.
         val stored = relation.dataSchema.filterNot(ParquetUtils.hasFieldId).map(_.name).toSet
         new ParquetSource(files, output.collect { case column if stored(column.name) => column.exprId -> column.name }.toMap)
       }
@@ -42,7 +47,7 @@ object ParquetSource {
     case _ => None
   }
 
-  /** The files as Spark's reader lists them: with the partitions' directories taken apart, and what no reader wants left out. */
+  /** The files as Spark's reader lists them; none for a partitioned source. */
   private def listed(relation: HadoopFsRelation): Option[Seq[FileStatus]] = relation.location match {
     case index: InMemoryFileIndex if relation.partitionSchema.isEmpty => Some(index.listFiles(Nil, Nil).flatMap(_.files.map(_.fileStatus)))
     case _ => None

@@ -8,21 +8,21 @@ import org.apache.parquet.column.values.rle.RunLengthBitPackingHybridDecoder
 import org.apache.parquet.io.ParquetDecodingException
 
 /**
- * The values of a flat column in one row group, at rows that are asked for in ascending order; what lies between is skipped by Parquet's own
- * value readers, whatever the encoding.
+ * The values of a flat column in one row group, read in ascending order of rows. Parquet's own value readers skip the rows in between,
+ * whatever the encoding.
  */
 private[headwater] final class ParquetValueCursor(column: ColumnDescriptor, pages: PageReader, nullable: Boolean) {
   private val dictionary: Dictionary = Option(pages.readDictionaryPage()).map(page => page.getEncoding.initDictionary(column, page)).orNull
   private var end = 0L
-  /** Reads whether a row has a value; null where all have. */
+  /** Reads the definition level of the next row: 1 if it has a value. Null if no row of the group is null. */
   private var levels: () => Int = _
 
-  /** The row after the one that was asked for last. */
+  /** The row after the last one that was read. */
   var following = 0L
-  /** Where [[seek]] found a value, the next one to be read. */
+  /** Where [[seek]] has found a value: the reader whose next value it is. */
   var values: ValuesReader = _
 
-  /** Whether a row of the group has a value. */
+  /** Moves to a row of the group. Returns whether it has a value, which is not null. */
   def seek(row: Long): Boolean = {
     while (row >= end) nextPage()
     val skipped = (row - following).toInt

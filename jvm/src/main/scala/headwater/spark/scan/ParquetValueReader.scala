@@ -10,16 +10,16 @@ import org.apache.spark.sql.catalyst.util.ResolveDefaultColumnsUtils.EXISTS_DEFA
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector
 import org.apache.spark.sql.types._
 
-/** How a column's values get from Parquet's reader into a vector; a file that lacks the column has nulls. */
+/** Puts a column's next value from Parquet's reader into a vector. `column` is None if the file lacks the column: its values are null. */
 private[headwater] final class ParquetValueReader(val column: Option[ColumnDescriptor], val put: (ValuesReader, WritableColumnVector) => Unit)
 
 private[headwater] object ParquetValueReader {
   private type Put = (ValuesReader, WritableColumnVector) => Unit
 
-  /** None where the file has the column in a way that is not read here. */
+  /** None if the file stores the column in a way that only Spark's reader supports. */
   def of(field: StructField, file: MessageType, rebases: Boolean): Option[ParquetValueReader] =
     if (!file.containsField(field.name)) {
-      // Under another case, or with a value of its own for files that lack it.
+      // Spark's reader also finds a name in another case, and knows default values of files that lack a column.
       val known = file.getFields.stream.anyMatch(_.getName.equalsIgnoreCase(field.name)) || field.metadata.contains(EXISTS_DEFAULT_COLUMN_METADATA_KEY)
       Option.when(!known)(new ParquetValueReader(None, (_, _) => ()))
     } else file.getType(file.getFieldIndex(field.name)) match {
@@ -51,7 +51,7 @@ private[headwater] object ParquetValueReader {
       case (_: StringType, BINARY) if is(LogicalTypeAnnotation.stringType()) => Some(bytes)
       case (BinaryType, BINARY) if plain => Some(bytes)
       case (decimal: DecimalType, kind) if is(LogicalTypeAnnotation.decimalType(decimal.scale, decimal.precision)) =>
-        // Vectors keep decimals by their precision, files as their writer likes.
+        // A vector's representation of a decimal depends on its precision; a file's depends on its writer.
         def whole(values: ValuesReader): Long = kind match {
           case INT32 => values.readInteger()
           case INT64 => values.readLong()

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Partition values are text in the log; each distinct text is cast once, as Spark casts. */
+/** Casts partition values, which are text in the log, as Spark casts them. Each distinct text is cast once. */
 private final class PartitionValueParser(dataType: DataType, timeZone: String) {
   private val parsed = mutable.HashMap.empty[String, Any]
 

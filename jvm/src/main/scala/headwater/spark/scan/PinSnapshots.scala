@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 
 /**
- * Fixes the version every live relation of a query reads, once, when the query is optimised: a query sees one state of each table, its
- * subqueries included, and a DataFrame that is run again sees the newest.
+ * Fixes the version that every live relation of a query reads, once, when Spark optimizes the query. So a query, with its subqueries, sees
+ * one snapshot of each table, and a DataFrame that runs again sees the latest one.
  */
 case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -34,10 +34,10 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object PinSnapshots {
-  // Spark optimises subqueries apart from the query around them, one after the other on one thread and under one planning tracker.
+  // Spark optimizes subqueries separately from the query around them, one after the other, on one thread and with one planning tracker.
   private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[String, TableState]]())
 
-  /** Gives live relations the state that is known for them. */
+  /** Pins live relations to the states that are known for them. */
   def pin(plan: LogicalPlan, state: HeadwaterFileIndex => Option[TableState]): LogicalPlan = plan.transformWithSubqueries {
     case relation @ LogicalRelation(files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _), _, _, _, _)
         if index.live =>

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-/** Turns a table that is read into the file relation Spark's own Parquet path scans. */
+/** Turns a table that a query reads into the file relation that Spark's own Parquet path scans. */
 case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     // A MERGE gets its target from ResolveHeadwaterDml, once its source is known.
@@ -22,7 +22,7 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
   private def read(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperatorsDown {
       case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
-        // A read of changes has been found before this, but for one of an older version, which the handler refuses.
+        // FindChangeReads has taken reads of changes already, except for those of an older version, which the handler rejects.
         if (HeadwaterChangelog.asked(session, options)) HeadwaterChangelog.load(session, table.path, Nil, "timeTravel" -> true)
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
         read.copy(output = read.output.zip(output).map { case (column, seen) =>

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
 /**
- * Batches of a whole file, in order and none left out, with the position of each row in the file as one more column. Spark's reader can tell
- * positions too, at several times the cost of reading a column: it must allow for pages it skipped.
+ * Adds the position of each row in its file to batches that hold all rows of the file, in order. Spark's reader can read positions too, but
+ * at several times the cost of a column: it must consider the pages that filters skip.
  */
 final class RowIndexBatches(source: Iterator[InternalRow], position: Int) extends RowOrBatchIterator(source) {
   private val positions = new RowIndexVector

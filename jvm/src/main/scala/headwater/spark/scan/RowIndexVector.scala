@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.{Decimal, LongType}
 import org.apache.spark.sql.vectorized.{ColumnarArray, ColumnarMap, ColumnVector}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The numbers from `first` on. As with Spark's own vectors, the next batch writes over this one. */
+/** The positions of a batch's rows: the numbers from `first` on. As with Spark's own vectors, the next batch overwrites this one. */
 private final class RowIndexVector extends ColumnVector(LongType) {
   var first = 0L
 

@@ -5,8 +5,8 @@ import java.io.Closeable
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * What is made of a file's rows, which come singly or as batches. Spark passes both through iterators of rows, hence [[asRows]], and closes
- * them where the task ends before they do.
+ * Transforms a file's rows, which come singly or in batches. Spark passes both through an iterator of rows, hence [[asRows]]. If the task
+ * ends early, Spark closes the iterator.
  */
 abstract class RowOrBatchIterator(source: Iterator[InternalRow]) extends Iterator[Any] with Closeable {
   protected val rows: Iterator[Any] = source.asInstanceOf[Iterator[Any]]

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.Decimal
 import org.apache.spark.sql.vectorized.{ColumnarArray, ColumnarMap, ColumnVector}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Some rows of a column, in order: row i is the base's row `selected(i)`. Nothing is copied, and the base owns the memory. */
+/** Some rows of a column, in order: row i is row `selected(i)` of the base. Nothing is copied; the base owns the memory. */
 final class SelectedColumnVector(base: ColumnVector, selected: Array[Int]) extends ColumnVector(base.dataType()) {
   override def close(): Unit = {}
   override def hasNull: Boolean = base.hasNull

@@ -3,7 +3,10 @@ package headwater.spark.scan
 import headwater.spark.bridge.Json
 import headwater.spark.catalog.HeadwaterTable
 
-/** What a file index must know of the version it lists; compared by table and, for time travel, version. */
+/**
+ * What a file index needs to know about the version that it lists. Two indexes of one table are equal if they are live or have the same
+ * version.
+ */
 final case class TableState(path: String, version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String)
 
 object TableState {

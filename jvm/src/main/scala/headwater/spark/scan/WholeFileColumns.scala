@@ -3,8 +3,12 @@ package headwater.spark.scan
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
-/** A file's batches by Spark's reader, one at hand at a time. `position`: the column of the rows' positions. */
-private final class WholeFileColumns(source: Iterator[InternalRow], position: Int, naming: (=> Unit) => Unit) extends RowOrBatchIterator(source) {
+/**
+ * The late columns of a file, from batches of all columns that Spark's reader reads. One batch is in memory at a time.
+ *
+ * @param position the index of the column with the rows' positions
+ */
+private final class WholeFileColumns(source: Iterator[InternalRow], position: Int, namingFile: (=> Unit) => Unit) extends RowOrBatchIterator(source) {
   private var batch: ColumnarBatch = _
   private var row = 0
 
@@ -12,7 +16,7 @@ private final class WholeFileColumns(source: Iterator[InternalRow], position: In
   override def next(): Any = rows.next()
 
   def column(number: Int): LateColumn = new LateColumn {
-    override def find(position: Long): Unit = naming(reach(position))
+    override def find(position: Long): Unit = namingFile(reach(position))
     override def vector: ColumnVector = batch.column(number)
     override def row: Int = WholeFileColumns.this.row
   }

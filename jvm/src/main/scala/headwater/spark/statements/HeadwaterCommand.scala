@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
-/** Runs a statement in the handler and shows the rows it answers with. */
+/** Runs a statement in the handler and returns the rows of its answer. */
 case class HeadwaterCommand(command: String, path: String, name: String, arguments: String, schema0: StructType) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = SparkInternals.attributes(schema0)
   override def nodeName: String = HeadwaterStatement.words(command)

@@ -12,14 +12,20 @@ import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_WITH_UNRESOLVED_IDENTIFIER, RELATION_TIME_TRAVEL}
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** Hands the statements Spark's parser does not know, told by their first words, to the handler; all else to Spark. */
+/**
+ * Parses the statements that Spark's parser does not know: their first words identify them, and the handler parses the rest. Everything else
+ * goes to Spark's parser.
+ */
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
   override def parsePlan(text: String): LogicalPlan = parsed(text)(spark.parsePlan(text))
 
   override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
     parsed(substituted(text, parameters))(spark.parsePlanWithParameters(text, parameters))
 
-  /** One of our statements with the values its markers were given. Spark looks for markers in what it can parse: the rest reads as a select list. */
+  /**
+   * One of our statements with values in place of its parameter markers. Spark substitutes markers only in what it can parse, so the rest of
+   * the statement poses as a select list.
+   */
   private def substituted(text: String, parameters: ParameterContext): String = HeadwaterParser.FirstWords.findPrefixMatchOf(text) match {
     case Some(found) if HeadwaterParser.hasValues(parameters) =>
       val (begin, list) = text.splitAt(found.group("words").length)
@@ -27,14 +33,14 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     case _ => text
   }
 
-  /** A parser may throw Spark's errors alone; the handler's are thrown once the statement is analyzed. */
+  /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
   private def parsed(text: String)(plan: => LogicalPlan): LogicalPlan = {
     HiveSessionClassLoader.protect()
     try own(text).getOrElse(own(refused(text)(plan)))
     catch { case e: HeadwaterException => RefusedStatement(e) }
   }
 
-  /** A text that Spark refuses may be another system's statement, of which the handler says what to use instead. */
+  /** A text that Spark rejects may be a statement of another system; the handler's error then says what to use instead. */
   private def refused(text: String)(parsed: => LogicalPlan): LogicalPlan = try parsed catch {
     case e: ParseException =>
       try Bridge.call(new StatementContext(session), "not_parsed", "text" -> text)
@@ -43,7 +49,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   }
 
   private def own(plan: LogicalPlan): LogicalPlan = plan match {
-    // Spark's own way to replace what is in a body leaves out its handlers.
+    // Spark's own `mapChildren` of a body leaves its handlers out.
     case body: CompoundBody => CurrentOrigin.withOrigin(body.origin)(body.copy(
       collection = body.collection.map(own(_).asInstanceOf[CompoundPlanStatement]),
       handlers = body.handlers.map(own(_).asInstanceOf[ExceptionHandler])))
@@ -53,7 +59,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     case other => HeadwaterParser.own(other)
   }
 
-  /** Within a script, whose text is Spark's alone to parse, `DESCRIBE HISTORY t` comes as the column `t` of a table `HISTORY`. */
+  /** Spark parses the text of a script alone: there, `DESCRIBE HISTORY t` arrives as column `t` of a table `HISTORY`. */
   private def described(plan: LogicalPlan): Option[LogicalPlan] = plan match {
     case DescribeColumn(table: UnresolvedTableOrView, UnresolvedAttribute(name), false, _) if table.multipartIdentifier.size == 1 =>
       own(s"DESCRIBE ${table.multipartIdentifier.head} ${name.map(part => "`" + part.replace("`", "``") + "`").mkString(".")}")
@@ -89,8 +95,8 @@ object HeadwaterParser {
   private def own(plan: LogicalPlan): LogicalPlan = ExplainDmlCommand(qualified(plan))
 
   /**
-   * Names the catalog of a path that is travelled to, or is the value of an expression: Spark would take two parts for files of a format, which
-   * cannot travel, where the time, or the path, is an expression that takes it a second look to resolve.
+   * Adds the catalog to ``delta.`/path` `` where it is read at a version or comes from an expression. When the time or the path is an expression,
+   * Spark resolves it in a second pass, and would then take the two parts for files of a format, which have no versions.
    */
   private def qualified(plan: LogicalPlan): LogicalPlan =
     plan.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(RELATION_TIME_TRAVEL, PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
@@ -115,12 +121,12 @@ object HeadwaterParser {
     case HybridParameterContext(values, _) => values.nonEmpty
   }
 
-  /** A name that is the value of an expression. */
+  /** `identifier(…)`: a name that an expression computes. */
   private val Identifier = raw"(?i)identifier\s*\(".r
 
-  /** How a URI begins; a name that has one in backticks does not. */
+  /** The beginning of a URI. A name that has one in backticks does not match. */
   private val Uri = "[A-Za-z][A-Za-z0-9+.-]*:/".r
 
-  /** Spark reads `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these are looked at first. */
+  /** Spark would parse `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these go to the handler first. */
   private val FirstWords = raw"(?is)(?<words>(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+)\S.*".r
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
-/** A statement the handler parsed, about a table Spark has yet to resolve. `arguments` is the handler's own JSON. */
+/** A statement that the handler parsed, about a table that Spark has not resolved yet. `arguments` is the handler's own JSON. */
 case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: String, schema0: StructType) extends UnaryCommand {
   override def output: Seq[Attribute] = SparkInternals.attributes(schema0)
   override def nodeName: String = HeadwaterStatement.words(command)
@@ -14,6 +14,6 @@ case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: St
 }
 
 object HeadwaterStatement {
-  /** A statement as people write it. */
+  /** A statement's keywords as users write them. */
   def words(command: String): String = command.replace('_', ' ').toUpperCase
 }

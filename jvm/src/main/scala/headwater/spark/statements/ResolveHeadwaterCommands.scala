@@ -13,8 +13,8 @@ import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.command.CreateTableLikeCommand
 
 /**
- * Once the table is resolved, the statement can run. So can those that Spark parses but would answer for a Delta table with less than the log
- * knows, or not at all.
+ * Turns a statement whose table is resolved into the command that runs it. Also takes over the statements that Spark parses but cannot
+ * answer from the log: SHOW CREATE TABLE, SHOW PARTITIONS and others.
  */
 case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
@@ -32,7 +32,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values }
       command("show_partitions", resolved, table, output, "partition" -> asked)
     case constraint @ AddCheckConstraint(Filter(_, PendingTarget(table)), _) =>
-      // Spark's own rule for it looks up an entry of the catalog, which a path has not.
+      // Spark's own rule looks for an entry of the catalog, which a path does not have.
       Bridge.call(new StatementContext(session), "alter_table", "table" -> table.path, "name" -> table.name(), "changes" -> Seq(Map("kind" -> "add_constraint")))
       constraint
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>

@@ -1,6 +1,6 @@
 package headwater.spark.write
 
-/** How change data is told apart from a table's rows in a job that writes both. */
+/** Where a job that writes both rows and change data puts the change data. */
 object ChangeData {
   val Folder = "_change_data"
   val FilePrefix = "cdc-"

@@ -17,8 +17,8 @@ import org.apache.parquet.schema.PrimitiveType
 import org.apache.parquet.schema.LogicalTypeAnnotation.{DecimalLogicalTypeAnnotation, StringLogicalTypeAnnotation}
 
 /**
- * Row count and per-column minimum, maximum and null count of a finished file, from its footer. Values are raw: dates as days, timestamps as
- * microseconds, decimals as text; a column whose footer says nothing usable has nulls.
+ * Row count and, for each column, minimum, maximum and null count of a finished file, from its footer. Values are raw: dates are days,
+ * timestamps microseconds, decimals text. A column without usable statistics has nulls.
  */
 final case class FooterStatistics(rows: Long, columns: Seq[Seq[Any]])
 
@@ -66,7 +66,7 @@ object FooterStatistics {
     case _ => null
   }
 
-  // A float keeps its own shortest text: widened to double it would say more digits than it has.
+  // A float keeps its own shortest text: as a double it would have more digits than it is precise.
   private def finite(n: Double, text: String): Any =
     if (n.isNaN) null else if (n.isInfinite) (if (n > 0) "Infinity" else "-Infinity") else new JavaDecimal(text)
 }

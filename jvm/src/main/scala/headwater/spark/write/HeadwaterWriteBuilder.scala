@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.sources.InsertableRelation
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A write into an existing table: the rows go to the handler as a plan, what to overwrite is in the options. */
+/** A write into an existing table. The handler gets the rows as a plan; the options say what to overwrite. */
 class HeadwaterWriteBuilder(table: HeadwaterTable, options: CaseInsensitiveStringMap)
     extends WriteBuilder
     with SupportsOverwriteV2

@@ -5,8 +5,9 @@ import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.headwater.SparkInternals
 
+/** Hands rows to the handler, which writes and commits them. */
 object HeadwaterWrites {
-  /** Hands rows that already match the table to the handler. */
+  /** Writes rows that already match the table's schema. */
   def write(table: HeadwaterTable, data: DataFrame, options: Map[String, String]): Unit = {
     val context = new StatementContext(table.session)
     Bridge.call(
@@ -21,7 +22,7 @@ object HeadwaterWrites {
     SparkInternals.refreshCaches(table.session, table.path)
   }
 
-  /** Saves rows to a path; the handler says whether that creates, replaces or adds. */
+  /** Saves rows to a path. The handler decides whether this creates, replaces or appends. */
   def save(
       session: SparkSession, path: String, mode: String, partitioning: Seq[String], options: Map[String, String], data: DataFrame): Unit = {
     val plan = SparkInternals.logicalPlan(data)
@@ -51,7 +52,7 @@ object HeadwaterWrites {
       case "write" =>
         val table = HeadwaterTable.load(session, path)
         val written = options + (ResolveHeadwaterWrites.OverwriteMode -> decision.get("write").asText())
-        // As with Delta Lake, a save by path must bring the column's type, or one that Spark lets into it without a look at the values.
+        // As with Delta Lake, a save by path must have the column's type, or one that Spark stores in it without a look at the values.
         val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, written, byName = true, casts = false)
         write(table, SparkInternals.ofRows(session, matched), written)
       case _ =>

@@ -7,17 +7,17 @@ import scala.collection.mutable
 
 import org.roaringbitmap.RoaringBitmap
 
-/** 64-bit numbers as Roaring bitmaps of their low halves, by their high halves: what a deletion vector is made of. */
+/** A set of 64-bit positions, as a deletion vector has them: Roaring bitmaps of the low halves, keyed by the high halves. */
 final class PositionSet extends Serializable {
   private val bitmaps = mutable.TreeMap.empty[Int, RoaringBitmap]
 
-  /** Adds a position; false where it was there already. */
+  /** Adds a position; false if it was there already. */
   def add(position: Long): Boolean =
     bitmaps.getOrElseUpdate((position >>> 32).toInt, new RoaringBitmap()).checkedAdd(position.toInt)
 
   def contains(position: Long): Boolean = bitmaps.get((position >>> 32).toInt).exists(_.contains(position.toInt))
 
-  /** Adds all of another's positions; returns how many were there already. */
+  /** Adds all positions of another set; returns how many were there already. */
   def addAll(other: PositionSet): Long = other.bitmaps.iterator.map { case (high, theirs) =>
     val mine = bitmaps.getOrElseUpdate(high, new RoaringBitmap())
     val both = RoaringBitmap.andCardinality(mine, theirs).toLong
@@ -25,7 +25,7 @@ final class PositionSet extends Serializable {
     both
   }.sum
 
-  /** The standard 64-bit serialisation: how many bitmaps, then each after its key, all little endian. */
+  /** Roaring's portable 64-bit format: the number of bitmaps, then each one after its key, all little-endian. */
   def serialize: Array[Byte] = {
     val out = new ByteArrayOutputStream()
     out.write(littleEndian(8)(_.putLong(bitmaps.size.toLong)))

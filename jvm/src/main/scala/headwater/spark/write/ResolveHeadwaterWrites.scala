@@ -16,8 +16,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * Matches the columns of a write to its table. The handler says which columns the table will have (evolution is its decision), Spark's own
- * rules of assignment do the rest. What an overwrite deletes travels on as SQL text in the write's options.
+ * Matches the columns of a write to its table. The handler decides about schema evolution and says which columns the table will have;
+ * Spark's own rules of assignment do the rest. The write's options carry what an overwrite deletes.
  */
 case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPlan] {
   import ResolveHeadwaterWrites._
@@ -50,7 +50,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     }
     val predicate = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
-        // A predicate that cannot be told must not turn into an overwrite of everything.
+        // A predicate that SQL cannot express must not become an overwrite of everything.
         val condition = VariableResolver.folded(o.deleteExpr)
         Some(ReplaceWhere -> FilterText.of(condition).getOrElse(unsupported(condition)))
       case _ => None
@@ -66,7 +66,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case a: AppendData => a.copy(table = marked, query = query, writeOptions = options)
       case o: OverwriteByExpression =>
         o.copy(table = marked, query = query, writeOptions = options, deleteExpr = Literal.TrueLiteral)
-      // Spark overwrites partitions dynamically only through writers of its second interface; the options say what is meant.
+      // Spark has no dynamic overwrite for V1 writes; the options tell the handler.
       case o: OverwritePartitionsDynamic =>
         OverwriteByExpression(marked, Literal.TrueLiteral, query, options, o.isByName, o.withSchemaEvolution)
       case other => other

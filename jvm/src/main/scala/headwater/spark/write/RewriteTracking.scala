@@ -8,12 +8,12 @@ import scala.collection.mutable
 import org.apache.spark.TaskContext
 
 /**
- * What a rewrite's rows say beside their values: the positions of the rows they replace, by file number, the source rows that found a
- * match, and how many rows each action had. One a task, merged on the driver from the tasks that succeeded.
+ * What a rewrite's rows say beside their values: the positions of the rows they replace, by file number; the source rows that found a match;
+ * how many rows each action had. Each task has one; the driver merges those of the tasks that succeeded.
  */
 final class RewriteTracking extends Serializable {
   private val files = mutable.HashMap.empty[Int, PositionSet]
-  /** Numbers of the source rows that found a match. */
+  /** The numbers of the source rows that found a match. */
   val source = new PositionSet
   private val actions = mutable.HashMap.empty[Int, Long]
   private var repeated = 0L
@@ -32,7 +32,7 @@ final class RewriteTracking extends Serializable {
     repeated += other.repeated
   }
 
-  /** `positions` by file number and `source`, both as base64, `actions` by number, `repeated` (positions seen more than once). */
+  /** `positions` by file number and `source`, both in base64; row counts of `actions` by number; `repeated`: positions that came more than once. */
   def describe: Map[String, Any] = Map(
     "positions" -> files.map { case (number, positions) => number.toString -> text(positions) }.toMap,
     "source" -> text(source),
@@ -45,7 +45,7 @@ final class RewriteTracking extends Serializable {
 object RewriteTracking {
   private val ofTasks = new ConcurrentHashMap[Long, RewriteTracking]()
 
-  /** Those of the running task; forgotten when the task ends. */
+  /** That of the running task, until the task ends. */
   def ofTask(): RewriteTracking = {
     val task = TaskContext.get()
     ofTasks.computeIfAbsent(task.taskAttemptId(), id => {

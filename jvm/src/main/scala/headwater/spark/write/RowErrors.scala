@@ -6,11 +6,15 @@ import headwater.spark.HeadwaterRowException
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
+/**
+ * A task's rows up to the first one that breaks a rule of the table; the row's error waits for the task's commit to return it
+ * ([[RowErrors.find]]).
+ */
 final class RowErrors(rows: Iterator[InternalRow]) extends Iterator[InternalRow] {
   private var ahead: InternalRow = _
   private var ended = false
 
-  /** Some iterators make a row when they are asked whether there is one, others when it is taken. */
+  /** Some iterators compute a row in `hasNext`, others in `next`. */
   override def hasNext: Boolean = ahead != null || (!ended && {
     try { if (rows.hasNext) ahead = rows.next() else ended = true }
     catch { case e: HeadwaterRowException => RowErrors.note(e); ended = true }
@@ -34,6 +38,6 @@ object RowErrors {
     task.addTaskCompletionListener[Unit]((_: TaskContext) => ofTasks.remove(task.taskAttemptId()))
   }
 
-  /** What ended the rows of a task. */
+  /** The error that ended a task's rows. */
   def find(task: TaskContext): Option[HeadwaterRowException] = Option(task).flatMap(t => Option(ofTasks.get(t.taskAttemptId())))
 }

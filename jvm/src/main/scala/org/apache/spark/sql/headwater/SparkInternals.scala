@@ -25,7 +25,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Calls of Spark that are private to its own packages, one small method each. */
+/** Small wrappers, one each, around calls of Spark that are private to its own packages. */
 object SparkInternals {
   private def classic(session: SparkSession): ClassicSession = session.asInstanceOf[ClassicSession]
 
@@ -35,7 +35,7 @@ object SparkInternals {
 
   def sessionCatalog(session: SparkSession): SessionCatalog = classic(session).sessionState.catalog
 
-  /** Spark's catalog of the session, ours where the settings say so. */
+  /** Spark's session catalog; ours, if the settings name it. */
   def catalog(session: SparkSession): TableCatalog =
     classic(session).sessionState.catalogManager.catalog(CatalogManager.SESSION_CATALOG_NAME).asInstanceOf[TableCatalog]
 
@@ -43,22 +43,22 @@ object SparkInternals {
 
   def logicalPlan(data: DataFrame): LogicalPlan = data.asInstanceOf[Dataset[_]].queryExecution.analyzed
 
-  /** A statement's plan as Spark resolves it; nothing is run. */
+  /** A statement's plan as Spark resolves it, without running it. */
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     classic(session).sessionState.executePlan(plan, CommandExecutionMode.SKIP).analyzed
 
-  /** Spark's own error where a resolved plan cannot be. */
+  /** Throws Spark's own error for a resolved plan that is not valid. */
   def checkAnalysis(session: SparkSession, plan: LogicalPlan): Unit = classic(session).sessionState.analyzer.checkAnalysis(plan)
 
-  /** A plan in which the current time is a constant. */
-  def atOneTime(plan: LogicalPlan): LogicalPlan = ComputeCurrentTime(plan)
+  /** The plan with the current time as a constant. */
+  def withCurrentTime(plan: LogicalPlan): LogicalPlan = ComputeCurrentTime(plan)
 
   def explain(session: SparkSession, plan: LogicalPlan, mode: String): String =
     classic(session).sessionState.executePlan(plan).explainString(ExplainMode.fromString(mode))
 
   /**
-   * A relation's columns, the number of each row's file (a constant of the file, as partition values are) and its position in the file, under
-   * names that none of its columns has. Spark tells positions in `_metadata` too, but makes a struct of each row's before any filter.
+   * A relation with two more columns, under names that none of its columns has: the number of each row's file, a constant of the file as
+   * partition values are, and the row's position in it. Spark has positions in `_metadata` too, but builds a struct for each row before filters.
    */
   def positioned(relation: LogicalRelation, files: HadoopFsRelation, numberName: String, positionName: String): LogicalPlan = {
     val number = AttributeReference(numberName, IntegerType, nullable = false)()
@@ -74,7 +74,7 @@ object SparkInternals {
   def estimatedBytes(session: SparkSession, plan: LogicalPlan): Long =
     ofRows(session, plan).asInstanceOf[Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes.min(Long.MaxValue).toLong
 
-  /** Whether values of a type are equal if, and only if, they are the same: not so under other collations. */
+  /** Whether two values of a type are equal only if they are identical. Not so for strings under other collations. */
   def comparesBytes(kind: DataType): Boolean = !kind.existsRecursively { case text: StringType => !text.isUTF8BinaryCollation; case _ => false }
 
   def isOurs(relation: LogicalRelation): Boolean = relation.relation match {
@@ -82,7 +82,7 @@ object SparkInternals {
     case _ => false
   }
 
-  /** The same columns without their declared CHAR and VARCHAR types. */
+  /** The columns without their declared CHAR and VARCHAR types. */
   def undeclared(columns: Seq[AttributeReference]): Seq[AttributeReference] = columns.map(CharVarcharUtils.cleanAttrMetadata)
 
   /** The metastore's entry behind a table of the session catalog. */
@@ -95,24 +95,24 @@ object SparkInternals {
 
   def schema(columns: Array[Column]): StructType = storedTypes(CatalogV2Util.v2ColumnsToStructType(columns))
 
-  /** CHAR and VARCHAR as the strings they are stored as, the declared type kept aside in the metadata as Spark does. */
+  /** CHAR and VARCHAR become STRING, as they are stored; Spark keeps the declared type in the metadata. */
   def storedTypes(schema: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
 
   def clusterBy(columns: Seq[Seq[String]]): Option[Transform] =
     Option.when(columns.nonEmpty)(ClusterByTransform(columns.map(FieldReference(_))))
 
-  /** The CHAR or VARCHAR a stored column was declared as. */
+  /** The CHAR or VARCHAR type that a stored column was declared with. */
   def declaredType(stored: StructField): Option[String] = CharVarcharUtils.getRawTypeString(stored.metadata)
 
   /** The inverse of [[storedTypes]]. */
   def declaredTypes(schema: StructType): StructType = CharVarcharUtils.getRawSchema(schema)
 
-  /** The same columns, free of NOT NULL at every depth. */
+  /** The schema without NOT NULL at any depth. */
   def asNullable(schema: StructType): StructType = schema.asNullable
 
   def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
 
-  /** Casts and orders a query's columns to those expected, by Spark's own rules of assignment, those of [[StoreAssignment]] if it `casts`. */
+  /** Casts and orders a query's columns as expected, by Spark's own rules of assignment; by [[StoreAssignment]] if it `casts`. */
   def resolveOutput(session: SparkSession, table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean, casts: Boolean): LogicalPlan = {
     val conf = classic(session).sessionState.conf
     TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
@@ -121,28 +121,28 @@ object SparkInternals {
     if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)
   }
 
-  /** Cached queries over the table's directory show its new state from here on. */
+  /** Invalidates cached queries over the table's directory. */
   def refreshCaches(session: SparkSession, path: String): Unit =
     classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
 
   def qualified(session: SparkSession, location: Path): Path =
-    try StoreFailure.told(location.getFileSystem(hadoopConf(session)).makeQualified(location))
+    try StoreFailure.wrapping(location.getFileSystem(hadoopConf(session)).makeQualified(location))
     catch { case e: StoreFailure => throw HeadwaterDataSource.refused(session, "no_file_system", Map("table" -> location.toString, "causes" -> e.describe)) }
 
-  /** How the log and the handler name a location: a plain path on the local file system, a URI elsewhere. */
+  /** A location as the log and the handler name it: a plain path on the local file system, else a URI. */
   def tablePath(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath else {
     val qualified = this.qualified(session, location)
     if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
   }
 
-  /** Told without a copy of the whole Hadoop configuration, which costs more than all the rest of opening a table. */
+  /** Avoids a copy of the whole Hadoop configuration, which costs more than everything else when a table is opened. */
   private def isLocal(session: SparkSession, location: Path): Boolean = location.isAbsolute && location.toUri.getAuthority == null && {
     def default = Option(conf(session).getConfString("fs.defaultFS", null))
       .getOrElse(session.sparkContext.hadoopConfiguration.get("fs.defaultFS", "file:///"))
     Option(location.toUri.getScheme).getOrElse(default.takeWhile(_ != ':')) == "file"
   }
 
-  /** Rows of a JSON array, typed by a schema. */
+  /** The rows of a JSON array, typed by a schema. */
   def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {
     val wrapped = StructType(Seq(StructField("rows", ArrayType(schema))))
     val text = Literal(UTF8String.fromString(s"""{"rows":$json}"""), StringType)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.headwater.bridge
 
 import org.apache.spark.SparkContext
 
-/** Properties of the jobs that a thread starts. */
+/** Sets local properties of the jobs that a thread starts. */
 object JobProperties {
   def within[T](context: SparkContext, properties: Map[String, String])(body: => T): T = {
     val before = properties.keys.map(key => key -> context.getLocalProperty(key)).toMap
@@ -12,8 +12,8 @@ object JobProperties {
   }
 
   /**
-   * Says what the jobs are for, where Spark's UI and progress bars show it. It says more than what the program says of all its jobs, or a shell
-   * of the statement; the job group, by which jobs are cancelled, stays the program's.
+   * Describes the jobs in Spark's UI and progress bars. This is more specific than the program's own description, which it replaces; the job
+   * group, by which jobs are cancelled, stays the program's.
    */
   def describing[T](context: SparkContext, text: String)(body: => T): T =
     within(context, Map(SparkContext.SPARK_JOB_DESCRIPTION -> text))(body)

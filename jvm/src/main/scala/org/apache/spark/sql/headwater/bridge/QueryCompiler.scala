@@ -13,21 +13,21 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Turns a handler's rewrite, one SQL query with placeholders, into a plan: ``hw_plan.`n` `` becomes the n-th resolved relation,
- * ``hw_expr.`n` `` the n-th expression, `raise_row_error(condition, state, text)` the error of a row, `is_matched(n)` whether the n-th row
- * of a MERGE's source found a match, `count_row()` true for every row, which it counts, `note_keys(k, …)` true for every row, whose key it notes.
+ * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
+ * ``hw_expr.`n` `` its n-th expression; `raise_row_error`, `is_matched`, `count_row` and `note_keys` become [[RaiseRowError]],
+ * [[IsMatched]], [[CountRow]] and [[CollectKeys]].
  *
- * The query is ours, and has nothing in it that a user wrote: names and literals are quoted, expressions are parsed by themselves ([[parse]]).
- * So it is parsed by the rules that it was written by, whatever the session's.
+ * The handler wrote the query, and nothing in it comes from a user: names and literals are quoted, users' expressions are parsed on their
+ * own ([[parse]]). So it is parsed with default settings, whatever the session's are.
  */
 object QueryCompiler {
   def compile(session: SparkSession, sql: String, plans: Seq[LogicalPlan], expressions: Seq[Expression], matched: PositionSet, counter: RowCounter, keys: => KeySetAccumulator): LogicalPlan = {
-    fill(byPlainRules(session)(parser(session).parsePlan(sql)), plans, expressions, matched, counter, keys)
+    fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, expressions, matched, counter, keys)
   }
 
-  /** An expression that a user wrote, not yet resolved; Spark's own error where the text is none. A name given to it means nothing here. */
+  /** Parses an expression that a user wrote, without its alias. Throws Spark's own error. The result is unresolved. */
   def parse(session: SparkSession, text: String): Expression =
-    // What is wrong with the text is shown in the text, not in the statement that is being run.
+    // An error shows its place in this text, not in the statement that runs.
     CurrentOrigin.withOrigin(Origin())(parser(session).parseExpression(text)) match {
       case Alias(named, _) => named
       case other => other
@@ -35,11 +35,11 @@ object QueryCompiler {
 
   private def parser(session: SparkSession) = session.asInstanceOf[ClassicSession].sessionState.sqlParser
 
-  /** Settings that give SQL another meaning, and what they are by default. */
+  /** Settings that change the meaning of SQL; all are false by default. */
   private val Rules = Seq(
     SQLConf.ESCAPED_STRING_LITERALS, SQLConf.DOUBLE_QUOTED_IDENTIFIERS, SQLConf.SUPPORT_QUOTED_REGEX_COLUMN_NAME, SQLConf.ENFORCE_RESERVED_KEYWORDS)
 
-  private def byPlainRules[T](session: SparkSession)(work: => T): T = {
+  private def withDefaultRules[T](session: SparkSession)(work: => T): T = {
     val conf = SparkInternals.conf(session)
     if (Rules.forall(conf.getConf(_) == false)) work
     else {
@@ -52,7 +52,7 @@ object QueryCompiler {
   private def fill(plan: LogicalPlan, plans: Seq[LogicalPlan], expressions: Seq[Expression], matched: PositionSet, counter: RowCounter, keys: => KeySetAccumulator): LogicalPlan =
     plan.transformUp {
       case UnresolvedRelation(Seq("hw_plan", n), _, _) => plans(n.toInt)
-      // Upwards, so that nothing within what takes a placeholder's place is taken for a placeholder itself.
+      // Upwards, so that nothing inside a replacement is taken for a placeholder.
       case node => node.transformExpressionsUp {
         case UnresolvedAttribute(Seq("hw_expr", n)) => expressions(n.toInt)
         case f: UnresolvedFunction if f.nameParts == Seq("is_matched") => IsMatched(f.arguments(0), matched)
@@ -62,11 +62,11 @@ object QueryCompiler {
       }
     }
 
-  /** The type of an expression over columns of a schema (JSON); an expression that does not resolve is Spark's own error. */
+  /** The type of an expression over a schema (JSON). Throws Spark's own error if it does not resolve. */
   def expressionType(session: SparkSession, text: String, schema: String): DataType =
     SparkInternals.ofRows(session, Project(Seq(Alias(parse(session, text), "value")()), over(schema))).schema.head.dataType
 
-  /** A condition over columns of a schema (JSON), resolved; one that does not resolve is Spark's own error. */
+  /** A condition over a schema (JSON), resolved. Throws Spark's own error if it does not resolve. */
   def condition(session: SparkSession, text: String, schema: String): Expression =
     SparkInternals.logicalPlan(SparkInternals.ofRows(session, Filter(parse(session, text), over(schema)))).collectFirst {
       case Filter(condition, _) => condition

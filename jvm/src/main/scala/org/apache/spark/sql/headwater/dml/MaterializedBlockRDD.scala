@@ -7,11 +7,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.storage.{BlockId, RDDBlockId, StorageLevel}
 
 /**
- * Rows kept on executors, of one attempt at each task. Spark's own cache keeps those of every attempt that ends, a speculative one's beside the
- * first one's, and computes again what is lost; but rows that were shuffled come in another order each time, and others need not be the same
- * at all. Here a task answers with the block it made, which is no other attempt's, and to read one that is lost is an error.
+ * Materialized rows on executors, from exactly one attempt at each task.
  *
- * @param of the RDD whose rows these are; the blocks bear its number.
+ * Spark's own cache keeps the blocks of every attempt that succeeds, speculative ones too, and computes lost blocks again. But shuffled rows
+ * come in another order each time, and may be other rows. Here each task returns the id of the block it wrote, and reading a lost block is
+ * an error.
+ *
+ * @param of the id of the RDD whose rows these are; the blocks are named by it
  */
 private final class MaterializedBlockRDD(context: SparkContext, blocks: Array[BlockId], of: Int) extends BlockRDD[InternalRow](context, blocks) {
   override def compute(split: Partition, task: TaskContext): Iterator[InternalRow] = {
@@ -31,7 +33,7 @@ private object MaterializedBlockRDD {
     val numbers = rows.sparkContext.runJob(rows, (task: TaskContext, computed: Iterator[InternalRow]) => {
       val number = (task.taskAttemptId() & Int.MaxValue).toInt
       if (!SparkEnv.get.blockManager.putIterator(RDDBlockId(of, number), computed, StorageLevel.MEMORY_AND_DISK))
-        throw new IllegalStateException(s"the rows of partition ${task.partitionId()} could not be kept")
+        throw new IllegalStateException(s"the rows of partition ${task.partitionId()} could not be stored")
       number
     })
     new MaterializedBlockRDD(rows.sparkContext, numbers.map(RDDBlockId(of, _): BlockId), of)

@@ -8,11 +8,11 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.storage.StorageLevel
 
 /**
- * Rows of a query, kept for one statement: however often they are read, they are the same, and come in the same order. They are kept as rows,
- * not as Spark's cache keeps tables, by columns and compressed, which takes longer than they are kept for.
+ * The rows of a query, cached for one statement: every read sees the same rows in the same order. They are stored as rows; Spark's table
+ * cache would store compressed columns, which takes longer than the rows are needed.
  *
- * Within one process they are computed when they are first read. With executors in other processes they are computed before, once: see
- * [[MaterializedBlockRDD]].
+ * In local mode they are computed when they are first read. With executors in other processes, a job computes them at once
+ * ([[MaterializedBlockRDD]]).
  */
 final class MaterializedRows private (val relation: LogicalPlan, remove: () => Unit) {
   def drop(): Unit = remove()
@@ -34,7 +34,7 @@ object MaterializedRows {
     new MaterializedRows(LogicalRddShim(execution.analyzed.output, rows, classic, execution.optimizedPlan.stats), remove)
   }
 
-  /** Whether a job failed as kept rows were lost with their executor. */
+  /** Whether a job failed because materialized rows were lost with their executor. */
   def lost(error: Throwable): Boolean =
     Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).exists(_.isInstanceOf[LostBlockException])
 }

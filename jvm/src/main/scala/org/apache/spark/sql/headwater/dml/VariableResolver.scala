@@ -8,15 +8,15 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.CatalogManager
 
 /**
- * Resolves names of a statement as Spark does those of a query: columns of the scope, literal functions as `current_date`, then the variables
- * of the session and of the script that runs.
+ * Resolves the names in a statement's expressions as Spark does in a query: columns of the scope, then literal functions such as
+ * `current_date`, then variables of the session and of the running script.
  */
 class VariableResolver(session: SparkSession) extends ColumnResolutionHelper {
   private val state = session.asInstanceOf[ClassicSession].sessionState
   override def conf = state.conf
   override val catalogManager: CatalogManager = state.catalogManager
 
-  /** The expression with what is known of its names; `DEFAULT` alone in the place of a value stays, as does what Spark has an error for. */
+  /** Resolves what it can. `DEFAULT` as a whole value stays, as does a name that Spark has an error for. */
   def resolve(expression: Expression, scope: LogicalPlan): Expression = expression match {
     case UnresolvedAttribute(Seq(name)) if name.equalsIgnoreCase("DEFAULT") => expression
     case known if known.resolved => known
@@ -28,13 +28,13 @@ class VariableResolver(session: SparkSession) extends ColumnResolutionHelper {
 }
 
 object VariableResolver {
-  /** The plan with the values its variables have now, at every depth: what is captured of a statement is printed, optimised and run again later. */
-  def valued(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressionsWithSubqueries(value)
+  /** Replaces variables with their current values, at every depth: the statement's pieces are printed, optimized and run later. */
+  def withVariableValues(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressionsWithSubqueries(value)
 
-  def valued(expression: Expression): Expression = expression.transform(value)
+  def withVariableValues(expression: Expression): Expression = expression.transform(value)
 
-  /** The same, with the values of lambdas that are about no column: Spark does not fold them, and their text cannot be parsed. */
-  def folded(expression: Expression): Expression = valued(expression).transformDown {
+  /** The same; also evaluates higher-order functions without columns, which Spark does not fold and whose SQL does not parse. */
+  def folded(expression: Expression): Expression = withVariableValues(expression).transformDown {
     case function: HigherOrderFunction if isConstant(function) => Literal.create(evaluable(function).eval(), function.dataType)
   }
 

@@ -4,11 +4,11 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils
 import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types._
 
-/** From a table's column names to those inside its files (protocol chapter "Column Mapping"); a no-op where the mode is `none`. */
+/** Translates a table's column names into those in its files (protocol chapter "Column Mapping"). Changes nothing if the mode is `none`. */
 class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolean) {
   import ColumnMapping._
 
-  /** The part of the schema a reader asks for, under the names (and in mode `id` the ids) its files have. */
+  /** The part of the schema that a reader requests, with the names (in mode `id`, the ids) of the files. */
   def physical(schema: StructType): StructType = if (mode == "none") schema else struct(schema, tableSchema)
 
   private def struct(asked: StructType, table: StructType): StructType = StructType(asked.map { field =>
@@ -26,7 +26,7 @@ class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolea
     case _ => asked
   }
 
-  /** A pushed filter over physical names; none where a name cannot be followed. */
+  /** A pushed-down filter over physical names; None if a name is not found. */
   def physical(filter: Filter): Option[Filter] = if (mode == "none") Some(filter) else rename(filter)
 
   private def rename(filter: Filter): Option[Filter] = filter match {
@@ -50,7 +50,7 @@ class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolea
 
   private def column(name: String): Option[String] = {
     import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
-    // Spark quotes the names in filters only where it pushes those on nested fields too.
+    // Spark quotes names in filters only if it also pushes down filters on nested fields.
     val parts = if (nestedFilters) parseColumnPath(name) else Seq(name)
     follow(parts, tableSchema).map(_.quoted)
   }

@@ -16,11 +16,12 @@ import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Spark's Parquet format for the files of a Delta table: columns are found by their physical names or ids, rows that a deletion vector names
- * are left out. Everything else is Spark's reader.
+ * Spark's Parquet format for the files of a Delta table. It finds columns by their physical names or ids, leaves out the rows that deletion
+ * vectors name, and reads late columns by [[LateMaterializationReader]]. Everything else is Spark's reader and writer.
  *
- * @param positionColumn the column that has the positions of rows in their file, not one of the table's.
- * @param tellsChanges whether a write has change data, and so the column that tells the kind of change as its last one.
+ * @param late which columns a scan materializes late
+ * @param positionColumn the column for the positions of rows in their file, which is none of the table's
+ * @param hasChangeData whether a write has change data, and so the type of change as its last column
  */
 class HeadwaterParquetFileFormat(
     val path: String,
@@ -30,7 +31,7 @@ class HeadwaterParquetFileFormat(
     val version: Long,
     late: LateMaterialization = LateMaterialization.None,
     positionColumn: Option[String] = None,
-    tellsChanges: Boolean = false)
+    hasChangeData: Boolean = false)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
@@ -49,7 +50,7 @@ class HeadwaterParquetFileFormat(
 
   override def shortName(): String = "delta"
 
-  // Filtered and counted batches are of other vector classes than the one generated code would be told.
+  // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
     if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains)) None else super.vectorTypes(required, partitions, conf)
 
@@ -65,30 +66,30 @@ class HeadwaterParquetFileFormat(
     val mapping = new ColumnMapping(tableSchema, mappingMode, nested.split(",").map(_.trim).contains(shortName()))
     if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
     val hasSparksName = mapping.physical(tableSchema).fieldNames.contains(RowIndexColumn.Spark)
-    def inFiles(schema: StructType): StructType = RowIndexColumn.told(mapping.physical(schema), positionColumn, hasSparksName)
+    def inFiles(schema: StructType): StructType = RowIndexColumn.rename(mapping.physical(schema), positionColumn, hasSparksName)
     val physicalData = inFiles(dataSchema)
     val required = inFiles(requiredSchema)
     val physicalFilters = filters.flatMap(mapping.physical)
     val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") && session.sessionState.conf.parquetVectorizedReaderEnabled
-    // Each reader keeps what it reads in its configuration, which on the driver it does not copy; copying one takes its time.
+    // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
     val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
     def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] =
       super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, pushed, options, configurations.next())
 
-    /** As the reader of a schema that has positions. */
+    /** A reader of a schema with the column for positions: adds positions itself ([[RowIndexBatches]]) where no row is skipped. */
     def positioned(schema: StructType, position: Int): PartitionedFile => Iterator[InternalRow] = {
-      val told = reader(schema)
-      // That a value is not null hardly ever skips anything.
+      val positionedBySpark = reader(schema)
+      // A filter IS NOT NULL hardly ever skips a page.
       val selective = physicalFilters.filterNot(_.isInstanceOf[IsNotNull])
-      if (!batches || selective.nonEmpty) told else {
-        val uncounted = reader(StructType(schema.patch(position, Nil, 1)), selective)
+      if (!batches || selective.nonEmpty) positionedBySpark else {
+        val withoutPositions = reader(StructType(schema.patch(position, Nil, 1)), selective)
         (file: PartitionedFile) =>
-          if (file.start == 0 && file.length >= file.fileSize) new RowIndexBatches(uncounted(file), position).asRows else told(file)
+          if (file.start == 0 && file.length >= file.fileSize) new RowIndexBatches(withoutPositions(file), position).asRows else positionedBySpark(file)
       }
     }
 
-    /** As [[positioned]], where some columns are read late. */
-    def lately(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
+    /** The same as [[positioned]], with late columns. */
+    def lateMaterialized(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
       val present = schema.indices.filterNot(lateColumns)
       new LateMaterializationReader(
         schema, lateColumns, late.rowsPerValue, position, positioned(StructType(present.map(schema)), present.indexOf(position)), positioned(schema, position),
@@ -97,7 +98,7 @@ class HeadwaterParquetFileFormat(
 
     val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
     val lateColumns = required.indices.filter(i => late.columns.contains(requiredSchema(i).name)).toSet
-    val plain = if (index < 0) reader(required) else if (batches && lateColumns.nonEmpty) lately(required, index, lateColumns) else positioned(required, index)
+    val plain = if (index < 0) reader(required) else if (batches && lateColumns.nonEmpty) lateMaterialized(required, index, lateColumns) else positioned(required, index)
     if (!hasDeletionVectors) plain else {
       val added = index < 0
       val position = if (added) required.length else index
@@ -114,11 +115,11 @@ class HeadwaterParquetFileFormat(
     }
   }
 
-  /** Timestamps are written as microseconds, whose minimum and maximum the footer keeps, not as the legacy INT96. */
+  /** Writes timestamps as microseconds, which have statistics in the footer, not as the legacy INT96. */
   override def prepareWrite(session: SparkSession, job: Job, options: Map[String, String], dataSchema: StructType): OutputWriterFactory = {
     val factory = super.prepareWrite(session, job, options, dataSchema)
     job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
-    if (tellsChanges) new ChangeDataWriterFactory(factory) else factory
+    if (hasChangeData) new ChangeDataWriterFactory(factory) else factory
   }
 }

@@ -8,14 +8,17 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Reads some columns of files late: their values one by one, where somebody asks for them. Spark evaluates a filter or a join's key before
- * the other columns of a row, so the values of rows that are left out are never made, and where all of a file's are left out, not even read.
- * Where many rows are asked for after all, that is dearer than to read them all: the task then goes on with Spark's reader.
+ * Late materialization: reads some columns only for rows that need them. Spark evaluates a filter or a join key before it reads the other
+ * columns of a row. So values of rows that are filtered out are never decoded, and if a file has no other rows, its late columns are not
+ * even read. If many rows need their values, one by one is slower than all at once: the task then continues with Spark's reader.
  *
- * @param schema the columns as the files have them; `late`: which of these, all of them flat; `position`: where the rows' positions are.
- * @param present reads the other columns.
- * @param whole reads all of them.
- * @param rebaseMode how dates and times of files that do not tell are meant, as Spark's setting says.
+ * @param schema the columns as the files have them
+ * @param late the indexes of the late columns, which are all flat
+ * @param rowsPerValue see [[LateMaterialization]]
+ * @param position the index of the column with the rows' positions
+ * @param present reads the other columns
+ * @param whole reads all columns
+ * @param rebaseMode Spark's setting for dates and times in files that do not say which calendar they use
  */
 final class LateMaterializationReader(
     schema: StructType,
@@ -28,7 +31,7 @@ final class LateMaterializationReader(
     conf: Broadcast[SerializableConfiguration])
     extends (PartitionedFile => Iterator[InternalRow]) with Serializable {
 
-  /** Of the task: each has its own copy of this. */
+  /** Whether this task has switched to Spark's reader; each task has its own copy of this object. */
   private var dense = false
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =

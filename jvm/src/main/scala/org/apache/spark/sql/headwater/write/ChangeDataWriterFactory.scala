@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFac
 import org.apache.spark.sql.execution.datasources.parquet.ParquetWriteSupport
 import org.apache.spark.sql.types.StructType
 
-/** Of a job that writes rows and change data, only the files of change data have the column that tells the kind of change. */
+/** Writers of a job that writes rows and change data: only files of change data have the last column, the type of change. */
 private[headwater] final class ChangeDataWriterFactory(plain: OutputWriterFactory) extends OutputWriterFactory {
   override def getFileExtension(context: TaskAttemptContext): String = plain.getFileExtension(context)
 
@@ -16,7 +16,7 @@ private[headwater] final class ChangeDataWriterFactory(plain: OutputWriterFactor
     if (path.substring(path.lastIndexOf('/') + 1).startsWith(ChangeData.FilePrefix)) {
       plain.newInstance(path, dataSchema, context)
     } else {
-      // The column is the last one and null in these rows, and nulls are not written.
+      // The column is null in these rows, and the writer skips nulls.
       val conf = new Configuration(context.getConfiguration)
       val schema = StructType(dataSchema.init)
       ParquetWriteSupport.setSchema(schema, conf)

@@ -13,24 +13,24 @@ import org.apache.spark.scheduler.{Pool, Schedulable, TaskSetManager}
 import org.apache.spark.sql.headwater.bridge.JobProperties
 
 /**
- * Cleans up after a job that fails, once its tasks have ended. Spark tells of a cancelled job at once, while its tasks still run, and may yet
- * open a file. The statement waits a moment for that, no longer; whoever needs the place empty waits for the rest ([[settled]]).
+ * Removes the files of a failed write job once its tasks have ended. Spark reports a cancelled job at once, while its tasks still run and
+ * may open more files. The statement only waits a moment for them; a statement that needs the directory clean waits for the rest ([[settled]]).
  */
 object FailedJobCleanup {
   private val StatementWaitsMilliseconds = 800L
   private val NextWaitsMilliseconds = 30000L
   private val JobEndsMilliseconds = 2000L
   private val PauseMilliseconds = 10L
-  /** A task that heeds no interruption is not waited for any longer; VACUUM removes what it writes. */
+  /** How long to wait for a task that ignores its interrupt, in nanoseconds; VACUUM removes what it writes after that. */
   private val Patience = TimeUnit.MINUTES.toNanos(10)
   private val Job = "spark.headwater.job"
 
-  /** By the place that a job writes to. */
+  /** The cleanups that run, by the directory that the job writes to. */
   private val cleaning = new ConcurrentHashMap[String, Set[CompletableFuture[Unit]]]()
 
   /**
-   * Runs a job that writes to a place; `clean` removes what it left there, where it fails. The job is given a way to cancel itself, soon: one
-   * that is about to end anyway does so without the many words that Spark has for a job that is cancelled.
+   * Runs a job that writes to a directory; if it fails, `clean` removes its files. The job gets a function that cancels it after a moment: if it
+   * is about to end anyway, Spark then logs no cancelled job.
    */
   def await[T](context: SparkContext, place: String, clean: () => Unit)(job: (() => Unit) => T): T = {
     val id = UUID.randomUUID().toString
@@ -41,7 +41,7 @@ object FailedJobCleanup {
       catch {
         case e: Throwable =>
           if (!context.isStopped) {
-            // A thread that was interrupted leaves its job running.
+            // An interrupt ends the thread's wait, not the job.
             val cancelled = context.cancelJobsWithTagWithFuture(tag, "the statement has ended")
             waitFor(Seq(begin(context, id, place, cancelled, clean)), StatementWaitsMilliseconds)
           }
@@ -60,7 +60,7 @@ object FailedJobCleanup {
     thread.start()
   }
 
-  /** Waits for failed jobs that wrote to a place; whether there were any. */
+  /** Waits for the cleanups of a directory. Returns whether there were any. */
   def settled(place: String): Boolean = Option(cleaning.get(place)).exists { running =>
     waitFor(running.toSeq, NextWaitsMilliseconds)
     true
@@ -85,7 +85,7 @@ object FailedJobCleanup {
     done
   }
 
-  /** An interruption waits until then: it has ended the statement already, or will. */
+  /** An interrupt does not end this wait: it has ended the statement already, or will. */
   private def waitFor(cleaned: Seq[CompletableFuture[Unit]], milliseconds: Long): Unit = {
     val until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(milliseconds)
     var interrupted = false

@@ -20,14 +20,14 @@ import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 
 /**
- * Files are written under their final, never reused names, so committing a task renames nothing; it tells the driver what it wrote. What a
- * task wrote before it failed is deleted if it still can, and otherwise lies unreferenced.
+ * Writes files under their final names, which are never used again. So committing a task renames nothing; it returns to the driver what the
+ * task wrote. A failed task deletes its files if it still can; otherwise nothing refers to them.
  *
- * @param leaves JSON array of column paths, as in the files, whose statistics are taken from each footer
- * @param changeColumn the partition column, the first one, that tells rows of change data apart, in a job that has such rows
+ * @param leaves JSON array of the column paths, as in the files, whose statistics are read from each footer
+ * @param changeColumn in a job with change data, the first partition column, which says whether a row is change data
  */
 class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option[String]) extends FileCommitProtocol with Serializable {
-  /** What the names of all files of this job begin with, and of no other. */
+  /** Part of the names of all files of this job, and of no other file. */
   private val job = UUID.randomUUID().getMostSignificantBits
 
   @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
@@ -35,17 +35,17 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
   @transient private var noted: RewriteTracking = _
   @transient private val ofTasks = new ConcurrentLinkedQueue[String]()
 
-  /** One JSON object a file: path, size, modificationTime, partition, rows, statistics. */
+  /** One JSON object per file: path, size, modificationTime, partition, rows, statistics. */
   def files: Seq[String] = committed
 
-  /** What the rows of a tracked query said, of the tasks that succeeded. */
+  /** The tracking of the tasks that succeeded, for a tracked query. */
   def tracked: RewriteTracking = noted
 
   override def setupJob(job: JobContext): Unit = {}
 
   override def setupTask(task: TaskAttemptContext): Unit = {
     written = mutable.ArrayBuffer.empty
-    // Spark's writer aborts no task that is cancelled while it opens its first file.
+    // Spark's writer does not abort a task that is cancelled while it opens its first file.
     Option(TaskContext.get()).foreach(_.addTaskFailureListener((_: TaskContext, _: Throwable) => abortTask(task)))
   }
 
@@ -62,7 +62,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
     file.toString
   }
 
-  /** Change data goes to a folder of its own; the column that tells it apart is no partition column of the table. */
+  /** Change data goes to a folder of its own; `changeColumn` is no partition column of the table. */
   private def folderOf(dir: Option[String]): (Option[String], Option[String]) = dir match {
     case Some(directory) if changeColumn.isDefined =>
       val (first, rest) = directory.span(_ != '/')
@@ -105,7 +105,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
     new TaskCommitMessage(TaskOutput(described, RewriteTracking.find(TaskContext.get()), None))
   }
 
-  /** Of several attempts at one task, speculative ones or those of a stage that was tried again, one may answer; the others delete their files. */
+  /** Only one attempt at a task may commit, whether others are speculative or belong to a retried stage; those delete their files. */
   private def requireOnly(task: TaskContext): Unit =
     if (!SparkEnv.get.outputCommitCoordinator.canCommit(task.stageId(), task.stageAttemptNumber(), task.partitionId(), task.attemptNumber()))
       throw new CommitDeniedException("another attempt at this task writes its rows", task.stageId(), task.partitionId(), task.attemptNumber())
@@ -132,18 +132,18 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
     }
   }
 
-  /** The first row that broke a rule of the table, which ended its task: nothing that the job wrote is to be used then. */
+  /** The error of the first row that broke a rule of the table. It ended its task, and no file of the job may be used. */
   @transient @volatile var rowError: Option[HeadwaterRowException] = None
 
-  /** What to do at the first such row. */
+  /** Called at the first such row. */
   @transient var onRowError: () => Unit = () => ()
 
   override def abortJob(job: JobContext): Unit =
     HeadwaterCommitProtocol.discard(path, Json.parse(ofTasks.asScala.mkString("[", ",", "]")), job.getConfiguration)
 
   /**
-   * Deletes what tasks of a failed job left: one that ended well as the job was cancelled is not asked what it wrote. In a directory of very
-   * many files it is left to VACUUM.
+   * Deletes all files of a failed job by their names: Spark drops the commit message of a task that succeeds while the job is cancelled. In a
+   * directory of very many files, this is left to VACUUM.
    */
   def removeAll(conf: Configuration): Unit = {
     val mark = "-" + new UUID(job, 0L).toString.take(HeadwaterCommitProtocol.MarkLength)
@@ -165,19 +165,19 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
 }
 
 object HeadwaterCommitProtocol {
-  /** Of a UUID's text, the part that is a job's: the first 64 bits, as 16 digits and 2 dashes. */
+  /** The job's part of a UUID's text: the first 64 bits, as 16 digits and 2 dashes. */
   private val MarkLength = 18
   private val MostListed = 10000
 
-  /** Deletes files of a table's directory, described as the tasks that wrote them do; those that cannot be deleted stay. */
+  /** Deletes files of a table's directory, described as tasks describe them. Files that cannot be deleted stay. */
   def discard(table: String, files: JsonNode, conf: Configuration): Unit = files.elements().asScala.foreach { file =>
     val at = new Path(table, file.get("path").asText())
     try at.getFileSystem(conf).delete(at, false) catch { case _: java.io.IOException => }
   }
 }
 
-/** Of one task: its files, described in JSON, and what its rows said; or what was wrong with one of them. */
+/** A task's result: its files as JSON and its tracking, or the error of one of its rows. */
 final case class TaskOutput(files: Seq[String], tracked: Option[RewriteTracking], error: Option[HeadwaterRowException])
 
-/** A file a task wrote: full path, path below the table with escaped directory names, partition values by column. */
+/** A file that a task wrote: its full path, its path below the table with escaped directory names, its partition values by column. */
 final case class WrittenFile(path: String, relative: String, partition: Seq[(String, String)])

@@ -9,8 +9,9 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
- * Notes what the last columns of each row say ([[RewriteTrackingExec.Columns]]) and passes on, without them, the rows that are to be written. It
- * stands right below the writer, in the writer's own tasks, so that what a failed task noted is lost with it.
+ * Reads the tracking columns of each row, the last ones ([[RewriteTrackingExec.Columns]]), into the task's [[RewriteTracking]], and passes
+ * on the rows to be written without these columns. It runs directly below the writer, in the writer's tasks, so a failed task loses its
+ * tracking too.
  */
 case class RewriteTrackingExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output.dropRight(RewriteTrackingExec.Columns)
@@ -32,9 +33,9 @@ case class RewriteTrackingExec(child: SparkPlan) extends UnaryExecNode {
 
 object RewriteTrackingExec {
   /**
-   * So many columns are the last ones of a tracked query, in this order: the file's number (int) and the row's position in it (bigint), both null where no row
-   * is replaced; the action's number (int), null where the row is not to be counted; whether the row is written (boolean); the number of
-   * the source row that found a match (bigint), or null.
+   * The number of tracking columns. In this order: the file's number (int) and the row's position in it (bigint), both null if no row is
+   * replaced; the action's number (int), null if the row is not counted; whether the row is written (boolean); the number of the source row
+   * that found a match (bigint), or null.
    */
   val Columns = 5
 
@@ -45,7 +46,7 @@ object RewriteTrackingExec {
     !row.isNullAt(first + 3) && row.getBoolean(first + 3)
   }
 
-  /** Runs a tracked query whose rows are not written anywhere. */
+  /** Runs a tracked query without writing its rows. */
   def run(plan: SparkPlan): RewriteTracking = RewriteTracking.merged(
     RewriteTrackingExec(plan).execute().mapPartitions { rows =>
       while (rows.hasNext) rows.next()

@@ -8,10 +8,10 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
- * Ends a task's rows at one that breaks a rule of the table, and keeps the error for the task's commit to hand over.
+ * Ends a task's rows at the first one that breaks a rule of the table, and keeps its error for the task's commit ([[RowErrors]]).
  *
- * A mistake in the rows is no failure of Spark's: a task that fails with it is run again in vain, four times, and each time executor,
- * scheduler and writer log it with every frame there is. It stands right below the writer; what the tasks wrote is removed on the driver.
+ * A bad row is no failure of Spark's. If a task failed with it, Spark would run the task four times in vain, and executor, scheduler and
+ * writer would log every frame each time. It runs directly below the writer; the driver removes what the tasks wrote.
  */
 case class RowErrorsExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output

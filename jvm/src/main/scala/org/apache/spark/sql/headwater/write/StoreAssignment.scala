@@ -9,16 +9,16 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.StoreAssignmentPolicy
 
 /**
- * Fits values to columns by the session's policy for that. Under its policy ANSI Spark refuses some pairs of types, as STRING to INT, whatever
- * the values; for a Delta table such a value is cast, and one that does not fit is an error of its row. The casts are put where Spark puts
- * them under the policy LEGACY, which refuses no pair, and then made to fail instead of to return null.
+ * Casts values to columns by the session's store assignment policy. Under ANSI, Spark rejects some pairs of types, such as STRING to INT,
+ * whatever the values are. For a Delta table such a value is cast, and one that does not fit is the error of its row. To place the casts,
+ * this uses Spark's rules under the policy LEGACY, which rejects no pair, and then makes the casts fail instead of returning null.
  */
 object StoreAssignment {
   private val Refused = "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST"
-  /** Delta's own setting: values of UPDATE and MERGE are cast as `spark.sql.ansi.enabled` says, whatever the policy. */
+  /** Delta's own setting: UPDATE and MERGE cast values as `spark.sql.ansi.enabled` says, whatever the policy is. */
   private val FollowsAnsi = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
 
-  /** A query with the columns of a table: `resolve` is Spark's own way to give it those, under the settings it gets. */
+  /** The query with the columns of a table. `resolve` is Spark's own rule for that, under the settings it is given. */
   def columns(conf: SQLConf, query: LogicalPlan)(resolve: SQLConf => LogicalPlan): LogicalPlan = try resolve(conf) catch {
     case refused: AnalysisException if casts(conf, refused) => resolve(legacy(conf)) match {
       case Project(columns, `query`) =>
@@ -28,7 +28,7 @@ object StoreAssignment {
     }
   }
 
-  /** The values of assignments, each of its column's type: `align` is Spark's own way to make them that, under the settings at hand. */
+  /** The values of assignments, each cast to its column's type. `align` is Spark's own rule for that, under the current settings. */
   def values(conf: SQLConf, assignments: Seq[Assignment])(align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] = {
     if (conf.getConfString(FollowsAnsi, "false").toBoolean) {
       val ansi = conf.ansiEnabled
@@ -40,7 +40,7 @@ object StoreAssignment {
     }
   }
 
-  /** The casts are told from those in the values by keeping the values out of sight while the casts are made. */
+  /** Places casts over attributes that stand for the values, so that the new casts are not confused with casts inside the values. */
   private def cast(
       conf: SQLConf, assignments: Seq[Assignment], align: Seq[Assignment] => Seq[Assignment], change: Expression => Expression): Seq[Expression] = {
     val standing = assignments.map(assignment => AttributeReference("value", assignment.value.dataType, assignment.value.nullable)())
@@ -60,7 +60,7 @@ object StoreAssignment {
     copy
   }
 
-  /** Casts that fail where the value does not fit, as Spark's own under the policy ANSI; `path` leads to the column or field. */
+  /** Makes casts fail if a value does not fit, as Spark's do under the policy ANSI. `path` leads to the column or field. */
   private def failing(expression: Expression, path: Seq[String]): Expression = expression match {
     case named: Alias => named.withNewChildren(Seq(failing(named.child, path :+ named.name)))
     case cast: Cast =>

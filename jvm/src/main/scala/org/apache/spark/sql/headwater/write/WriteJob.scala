@@ -15,13 +15,13 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Runs one write job: the rows of a plan into new Parquet files of a table's directory, through Spark's own writer.
+ * Runs one write job: writes the rows of a plan to new Parquet files in a table's directory with Spark's own writer.
  *
- * The handler's specification names the directory, the columns as the files have them, the partition columns and the leaves whose
- * statistics it wants; the answer lists the files. Nothing refers to them until the handler commits.
+ * The handler's specification names the directory, the columns as the files have them, the partition columns and the leaf columns whose
+ * statistics it needs. The answer lists the files. Nothing refers to them until the handler commits.
  */
 object WriteJob {
-  /** The files, each described in JSON, and of a tracked query what its rows said. */
+  /** The files, each described in JSON, and the tracking of a tracked query. */
   def write(session: SparkSession, query: LogicalPlan, spec: JsonNode): (Seq[String], Option[RewriteTracking]) = {
     val schema = DataType.fromJson(spec.get("schema").asText()).asInstanceOf[StructType]
     val tracked = spec.path("tracked").asBoolean()
@@ -57,7 +57,7 @@ object WriteJob {
     FileFormatWriterShim.write(
       session,
       plan,
-      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L, tellsChanges = spec.has("changeColumn")),
+      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L, hasChangeData = spec.has("changeColumn")),
       committer,
       FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
       session.sessionState.newHadoopConfWithOptions(options),
@@ -65,11 +65,11 @@ object WriteJob {
       options)
   }
 
-  /** Deletes files that a write answered with, which nothing refers to; those that cannot be deleted stay. */
+  /** Deletes files of a write, which nothing refers to. Files that cannot be deleted stay. */
   def discard(session: org.apache.spark.sql.SparkSession, table: String, files: String): Unit =
     HeadwaterCommitProtocol.discard(table, Json.parse(files), SparkInternals.hadoopConf(session))
 
-  /** The same column twice needs two identities: the writer tells columns apart by them. */
+  /** Gives a column that occurs twice two ids: Spark's writer identifies columns by them. */
   private def distinctOutput(query: LogicalPlan): LogicalPlan =
     if (!query.resolved || query.output.map(_.exprId).distinct.size == query.output.size) query
     else Project(query.output.map(column => Alias(column, column.name)()), query)

@@ -16,16 +16,16 @@ import org.apache.spark.sql.internal.StaticSQLConf.SQL_EVENT_TRUNCATE_LENGTH
 import org.apache.spark.util.Utils
 
 /**
- * The statement's own text as the description of its execution, in Spark's UI. Spark itself shows the place in a program, or the message of
- * Spark Connect, unless the program gave a description, which stays.
+ * Shows a statement's own text as the description of its execution in Spark's UI. Spark would show the call site, or the message of Spark
+ * Connect. A description that the program has set stays.
  */
 object StatementText extends Logging {
   private val OfConnect = "Spark Connect - "
-  /** Possessive, and names from their beginning alone: a statement may be of megabytes, and the search must not go back over them. */
+  /** A name and its text value. Possessive quantifiers: a statement may have megabytes, and the search must not backtrack over them. */
   private val Pair = """(?s)(['"`]?)(?<![\w.\-])([\w.\-]++)\1(\s*+=?+\s*+)('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""".r
   private val Hidden = "'*********(redacted)'"
 
-  /** Describes the running execution, where it is that of a text. The UI is not worth a statement's failure. */
+  /** Describes the running execution if it is that of a text. A failure here must not fail the statement. */
   def show(session: SparkSession): Unit = try {
     val context = session.sparkContext
     val description = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
@@ -41,7 +41,7 @@ object StatementText extends Logging {
       val modified = conf.redactOptions(conf.getAllConfs.filterNot { case (key, value) =>
         key.startsWith("spark.driver.") || key.startsWith("spark.executor.") || context.getConf.getOption(key).contains(value)
       })
-      // As Spark's own listener takes an event of the same execution: the last one counts.
+      // For Spark's own listener, the last event of an execution counts.
       context.listenerBus.post(event(
         Long.box(id),
         Option(context.getLocalProperty(SQLExecution.EXECUTION_ROOT_ID_KEY)).map(_.toLong),
@@ -57,13 +57,13 @@ object StatementText extends Logging {
     }
   } catch { case e @ (NonFatal(_) | _: LinkageError) => logDebug("the statement's text is not shown", e) }
 
-  /** Texts that are given to options and properties whose names sound of a secret. */
+  /** Redacts the values of options and properties whose names match the pattern of secrets. */
   def withoutSecrets(text: String, secret: Regex): String = Pair.replaceAllIn(text, found =>
     Regex.quoteReplacement(
       if (secret.findFirstIn(found.group(2)).isEmpty) found.matched
       else s"${found.group(1)}${found.group(2)}${found.group(1)}${found.group(3)}$Hidden"))
 
-  /** Spark versions add fields, with defaults; one JAR serves several. */
+  /** Later Spark versions add fields with defaults; one JAR serves several versions. */
   private def event(values: AnyRef*): SparkListenerSQLExecutionStart = {
     val constructor = classOf[SparkListenerSQLExecutionStart].getConstructors.maxBy(_.getParameterCount)
     val count = constructor.getParameterCount
