@@ -1,1 +1,1 @@
-"""Side by side with the peer and with plain Parquet: ``python -m bench`` prints one table of what each case takes."""
+"""Benchmarks, side by side with Delta Lake and plain Parquet: ``python -m bench`` prints a table of all cases."""

@@ -1,7 +1,7 @@
 """``python -m bench``: measure, and print the table.
 
-Sides of a case take turns, and so does who begins, so that what else the machine does meets all alike. Medians are
-compared: ``ratio`` is ours divided by theirs. The exit is 1 if a target is missed.
+The sides of a case alternate, and so does which side begins, so that other load on the machine affects all alike.
+Medians are compared: ``ratio`` is ours divided by theirs. The exit code is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def cases() -> list[Case]:
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="Only the case of this name; may be given again.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of every case instead of its own number.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only the case of this name; may be repeated.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of each case, instead of its own number.")] = None,
     rows: Annotated[int, typer.Option(help="Rows of the large table.")] = 5_000_000,
-    files: Annotated[int, typer.Option(help="Files of the table whose log is made.")] = 1_000_000,
+    files: Annotated[int, typer.Option(help="Files of the table with the generated log.")] = 1_000_000,
     directory: Annotated[Path | None, typer.Option(help="Where to work; a temporary directory if not given.")] = None,
     raw: Annotated[bool, typer.Option(help="Print every measured time too.")] = False,
 ) -> None:
@@ -81,7 +81,7 @@ def main(
 
 
 def measure(case: Case, bench: Bench, rounds: int, progress: Progress) -> Times:
-    """The seconds each side took, round by round; the rounds that only warm up are not among them."""
+    """The seconds each side took, by round, without the warm-up rounds."""
     sides = case.all_sides()
     total = rounds + case.warm_up
     task = progress.add_task(title(case, bench), total=total)

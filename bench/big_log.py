@@ -1,8 +1,8 @@
-"""The log of a table of a million files, made without the files.
+"""Generates the log of a table with a million files, without the files.
 
-A classic checkpoint with statistics as Spark engines write them, the commit it stands for, and ``_last_checkpoint``.
-Each file claims ``ROWS_PER_FILE`` consecutive ids, so that a query for one id concerns one file; that one alone can be
-made to exist.
+It is a classic checkpoint with statistics as Spark engines write them, the commit of that version, and
+``_last_checkpoint``. Each file has ``ROWS_PER_FILE`` consecutive ids in its statistics, so a query for one id reads one
+file; :func:`touch` creates that file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The cases: what is measured, against whom, and how much of their time it may take.
+"""The cases of reading, small statements and start-up; the type of all cases, with its target.
 
-A case has rounds; in each, every side does the same thing once, ours first or last in turn. What a case prepares is
-not timed, nor are its first rounds, which warm up what is measured.
+A case has rounds. In each round, every side does the same once; which side begins alternates. Preparation is not timed,
+and the first rounds only warm up. A target limits our time relative to the other side's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARQUET = "parquet"
 
 @dataclass
 class Bench:
-    """What cases work with. ``sparks`` has one process a kind; plain Parquet is measured in ours."""
+    """What cases work with. ``sparks`` has one process for each kind; plain Parquet is measured in ours."""
 
     directory: Path
     sparks: dict[str, Spark]
@@ -27,11 +27,11 @@ class Bench:
     files: int
 
     def spark(self, side: str) -> Spark:
-        """The process that a side is measured in."""
+        """The process that measures a side."""
         return self.sparks[OURS if side == PARQUET else side]
 
     def path(self, name: str, side: str) -> Path:
-        """Where a side has its table of that name."""
+        """The path of a side's table."""
         return self.directory / f"{name}-{side}"
 
     def fresh(self, kind: str) -> Spark:
@@ -45,8 +45,8 @@ Timed = Callable[[Bench, str, int], float]
 
 @dataclass(frozen=True)
 class Against:
-    """A comparison: ours divided by the other's may be at most ``ratio``; or ours may be ``plus`` seconds more; or ours
-    alone at most ``limit`` bytes.
+    """A comparison and its target: our time divided by the other's is at most ``ratio``; or our time is at most
+    ``plus`` seconds more; or ours alone is at most ``limit`` bytes.
     """
 
     other: str | None
@@ -127,7 +127,7 @@ def _plan(spark: Spark, path: Path, number: int) -> float:
 
 
 def _plan_cold(bench: Bench, side: str, number: int) -> float:
-    """A table this Spark has never seen, in a Spark that is warm otherwise."""
+    """A table that this Spark has never seen; the Spark itself is warm."""
     return _plan(bench.spark(side), _copy(bench, side, f"cold{number}"), (number * 7919 + 31) % bench.files)
 
 
@@ -136,7 +136,7 @@ def _plan_warm(bench: Bench, side: str, number: int) -> float:
 
 
 def _memory(bench: Bench, side: str, number: int) -> float:
-    """Bytes, not seconds: the peak of a handler that has planned a cold and a few warm queries."""
+    """Bytes, not seconds: the peak memory of a handler after one cold and a few warm queries."""
     spark = bench.fresh(OURS)
     try:
         for i in range(4):

@@ -1,7 +1,7 @@
-"""``python -m bench.checkpoint``: what a checkpoint of a table of many files takes, in time and memory.
+"""``python -m bench.checkpoint``: time and memory of a checkpoint of a table with many files.
 
-A process of its own opens the table, commits, and writes the checkpoint; printed are the seconds of the opening and of
-the checkpoint, and the most memory the process has had in all.
+A process of its own opens the table, commits and writes the checkpoint. The output is the seconds to open and to write
+the checkpoint, and the peak memory of the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The cases of commits: how many a second, and what a long tail of them costs a reader.
+"""The cases of commits: concurrent appends and upserts, and a reader of a long log without a checkpoint.
 
-Appends are one-row INSERTs by sessions of one Spark, each in a thread of its own; both sides checkpoint as often.
-Upserts are MERGEs by as many, into a small table with deletion vectors; a loser tries again until it wins. The table of
-the long tail has one commit a file and no checkpoint, and is made without the files.
+Appends are one-row INSERTs by several sessions of one Spark, each in a thread of its own; both sides write checkpoints
+at the same interval. Upserts are concurrent MERGEs into a small table with deletion vectors; a loser retries until it
+wins. The long log has one commit for each file; only the log is generated, not the files.
 """
 
 from __future__ import annotations

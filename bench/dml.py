@@ -1,7 +1,7 @@
 """The cases of DELETE, UPDATE and MERGE.
 
-Both sides begin each round with the same files: a table is written once, by the peer, and every round works on a copy
-of its own, made of hard links, whose log it has read before the clock starts.
+Both sides begin each round with the same files. The peer writes a table once; each round works on a copy of it, made of
+hard links, and reads the copy's log before the clock starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FILES = 50
 _SOURCE_ROWS = 150_000
 _WIDE_COLUMNS = 200
 _WIDE_ROWS = 20_000
-#: Until then, both sides get faster with every statement, as the JVM compiles what the rows go through.
+#: Rounds of warm-up: until then both sides get faster with every statement, as the JVM compiles their code.
 _WARM_UP = 6
 
 #: Makes SQL that depends on the bench's sizes.
@@ -27,7 +27,7 @@ Query = Callable[[Bench], str]
 
 
 def _base(bench: Bench, name: str, create: str) -> Path:
-    """The table all rounds of both sides start from, and beside it the source of a MERGE."""
+    """The table that all rounds of both sides start from."""
     path = bench.directory / f"base-{name}"
     if not path.exists():
         bench.sparks[PEER].run(f"CREATE TABLE delta.`{path}` USING delta {create}")

@@ -1,8 +1,8 @@
-"""``python -m bench.many_commits``: what a commit costs when the table is young, and when it is old.
+"""``python -m bench.many_commits``: the cost of a commit in a young table and in an old one.
 
-One writer appends to a table of the local file system, as many times as asked, by bare transactions. Printed are the
-commits per second and the median of the commits around the hundredth and of the last ones; and what a reader takes
-that opens the table anew.
+One writer appends to a table on the local file system, as many times as asked, with bare transactions. The output is
+the commits per second, the median time of the commits around the hundredth and of the last ones, and the time of a
+reader that opens the table for the first time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Sparks to measure: one process each, driven by JSON lines over its standard input and output.
+"""The Spark processes to measure, driven by JSON lines over standard input and output.
 
-Owns the settings that make them comparable (cores, memory, one Parquet timestamp type) and the two ways to have Delta
-tables in one: ours and the peer's, tuned as its makers would on two cores. A third kind has neither. Times are taken
-inside the process, around the statement alone.
+Owns the settings that make them comparable (cores, memory, one Parquet timestamp type). There are three kinds: with
+Headwater, with the peer (Delta Lake, tuned for two cores), and plain Spark. Times are taken inside the process, around
+the statement only.
 """
 
 from __future__ import annotations

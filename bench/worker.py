@@ -1,4 +1,4 @@
-"""Inside a measured Spark process: does what each line of standard input asks, answers with a line on standard output.
+"""The measured Spark process: runs the request in each line of standard input, answers with a line on standard output.
 
 Times are taken with ``time.perf_counter`` around Spark's work alone, in seconds.
 """

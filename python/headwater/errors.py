@@ -1,9 +1,9 @@
-"""Errors a user may see.
+"""``HeadwaterError``, the one type of the errors that users see, and the lookup of its text.
 
-Owns the one error type that every handler raises and the lookup of its text. A condition is a documented name
-(``DELTA_TABLE_NOT_FOUND``), a SQLSTATE and a message template with ``<parameter>`` placeholders, all kept in
-``conf/error-conditions.json``. The JVM side turns the same three into a Spark error, so SQL, PySpark and Spark Connect
-show the same condition, state and text. Promise: an error raised here never carries a Python traceback in its message.
+An error condition is a documented name (``DELTA_TABLE_NOT_FOUND``), a SQLSTATE and a message template with
+``<parameter>`` placeholders; ``conf/error-conditions.json`` has them all. The JVM side makes a Spark error of the
+three, so SQL, PySpark and Spark Connect show the same condition, state and text. Promise: no message contains a Python
+traceback.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class HeadwaterError(Exception):
     """An error with a documented condition, to be shown to a user.
 
     :param condition: a key of ``conf/error-conditions.json``.
-    :param parameters: one value for each placeholder of the condition's message; values are turned to text.
+    :param parameters: one value for each placeholder of the condition's message; values are converted to text.
     """
 
     def __init__(self, condition: str, parameters: Mapping[str, object] | None = None) -> None:
@@ -80,7 +80,7 @@ def _encodable(text: str) -> str:
 
 
 def access_failed(error: OSError, path: str | None = None) -> HeadwaterError:
-    """What the operating system refused, as ``DELTA_FILE_ACCESS_FAILED``; ``path`` is for one that names no file."""
+    """The ``DELTA_FILE_ACCESS_FAILED`` of a failure of the operating system; ``path`` is used if that names no file."""
     advice = _ADVICE.get(
         error.errno or 0, "Check that the file exists and that the user running Spark may read and write there"
     )

@@ -1,8 +1,8 @@
 """Starting Spark with Headwater: the JAR, the settings, and Spark's own shells and servers.
 
-Owns what ``headwater.configure`` and the ``headwater`` commands that start Spark's shells and servers share: one list
-of settings, merged with what the user already set, so that no extension and no JAR of theirs is lost. Promise: PySpark
-is not imported unless a builder is configured.
+Owns one list of settings, which ``headwater.configure`` and the commands that start Spark's shells and servers share.
+It is merged with the user's own settings, so that none of their extensions and JARs is lost. Promise: PySpark is
+imported only when a builder is configured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MERGED_KEYS = frozenset({_EXTENSIONS_KEY, _CATALOG_KEY, _JARS_KEY, _PYTHON_KEY}
 
 @dataclass(frozen=True)
 class Server:
-    """One of Spark's servers: its class, and the setting that says which address it listens on."""
+    """One of Spark's servers: its class, and the setting with the address that it listens on."""
 
     main_class: str
     name: str
@@ -65,10 +65,10 @@ def jar_path() -> Path:
 
 
 def settings(existing: Mapping[str, str], jar: Path) -> dict[str, str]:
-    """The settings that make a Spark work with Delta tables, merged with the ones it already has.
+    """The settings that Spark needs for Delta tables, merged with the ones it already has.
 
-    Extensions and JARs are appended to. The session catalog becomes Headwater's, which passes on every table that is
-    not Delta. A ``spark.headwater.python`` that is already set stays.
+    Extensions and JARs are appended. The session catalog becomes Headwater's, which delegates every table that is not a
+    Delta table. A ``spark.headwater.python`` that is already set is kept.
     """
     return {
         _EXTENSIONS_KEY: _append(existing.get(_EXTENSIONS_KEY), EXTENSION),
@@ -108,13 +108,13 @@ def spark_home() -> Path:
 
 
 def spark_version(home: Path) -> str | None:
-    """The version of the Spark in ``home``, read off the names of its JARs; None if they do not tell."""
+    """The version of the Spark in ``home``, from the names of its JARs; None if these do not show it."""
     names = [path.stem for path in (home / "jars").glob("spark-core_*.jar")]
     return names[0].partition("-")[2].partition("-")[2] if len(names) == 1 else None
 
 
 def default_settings(home: Path) -> dict[str, str]:
-    """What ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, or of the ``conf`` folder of ``home``, sets."""
+    """The settings in ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, or of the ``conf`` folder of ``home``."""
     path = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     return _read_properties(path) if path.is_file() else {}
 
@@ -149,8 +149,8 @@ def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict
 def server_command(server: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment that run one of Spark's servers in the foreground with Headwater set up.
 
-    Such a server listens on the loopback interface alone, unless the user says otherwise: in the arguments, in the
-    files of Spark's configuration or in Hive's environment variable. Spark's own default is every interface.
+    The server listens on the loopback interface only, unless the user sets an address: in the arguments, in the files
+    of Spark's configuration or in Hive's environment variable. Spark's own default is every interface.
 
     :param server: a name of :data:`SERVERS`.
     :param arguments: the user's: options of ``spark-submit``, and ``--hiveconf`` for the Thrift server.
@@ -170,7 +170,7 @@ def server_command(server: str, arguments: Sequence[str]) -> tuple[list[str], di
 
 
 def _given_settings(arguments: Sequence[str]) -> dict[str, str]:
-    """Spark's settings as the arguments and the files of its configuration give them."""
+    """Spark's settings in the arguments and in the files of its configuration."""
     given, rest = _split_arguments(arguments)
     properties = given.get("--properties-file")
     settings = _read_properties(Path(properties)) if properties else default_settings(spark_home())
@@ -204,7 +204,7 @@ def _append(existing: str | None, item: str) -> str:
 
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Take out of spark-submit's arguments the ones that Headwater has to merge; the rest keep their order."""
+    """Separate those of spark-submit's arguments that Headwater has to merge; the rest keep their order."""
     taken: dict[str, str] = {}
     rest: list[str] = []
     remaining = list(arguments)
@@ -241,7 +241,7 @@ def _read_properties(path: Path) -> dict[str, str]:
 
 
 def _add_to_running_driver(jar: Path) -> None:
-    """Let a JVM that this Python process has already started see the JAR.
+    """Add the JAR to a JVM that this Python process has already started.
 
     ``spark.jars`` reaches the driver only when its JVM starts, and PySpark keeps one JVM for all sessions of a process:
     without this, a notebook that had a plain session before would need a new kernel.

