@@ -22,6 +22,7 @@ from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.stores import FileInfo, Store
 from headwater.times import timestamp_text
 
+#: How many commits are read at a time, which bounds memory.
 _READ_AT_ONCE = 256
 
 

@@ -22,7 +22,8 @@ from headwater.log.files import FILE_SCHEMA, NO_FILES, NO_TOMBSTONES, FileBlock,
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 
 _NONE_DEAD = np.empty(0, np.int64)
-#: A block of commits smaller than this is merged with its neighbour: few blocks make few, long columns.
+#: Rows up to which a block of commits is merged with its neighbour: few blocks make few, long columns. Bench:
+#: ``python -m bench.many_commits``.
 _SMALL = 100_000
 
 

@@ -51,11 +51,11 @@ from headwater.stores import FileInfo, Store
 
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
 
-#: How many of a long run of commits are read and parsed at a time.
+#: How many of a long run of commits are read and parsed at a time (bench case ``log-tail``).
 _COMMITS_AT_ONCE = 256
-#: Files of up to so many bytes in all are parsed as one.
+#: Commit files of up to so many bytes in all are parsed as one (bench case ``log-tail``).
 _PARSED_TOGETHER_BYTES = 4 << 20
-#: So often the log is listed for one snapshot, where files that were listed are cleaned up before they are read.
+#: How often the log is listed for one snapshot, if listed files are cleaned up before they are read.
 _LISTINGS = 3
 
 

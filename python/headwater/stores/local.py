@@ -20,7 +20,7 @@ import pyarrow as pa
 from headwater.protocol.file_names import log_directory
 from headwater.stores.interface import FileInfo, Store, in_parallel
 
-#: So many local files one thread reads.
+#: How many local files one thread reads (bench case ``log-tail``).
 _READ_IN_A_ROW = 64
 #: What a file system without hard links, as FAT and some network mounts, answers to one.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})

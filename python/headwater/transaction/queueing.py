@@ -29,14 +29,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-#: Newcomers do not wait for statements of which one takes longer, or all together; in seconds.
+#: Newcomers do not wait for a queue in which one statement takes longer than the first, or all together longer than the
+#: second; in seconds. No bench case has statements that long.
 LONG_SECONDS, NEWCOMERS_PATIENCE_SECONDS = 10.0, 40.0
-#: After so many losses in its place, the first in the queue is waited for however long it takes.
+#: After this many losses in its place, newcomers wait for the first in the queue however long it takes.
 LOSSES_THAT_COUNT = 2
 #: How often a waiting statement looks whether it was cancelled, in seconds.
 _LOOK_SECONDS = 0.1
-#: What one attempt weighs in the share of attempts that lost lately.
+#: Weight of one attempt in the moving share of attempts that lost (bench cases ``upserts-same``, ``upserts-other``).
 _WEIGHT = 0.15
+#: Backoff with jitter of a statement that lost to another process; no bench case has two writing processes.
 _FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.02, 1.0
 
 

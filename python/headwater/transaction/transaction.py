@@ -97,12 +97,14 @@ from headwater.transaction.validation import check_partitions, check_unique
 
 _LOG = logging.getLogger(__name__)
 
-#: A transaction gives up after so many lost races. Each one lost is a commit of somebody else, so this is no
-#: deadlock, but starvation.
+#: How many lost races a transaction survives. Each lost race is a commit of another writer, so giving up means
+#: starvation, never deadlock.
 MAX_ATTEMPTS = 1000
+#: Backoff with jitter after a lost race: the range of the first wait doubles up to the longest (bench case
+#: ``appends-4``).
 _FIRST_WAIT_SECONDS = 0.002
 _LONGEST_WAIT_SECONDS = 0.25
-#: So often a commit is looked for whose fate the store left open.
+#: How often a commit is looked for if the store leaves its outcome open.
 _LOOKS = 4
 
 

@@ -45,6 +45,7 @@ _REQUIRED = {
     "domainMetadata": "domain",
     "sidecar": "path",
 }
+#: Rows whose statistics are read at a time, which bounds memory (bench cases ``plan-cold`` and ``memory``).
 _STATISTICS_BATCH = 65_536
 #: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
 _DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)

@@ -43,6 +43,7 @@ from headwater.protocol.file_names import (
     v2_checkpoint_name,
 )
 
+#: Rows that are converted and written at a time, which bounds memory. Bench: ``python -m bench.checkpoint``.
 _ROWS_AT_ONCE = 65_536
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 _STRINGS = pa.list_(pa.field("element", pa.string()))
