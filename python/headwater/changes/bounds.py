@@ -1,7 +1,7 @@
-"""Which versions a read of changes asks for.
+"""The bounds of a range of changes: from versions or times to a first and a last version.
 
-Owns the step from two bounds, each a version or a time, to a first and a last version. Promise: a range is never
-quietly another one than was asked for, but for an end after the newest version, which is that version.
+Promise: a range is never silently changed, with one exception: an end after the newest version means the newest
+version.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The change feed of a range of versions: the definition it is read by, its commits' times and its files.
+"""The change feed of a range of versions: its schema, the times of its commits, and its files.
 
-Promise: every version of the range recorded its changes, by the metadata in force at it; each commit is read once.
+Promise: every version of the range recorded its changes, by the metadata in force at that version; each commit is read
+once.
 """
 
 from __future__ import annotations

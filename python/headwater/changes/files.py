@@ -1,9 +1,9 @@
 """Which files hold the changes of a commit, and which of their rows.
 
-Owns the protocol's reader requirements for ``cdc`` actions. A commit with ``cdc`` actions is told by these alone. In
-one without, an ``add`` is rows inserted and a ``remove`` rows deleted; actions that change no data are passed over. A
-``remove`` and an ``add`` of one file differ in their deletion vectors: rows in the new one alone were deleted, rows in
-the old one alone came back.
+Owns the protocol's reader requirements for ``cdc`` actions. If a commit has ``cdc`` actions, they alone hold its
+changes. In other commits, the rows of an ``add`` were inserted and those of a ``remove`` deleted; actions that change
+no data are ignored. If a ``remove`` and an ``add`` name the same file, their deletion vectors differ: rows only in the
+new vector were deleted, rows only in the old one were restored.
 """
 
 from __future__ import annotations

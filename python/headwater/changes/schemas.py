@@ -1,9 +1,9 @@
-"""By which schema changes are read, and whether every file of the range can be read by it.
+"""The schema by which changes are read, and whether every file of the range can be read by it.
 
-A table with column mapping is read by the schema of the range's last version, any other by its newest, as is documented
-for Delta tables; where the newest cannot read the range, the last version's is tried. Promise: a column that was added
-is null in rows from before; a column that was renamed or dropped, or whose type or promise of no nulls changed in a way
-old files cannot be read by, is an error that names the version, never a wrong value.
+Changes of a table with column mapping are read by the schema of the range's last version, as is documented for Delta
+tables; those of other tables by the newest schema, or by that of the last version if the newest cannot read the range.
+Promise: an added column is null in older rows. A column that was renamed or dropped, or whose type or nullability
+changed so that old files cannot be read, is an error that names the version, never a wrong value.
 """
 
 from __future__ import annotations

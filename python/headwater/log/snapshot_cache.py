@@ -1,8 +1,8 @@
-"""The newest snapshots of the process's tables.
+"""The snapshot cache: the newest snapshots of this process's tables.
 
-Owns what is kept of a table between statements, and how old it may be: by default a listing brings it up to date at
-each use; where the session allows a limit, a snapshot that is not older is used as it is, and brought up to date
-behind the reader's back. Snapshots themselves: :mod:`headwater.log.snapshot`.
+Owns what is kept of a table between statements, and how old it may be. By default, each use lists the log and brings
+the snapshot up to date. If the session allows a staleness limit, a snapshot within it is used unchanged and refreshed
+in the background. Snapshots themselves: :mod:`headwater.log.snapshot`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What every statement that commits shares: its transaction, its provenance, its idempotence."""
+"""What every statement that commits shares: its transaction, its provenance, its idempotence (``txnAppId``,
+``txnVersion``).
+
+Owns the step that makes a commit safe against the death of this process: Spark's side learns of each attempt before it
+is made.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a failed job of Spark's means for a table.
+"""Failed Spark jobs: from Spark's failure to an error that names the table, its version and what to do.
 
-Owns the reading of Spark's failures: a data file that is gone or spoiled, a file system that takes no more. Spark names
-the file; which table and version it is of, and what to do, only the handler knows. Anything else stays Spark's error.
+Owns the reading of Spark's failures: a data file that is missing or damaged, a file system that refuses a write. Spark
+names the file; only the handler knows which table and version it belongs to. Any other failure stays Spark's own error.
 """
 
 from __future__ import annotations

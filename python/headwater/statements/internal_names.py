@@ -1,7 +1,7 @@
-"""Names for the columns a query has beside its user's.
+"""Names of the columns that a query adds to its user's columns.
 
-Owns the promise that the two never meet: a name is a plain word, which EXPLAIN may show, with a number after it where a
-column of the user's has that word already.
+Promise: the two never collide. A name is a plain word, because EXPLAIN shows it; it gets a number if a column of the
+user has that name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Warnings: what is set and does nothing here.
+"""Warnings about properties and settings that are accepted and have no effect here.
 
-Owns what the log says, once for each table and process, of properties and settings that are accepted and not acted on,
-and of tables whose other metadata falls behind. Which properties these are is declared with them
-(:attr:`headwater.protocol.properties.Property.unused`); settings have their list here.
+Each is logged once for each table and process, as is a table whose Iceberg or Hudi metadata falls behind. Properties
+without effect are marked where they are declared (:attr:`headwater.protocol.properties.Property.unused`); settings have
+their list here.
 """
 
 from __future__ import annotations

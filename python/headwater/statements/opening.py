@@ -1,6 +1,7 @@
-"""Opening tables: from what Spark names to a snapshot.
+"""Opening tables: from the path that Spark sends to a snapshot of a version, or of the newest within the staleness
+limit.
 
-Owns the process's snapshot cache and the options every statement shares. A path comes from the JVM already qualified: a
+Owns the process's snapshot cache, and the options that all statements share. The JVM has already qualified the path: a
 plain path on the local file system, a URI elsewhere.
 """
 

@@ -1,7 +1,7 @@
-"""Texts of statements that Spark's parser does not know: commands of ours, or statements of other systems.
+"""What the JVM's parser asks: whether a text is one of our statements, or a statement of another system.
 
-Owns the two answers to the parser: the command a text is, with the columns it returns, and the refusal of a statement
-that exists elsewhere. The grammar is in :mod:`headwater.sql`.
+Owns the two answers: the command with the columns that it returns, and the error for a statement that exists elsewhere,
+with what to use instead. The grammar is in :mod:`headwater.sql`.
 """
 
 from __future__ import annotations

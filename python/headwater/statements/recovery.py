@@ -1,5 +1,7 @@
-"""Recovery and shutdown: finding out whether the commit of a handler that died stands, and waiting for post-commit
-maintenance before the JVM ends.
+"""Recovery and shutdown: whether the commit of a handler that died is in the log, and the end of post-commit
+maintenance.
+
+The JVM asks the first after a handler died during a commit, and waits for the second before it ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Requests that can only be refused; the JVM asks here so that every text is in one place."""
+"""Refusals: requests that always end in an error, for example a write to an older version.
+
+The JVM asks here, so that it raises no error texts of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every call Spark makes, by name.
+"""The registry of handlers: every call that Spark's side makes, by name.
 
-A handler takes the request and the statement and returns something JSON can hold.
+A handler takes the request and the statement, and returns the answer.
 """
 
 from __future__ import annotations

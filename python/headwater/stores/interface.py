@@ -1,7 +1,7 @@
-"""What the log relies on of any store.
+"""The interface of all stores, ``Store``, and the promises that the log relies on.
 
-Owns the one interface through which the log is listed, read and written, and its promises, which
-``tests/log/store_contract.py`` tries of any store. Which store a path is in: :mod:`headwater.stores.local`.
+The log is listed, read and written only through it; ``tests/log/store_contract.py`` tests the promises of any store.
+Which store a path is in: :mod:`headwater.stores.choice`.
 """
 
 from __future__ import annotations

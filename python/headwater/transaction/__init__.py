@@ -1,4 +1,7 @@
-"""Transactions."""
+"""Transactions: committing a version, conflicts with other writers, row-level concurrency, post-commit maintenance.
+
+The commit protocol and its failure model: :mod:`headwater.transaction.transaction`.
+"""
 
 from headwater.transaction.conflicts import Isolation
 from headwater.transaction.maintenance import wait_for_maintenance

@@ -1,7 +1,7 @@
-"""Two writers of different keys: which of a winner's changes concern rows that a MERGE could have read.
+"""Row-level concurrency by keys: a MERGE that lost a race commits if the winners changed only rows with other keys.
 
-Owns the check by which a MERGE that lost a race commits all the same, without being run again, where the winners
-changed rows of other keys only. Follows the protocol's chapters "Action Reconciliation" and "Deletion Vectors".
+Owns the check of which of a winner's changes concern rows that the MERGE could have read. If none does, the MERGE
+commits without running again. Follows the protocol's chapters "Action Reconciliation" and "Deletion Vectors".
 
 **What a MERGE depends on.** Let its ON condition hold ``t.k = e(s)`` as a conjunct, for one column ``k`` of the
 target or several, where ``e(s)`` is an expression over the source alone, and let it have no WHEN NOT MATCHED BY

@@ -1,7 +1,7 @@
-"""One queue a table: the statements of this process that lost a race run again one after the other.
+"""The queue of a table: statements of this process that lost a race run again one after the other.
 
-Owns who of one process may run next on a table. Without it, statements that replace rows of the same files race again
-and again, and all but one of them work for nothing each time.
+Owns which statement of a process may run next on a table. Without it, statements that replace rows of the same files
+race again and again, and each time the work of all but one is lost.
 
 A statement first runs as if it were alone. One that lost takes a place in the table's queue and runs again when all
 places before its own are given back; it keeps the place until it ends. A *newcomer* that meets a queue waits for those

@@ -1,9 +1,9 @@
-"""Two writers in one file: rows marked deleted by both, where they are not the same rows.
+"""Row-level concurrency in one file: two writers mark different rows deleted, and both commit.
 
-Owns what a transaction knows of the rows it marks deleted, and how these marks are carried over to a file that another
-writer has marked meanwhile. Follows the protocol's chapter "Deletion Vectors": a file with another vector is another
-logical file, removed and added again. Promise: marks are only ever carried to a vector that holds none of them; of two
-writers that want the same row, one is told.
+Owns what a transaction knows of the rows that it marks deleted, and how the marks are carried over to a file that
+another writer has marked meanwhile. Follows the protocol's chapter "Deletion Vectors": a file with another vector is
+another logical file, removed and added again. Promise: marks are only carried to a vector that holds none of them. If
+two writers mark the same row, one of them gets a conflict.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Whether a transaction's table is still the table it began with.
+"""Detects that a table was deleted and re-created at the same path since the transaction began.
 
-Owns the look at the log, right before a commit is put, that tells a table which was deleted and made anew under the
-same path from the one that was read: a commit that goes into the other table's log would leave a gap there, or name
-files the other never had. A table is known by the file of the version that was read; where that is another one, by the
-identifier in its metadata (the protocol's chapter "Change Metadata"). Only on stores that tell of one file without a
-listing: elsewhere the look would cost as much as the commit.
+Owns the look at the log right before a commit is put: in the log of another table, the commit would leave a gap, or
+name files that the table never had. A table is recognized by the file of the version that was read; if that is another
+file, by the identifier in its metadata (the protocol's chapter "Change Metadata"). It looks only on stores that can
+look up one file without a listing: elsewhere it would cost as much as the commit.
 """
 
 from __future__ import annotations

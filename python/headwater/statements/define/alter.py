@@ -1,4 +1,4 @@
-"""ALTER TABLE and COMMENT ON: changes of a table's definition, one commit a statement."""
+"""ALTER TABLE and COMMENT ON: changes of a table's definition, one commit for each statement."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Clustering columns: where a clustered table keeps them.
+"""Clustering columns (CLUSTER BY): where the log keeps them.
 
-Owns the domain ``delta.clustering``. Follows the chapter "Clustered Table": the domain names columns by their
-physical names, users see logical ones. Promise: a table that is not clustered has no live domain.
+Owns the metadata domain ``delta.clustering``. Follows the protocol's chapter "Clustered Table": the domain has the
+columns' physical names, users see logical ones. Promise: a table that is not clustered has no live domain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CREATE TABLE, REPLACE TABLE, both with and without rows, and a save to a new path.
+"""CREATE TABLE and REPLACE TABLE, with and without AS SELECT, and a save to a new path.
 
-Definition and rows are one commit. A location that holds a Delta table already is adopted where the declaration agrees
-with it, and refused where it does not.
+The definition and the rows are one commit. If the location already holds a Delta table, the statement adopts it if the
+declaration agrees with it, and fails if it does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a statement declares of a new table: columns, partitioning, clustering, properties, constraints, protocol.
+"""The definition of a new table: columns, partitioning, clustering, properties, constraints, protocol.
 
 Owns the step from the request of CREATE, REPLACE, CREATE TABLE LIKE or a save to a new path to the actions that define
-the table. Promise: what other tables' columns carry along in their metadata never becomes this table's.
+the table. Promise: column metadata of other tables does not leak into the new table.
 """
 
 from __future__ import annotations

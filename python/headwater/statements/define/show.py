@@ -1,7 +1,7 @@
 """SHOW CREATE TABLE and SHOW PARTITIONS.
 
-Owns the way back from a table's definition to the statement that makes it. Promise: what SHOW CREATE TABLE prints runs
-as it stands and gives a table of the same definition.
+Owns the way from a table's definition back to a statement. Promise: the text of SHOW CREATE TABLE runs as it is, and
+creates a table of the same definition.
 """
 
 from __future__ import annotations

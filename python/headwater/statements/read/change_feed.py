@@ -1,8 +1,8 @@
-"""Reading changes: `table_changes`, the reader's option ``readChangeFeed`` and CHANGES FROM.
+"""Reading the change data feed: ``table_changes``, the option ``readChangeFeed`` and CHANGES FROM.
 
-Owns what the three have in common: their bounds, as a user wrote them, and the answer from which the JVM builds a
-relation. Promise: the range is fixed, and its files are known, when a query is analysed; what was written since is not
-in it, and what VACUUM deleted since is an error when it is read.
+Owns what the three share: the bounds as the user wrote them, and the answer from which the JVM builds a relation.
+Promise: the range and its files are fixed when the query is analyzed. Later versions are not in it, and a file that
+VACUUM deleted meanwhile is an error when it is read.
 """
 
 from __future__ import annotations

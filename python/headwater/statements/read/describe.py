@@ -1,4 +1,4 @@
-"""DESCRIBE HISTORY and DESCRIBE DETAIL."""
+"""DESCRIBE HISTORY and DESCRIBE DETAIL: their columns and rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reading: what a table is, which files a scan reads, which aggregates the log answers.
+"""Scans: loading a table at a version (time travel, ``/path@v3``), the files a scan reads, and aggregates from the log.
 
-Promise: a statement that has loaded a table keeps to that version; a scan names every file that may hold a matching
+Promises: a statement that has loaded a table keeps to that version; a scan lists every file that may hold a matching
 row.
 """
 
