@@ -8,7 +8,6 @@ when the test ends.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import uuid
@@ -18,17 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from java_options import SHORT_LIVED
+
+from support.paths import CONDITIONS, SHARED
+from support.sessions import IN_UTC
+from support.sessions import settings as session_settings
 
 # Most tests need no Spark: only the fixtures that do import it.
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["suite"]
-
-CONDITIONS = Path(__file__).resolve().parents[1] / "conf" / "error-conditions.json"
-SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+pytest_plugins = ["support.suite"]
 
 
 def pytest_configure() -> None:
@@ -45,17 +44,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     import headwater
 
     home = tmp_path_factory.mktemp("spark")
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("headwater-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
-        .config("spark.local.dir", str(home / "local"))
-        .config("spark.driver.extraJavaOptions", f"{SHORT_LIVED} -Duser.timezone=UTC -Dderby.system.home={home}")
-    )
+    builder = SparkSession.builder.appName("headwater-tests")
+    for key, value in session_settings(home, IN_UTC).items():
+        builder = builder.config(key, value)
     session = headwater.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session

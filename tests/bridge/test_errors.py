@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -11,14 +10,9 @@ from typing import Any
 import pytest
 
 from headwater.errors import HeadwaterError, conditions
+from support.sparks.faults.sitecustomize import VALUE
 
 pytestmark = pytest.mark.spark
-
-_SITE = importlib.util.spec_from_file_location("faults", Path(__file__).parent / "faults" / "sitecustomize.py")
-assert _SITE is not None
-assert _SITE.loader is not None
-_FAULTS = importlib.util.module_from_spec(_SITE)
-_SITE.loader.exec_module(_FAULTS)
 
 _INTERNALS = re.compile(r"py4j|traceback|\.py\b|File \"|Python", re.IGNORECASE)
 
@@ -29,7 +23,7 @@ _STATEMENTS = ("SELECT * FROM {table}", "INSERT INTO {table} VALUES (1)", "DESCR
 def expected(condition: str) -> HeadwaterError:
     """The error the handler raises for a condition."""
     template = "\n".join(conditions()[condition]["message"])  # type: ignore[arg-type]
-    return HeadwaterError(condition, dict.fromkeys(re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", template), _FAULTS.VALUE))
+    return HeadwaterError(condition, dict.fromkeys(re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", template), VALUE))
 
 
 def assert_for_users(found: dict[str, Any]) -> None:

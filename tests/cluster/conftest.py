@@ -9,30 +9,26 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
-_HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "dml"), str(_HERE.parent / "interop")]
+from support.processes import environment
+from support.sessions import IN_UTC, SHORT_LIVED, settings
+from support.sparks.asking import SparkProcess
+
 _PATIENCE = 500
-_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "3",
-    "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "1g",
     "spark.executor.memory": "700m",
-    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.executor.extraJavaOptions": f"{SHORT_LIVED} {IN_UTC}",
     # As clusters often have it; the tests in one process have Java's.
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     # A second attempt at every task that takes longer than others do.
@@ -71,35 +67,34 @@ class Answer:
 
         :raises Refused: the statement failed.
         """
-        from checking import Refused
+        from support.dml.checking import Refused
 
         assert self._there.wait(_PATIENCE), "no answer"
-        if "error" in self._value:
-            raise Refused(self._value["condition"], self._value["error"])
-        return self._value["rows"]
+        if error := self._value.get("error"):
+            raise Refused(error["condition"], error["text"])
+        return self._value["result"]
 
 
 class Cluster:
     """The driver, its executors, and a latch that holds one of their tasks."""
 
-    def __init__(self, process: subprocess.Popen[str], home: Path) -> None:
+    def __init__(self, process: SparkProcess) -> None:
         self._process = process
-        self.home = home
+        self.home = process.home
 
     def begin(self, **request: str) -> Answer:
         """Send a request; one at a time."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+        self._process.send(request)
         return self.next_answer()
 
     def next_answer(self) -> Answer:
         answer = Answer()
 
         def read() -> None:
-            assert self._process.stdout is not None
-            line = self._process.stdout.readline()
-            answer.put(json.loads(line) if line else {"error": self.log[-3000:], "condition": "the driver ended"})
+            try:
+                answer.put(self._process.receive(_PATIENCE))
+            except RuntimeError as error:
+                answer.put({"error": {"condition": "the driver ended", "text": str(error)}})
 
         threading.Thread(target=read, daemon=True).start()
         return answer
@@ -121,12 +116,15 @@ class Cluster:
 
     @property
     def log(self) -> str:
-        return (self.home / "log.txt").read_text(encoding="utf-8", errors="replace")
+        return self._process.log
 
     def executors(self) -> list[int]:
         """The process ids of the executors that live."""
         parents, commands = _processes()
         return [pid for pid, command in commands.items() if _EXECUTOR in command and self._is_ours(pid, parents)]
+
+    def close(self) -> None:
+        self._process.close()
 
     def _is_ours(self, pid: int, parents: dict[int, int]) -> bool:
         while pid in parents:
@@ -203,48 +201,31 @@ def _processes() -> tuple[dict[int, int], dict[int, str]]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The cluster, with its functions (see ``cluster_process.py``)."""
+    """The cluster, with its functions (see :mod:`support.sparks.cluster_process`)."""
     from headwater import launch
 
     launch.jar_path()
     home = tmp_path_factory.mktemp("cluster")
     (home / "events").mkdir()
-    settings = {
+    own = {
         **SETTINGS,
-        "spark.driver.extraJavaOptions": f"{_JAVA} -Dderby.system.home={home}",
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.local.dir": str(home / "local"),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": (home / "events").as_uri(),
     }
-    # What the tests' own session put there is for its JVM alone.
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-    paths = [str(_HERE.parents[1] / "python"), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **kept,
-        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(launch.spark_home()),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    log_stream: IO[str]
-    with (home / "log.txt").open("w") as log_stream:
-        process = subprocess.Popen(
-            [sys.executable, str(_HERE / "cluster_process.py"), str(home), json.dumps(settings)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log_stream, text=True, env=environment, cwd=home,
-        )  # fmt: skip
-    started = Cluster(process, home)
+    given = {**settings(home, IN_UTC), **own}
+    del given["spark.master"]  # the process makes one
+    arguments = [str(home), json.dumps(given)]
+    started = Cluster(
+        SparkProcess("cluster_process", arguments, home, environment(SPARK_HOME=str(launch.spark_home())))
+    )
     try:
         started.next_answer().get()
         yield started
     finally:
         parents, _ = _processes()
         everyone = [pid for pid in parents if started._is_ours(pid, parents)]
-        assert process.stdin is not None
-        process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(30)
+        started.close()
         for pid in everyone:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

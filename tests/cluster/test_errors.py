@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import Refused
-from exactness import actions, strays
+
+from support.dml.checking import Refused
+from support.dml.exactness import actions, strays
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 SOURCE = "(SELECT /*+ REPARTITION(2) */ CAST(id AS INT) AS k, CAST(id AS INT) AS v FROM range(30))"

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import Run
-from exactness import Held, check_exact, check_metrics, strays
-from expressions import Term, column, compare, literal
-from model import SOURCE, TARGET, Assignment, Clause, Delete, Merge, Source, Statement, Table, Update
-from scripts import Script
+
+from support.dml.checking import Run
+from support.dml.exactness import Held, check_exact, check_metrics, strays
+from support.dml.expressions import Term, column, compare, literal
+from support.dml.model import SOURCE, TARGET, Assignment, Clause, Delete, Merge, Source, Statement, Table, Update
+from support.dml.scripts import Script
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 COLUMNS = {"k": "int", "v": "int"}

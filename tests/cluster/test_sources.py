@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exactness import live_rows, metrics
+
+from support.dml.exactness import live_rows, metrics
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 #: The source's plan as it is written, so that what is computed in which stage is known.

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import Run
-from exactness import Held, check_exact, strays
-from expressions import Term
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as drawing
 from hypothesis import strategies as st
-from model import Delete, Merge, Statement, Update
-from strategies import scripts
+
+from support.dml.checking import Run
+from support.dml.exactness import Held, check_exact, strays
+from support.dml.expressions import Term
+from support.dml.model import Delete, Merge, Statement, Update
+from support.dml.strategies import scripts
 
 #: An example takes several seconds.
 EXAMPLES = max(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "32")) // 8, 1)

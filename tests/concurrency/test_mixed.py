@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -20,19 +19,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import bank
 import pytest
-from bank_log import check_table
 
 import headwater
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
+from support.concurrency import bank
+from support.concurrency.bank_log import check_table
+from support.paths import SHARED
+from support.processes import environment, python
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "10"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
-SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-_HERE = Path(__file__).parent
-_PEER_PROCESS = _HERE.parent / "interop" / "peer_process.py"
 _PATIENCE_SECONDS = 240
 BARE = ("append", "copy", "vectors", "optimize", "schema", "read")
 
@@ -53,25 +51,22 @@ class Run:
         both, stop = [self.vectors, self.copies], str(self.folder / "stop")
         for number in range(SPARKS):
             name = f"spark{number}"
-            self._start(name, "spark_writers.py", name, str(self.folder), *both)
+            self._start(name, "concurrency.spark_writers", name, str(self.folder), *both)
             self._wait_for_all()
         if peer is not None:
             self._start_peer(peer, both)
             self._wait_for_all()
         for kind in BARE:
             tables = both if kind != "vectors" else both[:1]
-            self._start(f"bare-{kind}", "bare_writers.py", kind, kind, str(self.folder / kind), stop, *tables)
-        self._start("delta-rs", "delta_rs_writer.py", "rs", str(self.folder / "rs"), stop, self.copies)
+            self._start(f"bare-{kind}", "concurrency.bare_writers", kind, kind, str(self.folder / kind), stop, *tables)
+        self._start("delta-rs", "concurrency.delta_rs_writer", "rs", str(self.folder / "rs"), stop, self.copies)
         self._wait_for_all()
 
-    def _start(self, name: str, script: str, *arguments: str) -> subprocess.Popen[str]:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-        paths = [str(Path(headwater.__file__).parents[1]), str(_HERE)]
-        environment |= {"PYTHONPATH": os.pathsep.join(paths), "SPARK_LOCAL_IP": "127.0.0.1"}
+    def _start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[str]:
         with open(self.home / f"{name}.log", "w") as log:
             process = subprocess.Popen(
-                [sys.executable, str(_HERE / script), *arguments],
-                stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, env=environment, cwd=self.home,
+                python(f"support.{module}", *arguments),
+                stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, env=environment(), cwd=self.home,
             )  # fmt: skip
         self.running[name] = process
         return process
@@ -79,9 +74,10 @@ class Run:
     def _start_peer(self, jars: str, tables: list[str]) -> None:
         home = self.home / "peer-home"
         home.mkdir()
-        process = self._start("peer", str(_PEER_PROCESS), str(home), jars)
+        process = self._start("peer", "sparks.peer_process", str(home), jars)
         assert process.stdin is not None
-        call = f"import spark_writers; spark_writers.run(spark, 'peer', {str(self.folder)!r}, {tables!r}, 'peer', 1)"
+        arguments = f"'peer', {str(self.folder)!r}, {tables!r}, 'peer', 1"
+        call = f"from support.concurrency import spark_writers; spark_writers.run(spark, {arguments})"
         process.stdin.write(json.dumps({"python": call}) + "\n")
         process.stdin.close()
 

@@ -24,9 +24,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from memory_store import MemoryStore
-from oracle import KINDS, Commit, Operation, judge, read_log
-from stepping import Killed, Stepper
 
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.writing import write_checkpoint
@@ -35,6 +32,9 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.stores import Store
 from headwater.transaction import Transaction, maintenance
+from support.concurrency.oracle import KINDS, Commit, Operation, judge, read_log
+from support.concurrency.stepping import Killed, Stepper
+from support.stores.memory_store import MemoryStore
 
 PATH = "/table"
 SCHEMA = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from upserting import SAME_KEYS, other_keys, same_keys
+
+from support.concurrency.upserting import SAME_KEYS, other_keys, same_keys
+from support.processes import environment, python
 
 _WRITERS, _EACH = 8, 3
 #: Sparks at once, threads in each, and statements of a thread in a long run.
@@ -20,7 +21,6 @@ _SPARKS, _THREADS = 4, 2
 _PATIENCE_SECONDS = 600
 _MANY = max(8, int(os.environ.get("HEADWATER_TEST_EXAMPLES", "0")) // 20)
 _LONG = pytest.param(_MANY, marks=pytest.mark.soak, id="many")
-_UPSCRIPT = Path(__file__).parent / "upserting.py"
 _KINDS = pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copy-on-write"])
 
 
@@ -94,9 +94,9 @@ def test_upserts_of_several_sparks(rows: Any, tmp_path: Path, vectors: bool, eac
     sparks = []
     try:
         for number in range(_SPARKS):
-            command = [sys.executable, str(_UPSCRIPT), str(number), str(tmp_path), str(_THREADS), str(each)]
+            command = python("support.concurrency.upserting", str(number), str(tmp_path), str(_THREADS), str(each))
             log = (tmp_path / f"log{number}").open("w")
-            sparks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True))
+            sparks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment()))
         for number, process in enumerate(sparks):
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", (tmp_path / f"log{number}").read_text()[-4000:]

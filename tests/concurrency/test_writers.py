@@ -12,19 +12,18 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from writing import ACCOUNTS, START_BALANCE, account_file
 
-import headwater
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.concurrency.writing import ACCOUNTS, START_BALANCE, account_file
+from support.processes import environment, python
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "12"))
 WRITERS = int(os.environ.get("HEADWATER_TEST_WRITERS", "5"))
@@ -52,11 +51,10 @@ class Writers:
     def start(self, kind: str) -> None:
         self.number += 1
         name = f"{kind}{self.number}"
-        script = Path(__file__).with_name("writing.py")
-        command = [sys.executable, str(script), self.path, kind, name, str(self.number), str(self.stop_file)]
-        environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
+        arguments = [self.path, kind, name, str(self.number), str(self.stop_file)]
+        command = python("support.concurrency.writing", *arguments)
         with open(self.outputs / name, "wb") as output, open(self.errors / name, "wb") as errors:
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
+            process = subprocess.Popen(command, env=environment(), stdout=output, stderr=errors)
         self.running[name] = (kind, process)
 
     def kill_one(self, chance: random.Random) -> None:

@@ -1,16 +1,11 @@
-"""The model and the strategies beside the tests are imported by name, whichever way pytest imports the tests."""
+"""What scripts set in the shared session ends with their test."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-_HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "interop")]
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from checking import multiset
-from expressions import SQL_TYPES, Scope, Term, column, compare, is_null, literal, quoted, stored
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from model import MULTIPLE, SOURCE, TARGET, Assignment, Clause, Merge, Source, Table, Update, select_sql
-from strategies import EXTRA, conditions, names, rows, values
 
-PHASES = [Phase.generate, Phase.shrink]
+from support.dml.checking import multiset
+from support.dml.expressions import SQL_TYPES, Scope, Term, column, compare, is_null, literal, quoted, stored
+from support.dml.model import MULTIPLE, SOURCE, TARGET, Assignment, Clause, Merge, Source, Table, Update, select_sql
+from support.dml.strategies import EXTRA, conditions, names, rows, values
+from support.drawing import STEADY
+
 COLUMNS = {"k": "int", "v": "int", **EXTRA}
 
 
@@ -28,7 +29,7 @@ def assigned(kind: str, term: Term) -> Term:
     return Term(f"CAST({term.sql} AS {SQL_TYPES[kind]})", lambda scope: stored(kind, term.value(scope)))
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(STEADY, max_examples=20)
 @given(data=st.data())
 def test_expressions_are_sparks(spark: Any, data: st.DataObject) -> None:
     given_rows = data.draw(rows(COLUMNS, 8).filter(bool))
@@ -40,7 +41,7 @@ def test_expressions_are_sparks(spark: Any, data: st.DataObject) -> None:
     assert computed_by_spark(spark, terms, given_rows) == expected
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(STEADY, max_examples=30)
 @given(data=st.data())
 def test_subqueries_are_sparks(spark: Any, data: st.DataObject) -> None:
     given_rows, others = data.draw(rows(COLUMNS, 8).filter(bool)), data.draw(rows(COLUMNS, 5))

@@ -12,24 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import Multiset, Run
-from engines import Headwater, changes_by_delta_rs, rows_by_delta_rs
-from hypothesis import HealthCheck, Phase, given
+from hypothesis import given
 from hypothesis import settings as drawing
-from scripts import Script
-from strategies import scripts
+
+from support.dml.checking import Multiset, Run
+from support.dml.engines import Headwater, changes_by_delta_rs, rows_by_delta_rs
+from support.dml.scripts import Script
+from support.dml.strategies import scripts
+from support.drawing import STEADY
 
 #: Of each of the two tests; two minutes for both on two cores.
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "20"))
-drawn = drawing(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ,
-    database=None,
-    print_blob=True,
-    phases=[Phase.generate, Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+drawn = drawing(STEADY, max_examples=EXAMPLES, derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ, print_blob=True)
 _numbers = itertools.count()
 
 

@@ -16,7 +16,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from checking import version_of
+
+from support.dml.checking import version_of
 
 #: Statements about each of the tables, all types among them; half a minute for all on two cores.
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "8"))

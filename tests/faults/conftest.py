@@ -1,14 +1,8 @@
-"""The stores and helpers beside the tests are imported by name, whichever way pytest imports the tests themselves."""
-
-import sys
-from pathlib import Path
+"""Post-commit maintenance of one test is over before the next one."""
 
 import pytest
 
 from headwater.transaction import wait_for_maintenance
-
-_HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("log", "concurrency"))]
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from memory_store import MemoryStore
-from scenario import FEATURES, Kind
 
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints import writing as checkpoint_writing
@@ -16,6 +14,8 @@ from headwater.log.history import history, version_at
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.faults.scenario import FEATURES, Kind
+from support.stores.memory_store import MemoryStore
 
 DAY = 24 * 3600 * 1000
 START = 1_700_000_000_000

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Hashable
 
 import pytest
-from faulty_store import READ_FAULTS, TORN, WRITE_FAULTS, Call, Fault, FaultyStore
-from memory_store import MemoryStore
-from scenario import CHECKPOINTS, KINDS, Kind, Life, check, interlope, masked
 
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.transaction import maintenance
+from support.faults.faulty_store import READ_FAULTS, TORN, WRITE_FAULTS, Call, Fault, FaultyStore
+from support.faults.scenario import CHECKPOINTS, KINDS, Kind, Life, check, interlope, masked
+from support.stores.memory_store import MemoryStore
 
 NUMBERS = itertools.count()
 

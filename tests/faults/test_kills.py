@@ -10,14 +10,15 @@ import multiprocessing
 import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import bank
 import pytest
-from kills import OF_A_WRITER, check, write
+
+from support.concurrency import bank
+from support.faults.kills import OF_A_WRITER, check, write
+from support.processes import environment
 
 _KINDS = ("append", "copy", "vectors", "optimize", "schema")
 #: Rounds in one table: its log is read whole after each.
@@ -31,7 +32,7 @@ class Killed:
 
     def __init__(self, context: Any, path: str, diary: Path, kind: str, life: float) -> None:
         self.diary, self.life = diary, life
-        arguments = ([entry for entry in sys.path if entry], kind, diary.name, str(diary), path)
+        arguments = (kind, diary.name, str(diary), path)
         self.process = context.Process(target=write, args=arguments, daemon=True)
         self.process.start()
 
@@ -52,9 +53,9 @@ class Killed:
 @pytest.mark.slow
 def test_writers_killed_at_random(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # A server that has imported everything makes each process in milliseconds; it finds modules by the environment.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bare_writers"])
+    context.set_forkserver_preload(["support.concurrency.bare_writers"])
     chance = random.Random(20)
     commits = untold = 0
     started = time.monotonic()

@@ -7,7 +7,6 @@ next one works. Of a Spark that died, the table is as before its statement or as
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import signal
@@ -17,11 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bank
 import pytest
-from kills import OF_THE_HANDLER, OF_THE_JVM, check
 
-_CONFTEST = Path(__file__).resolve().parents[1] / "bridge" / "conftest.py"
+from support.concurrency import bank
+from support.faults.kills import OF_THE_HANDLER, OF_THE_JVM, check
+from support.sparks.running import Sparks, is_alive, wait_for
+
 _MARKER = "spark.databricks.delta.commitInfo.userMetadata"
 _SUMS = "SELECT count(account), sum(balance) FROM delta.`{}`"
 #: What a statement may be told whose handler died: that it did nothing, or that nobody knows.
@@ -29,15 +29,9 @@ _LOST = {"DELTA_COMMIT_NOT_MADE", "HEADWATER_HANDLER_LOST"}
 
 
 @pytest.fixture(scope="module")
-def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
     """Starts Sparks in processes of their own."""
-    spec = importlib.util.spec_from_file_location("bridge_conftest", _CONFTEST)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    started = module.Sparks(tmp_path_factory.mktemp("sparks"))
-    started.alive, started.wait_for = module.is_alive, module.wait_for
+    started = Sparks(tmp_path_factory.mktemp("sparks"))
     yield started
     started.stop()
 
@@ -118,7 +112,7 @@ def test_handler_and_jvm_killed_at_random(sparks: Any, tmp_path: Path, capfd: An
         handler = driver.handler
         statements.ask(driver)
         statements.kill_sometime(driver.jvm)
-        sparks.wait_for(lambda gone=handler: not sparks.alive(gone), 60, "the handler's end after its JVM's")
+        wait_for(lambda gone=handler: not is_alive(gone), 60, "the handler's end after its JVM's")
         driver.stop()
         statements.check(outcomes)
         outcomes["JVM killed"] += 1

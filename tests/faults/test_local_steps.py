@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
-from faulty_os import FaultyOs, Trouble
-from faulty_store import Crash
-from scenario import KINDS, Life, check, read_commits
 
-import headwater
 from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.stores import local as stores
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.faults.faulty_os import FaultyOs, Trouble
+from support.faults.faulty_store import Crash
+from support.faults.scenario import KINDS, Life, check, read_commits
+from support.processes import environment
 
 TROUBLES = [trouble for trouble in Trouble if trouble is not Trouble.NONE]
 
@@ -141,7 +140,7 @@ class _Full(FaultyOs):
 
 KILLED = """
     import sys
-    from scenario import KINDS, Life
+    from support.faults.scenario import KINDS, Life
     from headwater.stores import LocalStore
     from headwater.log.snapshot import load_snapshot
 
@@ -166,11 +165,8 @@ KILLED = """
 def test_kill_9(tmp_path, tries):
     """A writer killed at some moment after so many tries of a file: what it told is there, and the table lives on."""
     path = str(tmp_path / "t")
-    here = Path(__file__).parent
-    paths = [Path(headwater.__file__).parents[1], here, here.parent / "log"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     code = [sys.executable, "-c", textwrap.dedent(KILLED), path]
-    with subprocess.Popen(code, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(code, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         told = {}
         seen = 0
         for line in process.stdout:

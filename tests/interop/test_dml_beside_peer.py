@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dml_cases import BY_HAND, DRAWN, drawn
+
+from support.dml.dml_cases import BY_HAND, DRAWN, drawn
 
 METRICS = {
     "DELETE": ["numDeletedRows"],

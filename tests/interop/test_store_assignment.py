@@ -11,8 +11,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-import casting
 import pytest
+
+from support.dml import casting
 
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "12"))
 #: Half of the cases are under Spark's defaults.
@@ -60,7 +61,7 @@ def every_pair() -> list[list[Any]]:
 
 def compare(spark: Any, peer: Any, home: Path, cases: list[list[Any]]) -> list[str]:
     theirs = []
-    begin = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import casting\n"
+    begin = "from support.dml import casting\n"
     for i in range(0, len(cases), 10):
         run = f"result = casting.outcomes(spark, {str(home / f'theirs{i}')!r}, {cases[i : i + 10]!r})"
         theirs += peer.run(begin + run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from headwater.protocol.file_names import (
     v2_checkpoint_name,
 )
 from headwater.stores import LocalStore
-
-sys.path.insert(0, str(Path(__file__).parent))  # the stores beside the tests are imported by name
 
 _MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(

@@ -7,7 +7,6 @@ import logging
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_store import MemoryStore
 
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.writing import Layout, write_checkpoint
@@ -17,6 +16,7 @@ from headwater.log.history import version_at
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, SetTransaction, serialize
 from headwater.protocol.file_names import commit_name, parse_name
+from support.stores.memory_store import MemoryStore
 
 DAY = 24 * 3600 * 1000
 START = 1_700_000_000_000 // DAY * DAY

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from memory_store import MemoryStore
 
 from headwater.log.log_compaction import COMMITS, compaction_is_due, write_compaction
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name, compaction_name
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.stores.memory_store import MemoryStore
 
 PATH = "/compacted"
 LOG = f"{PATH}/_delta_log"

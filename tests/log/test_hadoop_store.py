@@ -7,12 +7,12 @@ import os
 
 import pyarrow.parquet as pq
 import pytest
-from fake_hadoop import FakeHadoop
 
 from headwater.errors import HeadwaterError
 from headwater.stores import HadoopStore, store_for
 from headwater.stores import hadoop as hadoop_store
 from headwater.stores.hadoop import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
+from support.stores.fake_hadoop import FakeHadoop
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import time
 from threading import Lock
 
 import pytest
-from memory_store import MemoryStore
 
 from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
@@ -14,6 +13,7 @@ from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.stores import LocalStore, Store
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.stores.memory_store import MemoryStore
 
 REQUEST_SECONDS = 0.02
 COMMITS = 1000

@@ -6,8 +6,6 @@ The tables lie outside of the repository: in ``HEADWATER_SHARED``, or in ``share
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
@@ -18,8 +16,8 @@ from headwater.log.history import history
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import DeletionVector
 from headwater.stores import store_for
+from support.paths import SHARED
 
-SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 TABLES = SHARED / "tables"
 _FILE = TABLES / "expected.json"
 EXPECTED = json.loads(_FILE.read_text()) if _FILE.is_file() else {}

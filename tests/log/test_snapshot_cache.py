@@ -7,7 +7,6 @@ import logging
 import threading
 
 import pytest
-from memory_store import MemoryStore
 
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.writing import write_checkpoint
@@ -15,6 +14,7 @@ from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
+from support.stores.memory_store import MemoryStore
 
 PATH = "/t"
 LOG = f"{PATH}/_delta_log"

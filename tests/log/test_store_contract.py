@@ -7,15 +7,15 @@ import time
 import types
 
 import pytest
-from fake_hadoop import FakeHadoop
-from memory_store import MemoryStore
-from store_contract import StoreContract
 
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import FileInfo, HadoopStore, LocalStore, store_for
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.stores.fake_hadoop import FakeHadoop
+from support.stores.memory_store import MemoryStore
+from support.stores.store_contract import StoreContract
 
 
 class TestLocal(StoreContract):

@@ -6,10 +6,10 @@ import datetime
 from typing import Any
 
 import pytest
-from pruning_fakes import FakeSnapshot, File, struct
 
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField
 from headwater.pruning import aggregate_from_log
+from support.pruning_fakes import FakeSnapshot, File, struct
 
 SCHEMA = struct(
     a="integer",

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pruning_fakes import FakeSnapshot, File, struct
 
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
 from headwater.pruning import prune, prune_all, select
+from support.pruning_fakes import FakeSnapshot, File, struct
 
 
 def kept(snapshot: FakeSnapshot, predicate: str, time_zone: str = "UTC") -> list[int]:

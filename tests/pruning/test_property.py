@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pruning_fakes import FakeSnapshot, File, struct
 
 from headwater.protocol.types import DecimalType
 from headwater.pruning import prune
 from headwater.pruning.evaluation import Outcome, possible
 from headwater.pruning.masks import settle
+from support.pruning_fakes import FakeSnapshot, File, struct
 
 EPOCH = datetime.datetime(1970, 1, 1)
 SCHEMA = struct(

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from java_options import SHORT_LIVED
+
+from support.sessions import SHORT_LIVED
 
 SCRIPT = """
 import json, sys

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 SIX = "SELECT id, CAST(id AS STRING) AS v FROM range(0, 6, 1, 3)"
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])

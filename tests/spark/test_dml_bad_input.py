@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 COLUMNS = "id BIGINT, v INT, s STRUCT<a: INT, b: STRUCT<c: INT, d: INT>>"
 ROWS = "SELECT id, CAST(id AS INT), named_struct('a', 1, 'b', named_struct('c', 2, 'd', 3)) FROM range(0, 4, 1, 2)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 STATEMENTS = {
     "in a condition": "DELETE FROM {t} WHERE fails_late(id) > 0",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 LATE = "spark.headwater.dml.lateFileBytes"
 #: Their files are so large that Spark compiles what reads them; else it asks for all columns of all rows.

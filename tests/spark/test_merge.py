@@ -7,7 +7,7 @@ import json
 import pytest
 from pyspark.sql import functions as F
 
-from .dml_table import Table
+from support.dml_table import Table
 
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 EIGHT = "SELECT id, CAST(id * 10 AS INT) AS v FROM range(0, 8, 1, 2)"

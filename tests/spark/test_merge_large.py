@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 COLUMNS = "id BIGINT, v INT, k STRING, ts TIMESTAMP, pad STRING"

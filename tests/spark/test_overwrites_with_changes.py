@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 COLUMNS = "id BIGINT, v INT, p STRING"
 ROWS = "SELECT id, 0, IF(id < 4, 'a', 'b') FROM range(0, 6, 1, 3)"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from denying import not_to_be_written
+from support.denying import not_to_be_written
 
 CHANGES = [
     "INSERT INTO {} VALUES (3)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 COLUMNS = "id BIGINT, few BIGINT, s STRUCT<name: STRING, kind: INT>, v BIGINT"
 #: All distinct, but for `few` and `s.kind`.

@@ -6,12 +6,11 @@ The tables lie outside of the repository: in ``HEADWATER_SHARED``, or in ``share
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
-SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+from support.paths import SHARED
+
 TABLES = SHARED / "tables"
 _FILE = TABLES / "expected.json"
 EXPECTED = json.loads(_FILE.read_text()) if _FILE.is_file() else {}

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from .dml_table import Table
+from support.dml_table import Table
 
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 

@@ -6,8 +6,7 @@ from headwater.errors import HeadwaterError
 from headwater.statements.define.alter import alter_table, check_same_schema
 from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
-
-from .support import actions, create_request, schema_json
+from support.requests import actions, create_request, schema_json
 
 
 @pytest.fixture

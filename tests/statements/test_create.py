@@ -6,8 +6,7 @@ from headwater.errors import HeadwaterError
 from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
 from headwater.statements.read.scans import describe, load_table
-
-from .support import actions, create_request, data_file, log_of, schema_json
+from support.requests import actions, create_request, data_file, log_of, schema_json
 
 
 def test_a_new_table_is_one_commit_of_protocol_and_metadata(tmp_path, statement):

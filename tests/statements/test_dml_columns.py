@@ -13,8 +13,7 @@ from headwater.statements.change.update import update
 from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
 from headwater.transaction import Transaction
-
-from .support import create_request, data_file, schema_json
+from support.requests import create_request, data_file, schema_json
 
 THEN = {"a": "integer", "b": "string"}
 

@@ -14,8 +14,8 @@ from headwater.statements import notices
 from headwater.statements.define.alter import alter_table
 from headwater.statements.define.create import create_table
 from headwater.statements.write.insert import write
-
-from .support import create_request, data_file, schema_json
+from headwater.transaction import wait_for_maintenance
+from support.requests import create_request, data_file, schema_json
 
 SCHEMA = schema_json(a="integer")
 SOURCES = Path(headwater.__file__).parent
@@ -148,6 +148,7 @@ def uniform(tmp_path, statement):
     """A table whose UniForm another engine switched on."""
     path = tmp_path / "uniform"
     create(path, statement)
+    assert wait_for_maintenance(60)  # it writes the checksum that goes with the commit
     commit = path / "_delta_log" / f"{0:020d}.json"
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
     for line in lines:

@@ -12,8 +12,7 @@ from headwater.statements.define.create import create_table
 from headwater.statements.opening import CACHE
 from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
-
-from .support import create_request, schema_json
+from support.requests import create_request, schema_json
 
 _ADVICE = {
     errno.ENOSPC: "Free space",

@@ -10,8 +10,7 @@ from headwater.statements.read import scans
 from headwater.statements.read.describe import describe_detail, describe_history
 from headwater.statements.recovery import recover_commit
 from headwater.statements.write.insert import write
-
-from .support import actions, create_request, data_file, schema_json
+from support.requests import actions, create_request, data_file, schema_json
 
 SCHEMA = schema_json(a="integer", p="string")
 

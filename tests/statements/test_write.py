@@ -8,8 +8,7 @@ from headwater.statements.change.truncate import truncate
 from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
 from headwater.statements.write.insert import plan_save, resolve_write, write
-
-from .support import actions, create_request, data_file, schema_json
+from support.requests import actions, create_request, data_file, schema_json
 
 SCHEMA = schema_json(a="integer", p="string")
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import subprocess
-import sys
-import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,19 +17,17 @@ from typing import Any
 import py4j.java_gateway
 import py4j.protocol
 import pytest
-from java_options import SHORT_LIVED
 
-_HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "log")]
+from support.processes import environment, python
+from support.sessions import settings as session_settings
+from support.sparks.asking import START_SECONDS, SparkProcess
+from support.stores import hadoop_jvm
 
-import hadoop_jvm  # noqa: E402
-
-_PATIENCE_SECONDS = 180
 _ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
 
 
 class S3Server:
-    """The server of ``s3_server.py``. ``bucket`` is the test's own."""
+    """The server of :mod:`support.stores.s3_server`. ``bucket`` is the test's own."""
 
     secret = "aVerySecretKey/OfNobody+1"
 
@@ -81,7 +76,11 @@ def _errors_of_each_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     process = subprocess.Popen(
-        [sys.executable, str(_HERE / "s3_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        python("support.stores.s3_server"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -118,63 +117,30 @@ def open_store(s3_server: S3Server) -> Iterator[Any]:
         yield open_path
 
 
-class SparkProcess:
-    """A Spark with our two settings and the JARs of S3, as a user starts one; ``log_file`` has all it said."""
+class StoresSpark(SparkProcess):
+    """A Spark with our two settings and the JARs of S3, as a user starts one."""
 
     def __init__(self, settings: dict[str, str], home: Path) -> None:
-        self.log_file = home / "log.txt"
-        # What the tests' own session put there is for its JVM alone.
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-        environment["PYTHONPATH"] = str(_HERE.parents[1] / "python")
-        with self.log_file.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(_HERE.parent / "bridge" / "driver.py"), "classic", json.dumps(settings)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=home,
-            )  # fmt: skip
-        self._answer()
+        super().__init__("driver", ["classic", json.dumps(settings)], home)
+        self.receive(START_SECONDS)
 
     def sql(self, text: str) -> Any:
         """A statement's rows, or the error a user sees: its ``condition``, ``state`` and ``text``."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"run": "sql", "arguments": {"text": text}}) + "\n")
-        self._process.stdin.flush()
-        answer = self._answer()["result"]
+        self.send({"run": "sql", "arguments": {"text": text}})
+        answer = self.receive(START_SECONDS)["result"]
         return answer.get("rows", answer)
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        watch = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
-        watch.start()
-        line = self._process.stdout.readline()
-        watch.cancel()
-        assert line, f"Spark ended:\n{self.log_file.read_text()[-3000:]}"
-        return json.loads(line)
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
 
 
 @pytest.fixture(scope="session")
-def spark_process(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
+def spark_process(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoresSpark]:
     home = tmp_path_factory.mktemp("spark-of-stores")
     settings = {
-        "spark.master": "local[2]",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        **session_settings(home),
         "spark.jars": ",".join(hadoop_jvm.store_jars()),
-        "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Dderby.system.home={home}",
         **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
     }
-    process = SparkProcess(settings, home)
+    process = StoresSpark(settings, home)
     try:
         yield process
     finally:
-        process.close()
+        process.close(60)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +12,7 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.processes import environment, python
 
 COMMITS = 8
 TAIL = 300
@@ -45,12 +43,10 @@ def test_two_processes_lose_no_commit(s3, hdfs, open_store):
     for table in tables:
         create(table, open_store(table))
     assert wait_for_maintenance(60)
-    here = Path(__file__).resolve()
-    environment = {**os.environ, "PYTHONPATH": str(here.parents[2] / "python")}
     writers = [
         subprocess.Popen(
-            [sys.executable, str(here.with_name("racing.py")), json.dumps(s3.settings()), name, str(COMMITS), *tables],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            python("support.stores.racing", json.dumps(s3.settings()), name, str(COMMITS), *tables),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
         )
         for name in ("one", "two")
     ]  # fmt: skip

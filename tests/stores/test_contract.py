@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from store_contract import StoreContract
+
+from support.stores.store_contract import StoreContract
 
 
 class TestS3(StoreContract):

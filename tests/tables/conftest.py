@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from tables_fakes import FakeFunctions, FakeSession
-
 from headwater.tables import DeltaTable, statement_inputs
+from support.tables_fakes import FakeFunctions, FakeSession
 
 
 @pytest.fixture

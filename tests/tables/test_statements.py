@@ -6,9 +6,9 @@ import datetime
 
 import pytest
 from pyspark.errors import AnalysisException
-from tables_fakes import FakeColumn, FakeFrame, FakeSession
 
 from headwater.tables import DeltaTable
+from support.tables_fakes import FakeColumn, FakeFrame, FakeSession
 
 ID, V = FakeColumn("id"), FakeColumn("v")
 

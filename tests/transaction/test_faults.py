@@ -6,17 +6,15 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import headwater
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
-
-from .helpers import append, create
+from support.commits import append, create
+from support.processes import environment, python
 
 
 class FaultyStore(LocalStore):
@@ -108,9 +106,8 @@ def test_threads_lose_no_row(table):
 
 def test_processes_that_exclude_each_other_count_without_gap(table):
     """Each counts up by what it read, and commits only if nobody else did so since."""
-    command = [sys.executable, str(Path(__file__).with_name("counting.py")), table.table_path]
-    environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
-    workers = [subprocess.Popen([*command, name, "3"], env=environment) for name in ("a", "b")]
+    command = python("support.concurrency.counting", table.table_path)
+    workers = [subprocess.Popen([*command, name, "3"], env=environment()) for name in ("a", "b")]
     assert [worker.wait(120) for worker in workers] == [0, 0]
     newest = load_snapshot(table.table_path, LocalStore())
     assert newest.set_transactions["counter"].version == 6
@@ -185,9 +182,8 @@ for name in ("a", "b"):
 def test_maintenance_is_done_while_the_process_ends(tmp_path):
     """The checkpoint is begun when the interpreter is shutting down, and starts no thread any more."""
     path = str(tmp_path / "t")
-    environment = {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", EXITING, path], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", EXITING, path], env=environment(), capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert os.path.exists(f"{path}/_delta_log/{2:020d}.checkpoint.parquet")

@@ -12,8 +12,7 @@ from headwater.protocol.actions import DeletionVector, Protocol, RemoveFile
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.row_level import Mark
-
-from .helpers import add_file, append, create
+from support.commits import add_file, append, create
 
 _VECTORS = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
 

@@ -15,8 +15,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import Protocol
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance, wait_for_maintenance
-
-from .helpers import add_file, append, create, metadata, remove_file
+from support.commits import add_file, append, create, metadata, remove_file
 
 
 @pytest.fixture

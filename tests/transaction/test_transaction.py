@@ -11,8 +11,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance, wait_for_maintenance
-
-from .helpers import add_file, append, create, metadata, remove_file
+from support.commits import add_file, append, create, metadata, remove_file
 
 ICT = {"delta_enableInCommitTimestamps": "true"}
 ICT_PROTOCOL = Protocol(1, 7, None, frozenset({"inCommitTimestamp", "domainMetadata", "appendOnly"}))

@@ -1,0 +1,123 @@
+"""A Spark that writes to banks by SQL: ours when run as ``spark_writers <name> <folder> <table>...``.
+
+The peer's process imports :func:`run` and calls it with a session of its own. Two threads, each with a session, make
+transfers (UPDATE and MERGE) and append entries, while a third reads. They go on until ``stop`` is in the folder; when
+``end`` is there too, the tables as this engine shows them then go into the diary.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.concurrency.bank import ACCOUNTS, TOTAL, Diary, Transfer, statement
+from support.sessions import settings
+
+_MARKER = "spark.databricks.delta.commitInfo.userMetadata"
+_SETTINGS = {**settings(), "spark.log.level": "ERROR", "spark.driver.memory": "1g"}
+_SUMS = "SELECT count(account), count(DISTINCT account), sum(balance) FROM delta.`{}`"
+
+
+class _Writer:
+    """One session's statements."""
+
+    def __init__(self, spark: Any, name: str, paths: list[str], diary: Diary, by: str) -> None:
+        self.spark, self.name, self.paths, self.diary, self.by = spark, name, paths, diary, by
+        self.chance = random.Random(name)
+        self.number = 0
+
+    def step(self) -> None:
+        """One statement; what became of it goes into the diary."""
+        self.number += 1
+        path, marker = self.paths[self.number % len(self.paths)], f"{self.name}-{self.number}"
+        kind = self.chance.choice(["update", "merge", "insert"])
+        transfer = None if kind == "insert" else Transfer.drawn(self.chance)
+        # Other threads' settings are not this session's, and the next statement sets its own.
+        self.spark.conf.set(_MARKER, marker)
+        self.diary.tries(path, f"{self.by} {kind}", marker, transfer)
+        try:
+            self.spark.sql(statement(kind, path, marker, transfer)).collect()
+        except Exception as error:
+            found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", str(error)) or re.search(r"\b(DELTA_[A-Z_]+)", str(error))
+            condition = found[1] if found else type(error).__name__
+            self.diary.conflict(path, f"{self.by} {kind}", marker, condition, str(error))
+        else:
+            self.diary.acknowledged(path, f"{self.by} {kind}", marker)
+
+
+def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: int) -> None:
+    """Write and read until told to stop, then wait for the end and tell what the tables hold."""
+    diary, failed = Diary(Path(folder) / name), []
+
+    def until_stop(step: Callable[[], None]) -> threading.Thread:
+        def work() -> None:
+            try:
+                while not os.path.exists(f"{folder}/stop"):
+                    step()
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    running = [
+        until_stop(_Writer(spark.newSession(), f"{name}.{number}", paths, diary, by).step) for number in range(threads)
+    ]
+    reader, versions = spark.newSession(), dict.fromkeys(paths, 0)
+
+    def read() -> None:
+        for path in paths:
+            found = tuple(reader.sql(_SUMS.format(path)).collect()[0])
+            assert found == (ACCOUNTS, ACCOUNTS, TOTAL), f"{by} reads {found}"
+            version = reader.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0][0]
+            assert version >= versions[path], "a version that was there is gone"
+            versions[path] = version
+            diary.note(what="read", table=path, kind=f"{by} reader", versions=1)
+            time.sleep(0.2)
+
+    running.append(until_stop(read))
+    for thread in running:
+        thread.join()
+    if failed:
+        raise failed[0]
+    while not os.path.exists(f"{folder}/end"):
+        time.sleep(0.05)
+    for path in paths:
+        accounts = spark.sql(f"SELECT account, balance FROM delta.`{path}` WHERE account IS NOT NULL").collect()
+        appended = spark.sql(f"SELECT entry FROM delta.`{path}` WHERE account IS NULL").collect()
+        diary.note(
+            what="end",
+            table=path,
+            by=by,
+            balances=sorted([row[0], row[1]] for row in accounts),
+            entries=sorted(row[0] for row in appended),
+        )
+
+
+def main(name: str, folder: str, *paths: str) -> None:
+    """Start a Spark with Headwater and run."""
+    from pyspark.sql import SparkSession
+
+    import headwater
+
+    builder = SparkSession.builder
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+    spark = headwater.configure(builder).getOrCreate()
+    try:
+        run(spark, name, folder, list(paths), "spark", threads=2)
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

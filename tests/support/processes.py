@@ -1,0 +1,27 @@
+"""Python processes beside the tests'."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from support.paths import SOURCES, TESTS
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a process that imports the package and ``support``."""
+    # What the tests' own session put there is for its JVM alone.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+    paths = [str(SOURCES), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **more,
+    }

@@ -1,0 +1,40 @@
+"""The peer's Spark, in a process of its own, as both sides must never share a JVM.
+
+``python -m support.sparks.peer_process HOME JARS``. Requests are those of :func:`support.sparks.answering.run`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from support.sessions import IN_UTC, settings
+from support.sparks.answering import in_utc, run, serve
+
+
+def main(home: str, jars: str) -> None:
+    in_utc()
+    serve(lambda: start(home, jars), run)
+
+
+def start(home: str, jars: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    own = {
+        "spark.app.name": "peer",
+        "spark.jars": jars,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.driver.memory": "1200m",
+    }
+    builder = SparkSession.builder
+    for key, value in {**settings(home, IN_UTC), **own}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,243 @@
+"""What the tests have a Spark driver do: functions of a session that return what JSON can hold."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from support.sparks.tables_scenarios import tables_change, tables_open
+
+__all__ = ["tables_change", "tables_open"]
+
+
+def sql(spark: SparkSession, text: str) -> dict[str, Any]:
+    """A statement's rows, or the error a user sees; with the seconds it took."""
+    started = time.monotonic()
+    try:
+        rows = [list(row) for row in spark.sql(text).collect()]
+    except Exception as error:
+        return describe(error)
+    return {"rows": rows, "seconds": time.monotonic() - started}
+
+
+def describe(error: Exception) -> dict[str, Any]:
+    """An error as its class, condition, state and text."""
+    if not isinstance(error, PySparkException):
+        return {"class": type(error).__name__, "condition": None, "state": None, "text": str(error)}
+    return {
+        "class": type(error).__name__,
+        "condition": error.getCondition(),
+        "state": error.getSqlState(),
+        "text": str(error),
+        "parameters": error.getMessageParameters(),
+    }
+
+
+def all_sql(spark: SparkSession, texts: list[str]) -> list[dict[str, Any]]:
+    """Each statement's rows or error."""
+    return [sql(spark, text) for text in texts]
+
+
+def in_new_threads(spark: SparkSession, text: str, times: int) -> list[str]:
+    """Run a statement again and again, each time from a new thread that never calls again; what failed."""
+    failed: list[str] = []
+    for _ in range(times):
+        _in_thread(lambda: _attempt(spark, text, failed)).join()
+    return failed
+
+
+def _attempt(spark: SparkSession, text: str, failed: list[str]) -> None:
+    found = sql(spark, text)
+    if "text" in found:
+        failed.append(str(found["text"]))
+
+
+def _in_thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def together(spark: SparkSession, threads: int, sessions: int, seconds: float) -> dict[str, Any]:
+    """Mixed statements from many threads over several sessions until the time is over.
+
+    All threads append to and read one table, and each has a table of its own that it makes, fills and drops.
+    """
+    spark.sql("CREATE OR REPLACE TABLE common (thread INT, n INT) USING delta")
+    available = [spark, *(spark.newSession() for _ in range(sessions - 1))]
+    end = time.monotonic() + seconds
+    problems: list[str] = []
+    statements = [0] * threads
+    appended = [0] * threads
+
+    def work(thread: int) -> None:
+        session = available[thread % sessions]
+        turn = 0
+
+        def must(text: str) -> list[list[Any]]:
+            found = sql(session, text)
+            statements[thread] += 1
+            if "rows" not in found:
+                raise AssertionError(f"{text}: {found['text']}")
+            return found["rows"]
+
+        try:
+            while time.monotonic() < end:
+                turn += 1
+                own = f"own_{thread}"
+                must(f"CREATE OR REPLACE TABLE {own} USING delta AS SELECT {turn} AS n")
+                must(f"INSERT INTO common VALUES ({thread}, {turn})")
+                appended[thread] += 1
+                must(f"INSERT INTO {own} VALUES ({turn + 1})")
+                assert must(f"SELECT sum(n) FROM {own}") == [[2 * turn + 1]]
+                assert must(f"SELECT count(*) FROM common WHERE thread = {thread}") == [[turn]]
+                assert must(f"DESCRIBE HISTORY {own} LIMIT 1")[0][4] == "WRITE"
+                failed = sql(session, f"SELECT * FROM {own} VERSION AS OF 100000")
+                statements[thread] += 1
+                assert failed.get("condition") == "DELTA_VERSION_NOT_FOUND", failed
+                if turn % 3 == 0:
+                    must(f"DROP TABLE {own}")
+        except Exception as error:
+            problems.append(f"thread {thread}, turn {turn}: {type(error).__name__}: {error}")
+
+    running = [_in_thread(lambda thread=thread: work(thread)) for thread in range(threads)]
+    for thread in running:
+        thread.join()
+    total = spark.sql("SELECT count(*) FROM common").collect()[0][0]
+    return {"problems": problems, "statements": sum(statements), "appended": sum(appended), "total": total}
+
+
+def cancel_job_group(spark: SparkSession, text: str, after: float) -> dict[str, Any]:
+    """Run a statement in a job group of its own and cancel that once its job has been running for a while."""
+    return _cancelled(
+        spark,
+        text,
+        lambda: spark.sparkContext.setJobGroup("cancel-me", "to be cancelled"),
+        lambda: spark.sparkContext.cancelJobGroup("cancel-me"),
+        lambda: _is_active(spark, "cancel-me"),
+        after,
+    )
+
+
+def _is_active(spark: SparkSession, group: str) -> bool:
+    """Whether a job of the group runs; those of statements before it may be remembered."""
+    tracker = spark.sparkContext.statusTracker()
+    return not set(tracker.getActiveJobsIds()).isdisjoint(tracker.getJobIdsForGroup(group))
+
+
+def interrupt(spark: SparkSession, text: str, tag: str | None, after: float) -> dict[str, Any]:
+    """Run a statement and interrupt it, by its tag or with all others of the session."""
+    return _cancelled(
+        spark,
+        text,
+        lambda: spark.addTag(tag) if tag else None,
+        lambda: spark.interruptTag(tag) if tag else spark.interruptAll(),
+        lambda: True,
+        after,
+    )
+
+
+def interrupt_held(spark: SparkSession, text: str, how: str, held: str) -> dict[str, Any]:
+    """Run a statement and interrupt it once a file is there; it must end by itself then.
+
+    :param how: ``tag`` or ``all`` of Spark Connect, or ``thread``, the JVM's that runs it, as the Thrift server does.
+    """
+    found: list[dict[str, Any]] = []
+    threads: list[Any] = []
+
+    def work() -> None:
+        if how == "thread":
+            threads.append(spark.sparkContext._jvm.java.lang.Thread.currentThread())
+        elif how == "tag":
+            spark.addTag("held")
+        found.append(sql(spark, text))
+
+    thread = _in_thread(work)
+    deadline = time.monotonic() + 120
+    while not os.path.exists(held) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started = time.monotonic()
+    if how == "thread":
+        threads[0].interrupt()
+    elif how == "tag":
+        spark.interruptTag("held")
+    else:
+        spark.interruptAll()
+    thread.join(60)
+    assert not thread.is_alive(), "the statement did not end"
+    return {**found[0], "seconds": time.monotonic() - started}
+
+
+def _cancelled(
+    spark: SparkSession,
+    text: str,
+    prepare: Callable[[], Any],
+    cancel: Callable[[], Any],
+    is_running: Callable[[], bool],
+    after: float,
+) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+
+    def work() -> None:
+        prepare()
+        found.append(sql(spark, text))
+
+    thread = _in_thread(work)
+    deadline = time.monotonic() + 60
+    while not is_running() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(after)
+    started = time.monotonic()
+    cancel()
+    thread.join(60)
+    assert not thread.is_alive(), "the statement did not end"
+    return {**found[0], "seconds": time.monotonic() - started}
+
+
+def active_jobs(spark: SparkSession) -> int:
+    """How many Spark jobs run."""
+    return len(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def sessions_of(spark: SparkSession, url: str, steps: list[list[str]]) -> list[list[list[Any]]]:
+    """Steps in sessions of a Spark Connect server: ``["open" | "close", name]``, ``["run", name, text]``."""
+    opened: dict[str, SparkSession] = {}
+    found = []
+    for step, name, *text in steps:
+        if step == "open":
+            opened[name] = SparkSession.builder.remote(url).create()
+        elif step == "close":
+            opened.pop(name).stop()
+        else:
+            found.append([list(row) for row in opened[name].sql(text[0]).collect()])
+    return found
+
+
+def write_frame(spark: SparkSession, path: str) -> list[list[Any]]:
+    """A DataFrame written to a path and read back."""
+    spark.range(5).write.format("delta").mode("overwrite").save(path)
+    spark.range(5, 8).write.format("delta").mode("append").save(path)
+    return [list(row) for row in spark.read.format("delta").load(path).orderBy("id").collect()]
+
+
+def read_changes(spark: SparkSession, name: str) -> list[list[list[Any]]]:
+    """A table's changes from version 1 on, asked for in each of a reader's ways; without their times."""
+    reader = spark.read.format("delta").option("startingVersion", 1)
+    path = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0].location
+    frames = [
+        reader.option("readChangeFeed", True).table(name).select("*"),
+        reader.option("readChangeFeed", True).load(path),
+        reader.changes(name),
+    ]
+    return [[list(row) for row in frame.drop("_commit_timestamp").orderBy("id").collect()] for frame in frames]
+
+
+def plan(spark: SparkSession, text: str) -> str:
+    """What EXPLAIN says."""
+    return str(spark.sql(f"EXPLAIN {text}").collect()[0][0])

@@ -1,0 +1,39 @@
+"""A writer in a process of its own: ``racing SETTINGS NAME COMMITS TABLE…`` appends to each table in turn.
+
+It says ``ready`` when it could begin, begins when told to by a line, and prints ``[table, version, path]`` of every
+commit that was acknowledged, as one JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import AddFile
+from headwater.transaction import Transaction, wait_for_maintenance
+from support.stores import hadoop_jvm
+
+
+def main() -> None:
+    settings, name, commits, *tables = sys.argv[1:]
+    acknowledged = []
+    with hadoop_jvm.stores(json.loads(settings)) as open_store:
+        opened = {table: open_store(table) for table in tables}
+        snapshots = {table: load_snapshot(table, store) for table, store in opened.items()}
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(int(commits)):
+            for table, store in opened.items():
+                txn = Transaction(table, store, snapshots[table])
+                path = f"{name}-{number}"
+                txn.add([AddFile(path, {}, 1, 1)])
+                committed = txn.commit("WRITE", {})
+                acknowledged.append([table, committed.version, path])
+                snapshots[table] = committed.snapshot
+        wait_for_maintenance(60)
+    print(json.dumps(acknowledged), flush=True)
+
+
+if __name__ == "__main__":
+    main()
