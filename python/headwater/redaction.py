@@ -14,12 +14,12 @@ _LOGIN = re.compile(r"(?<=://)[^/@:\s]+:(?!\d+/)[^@\s]+@")
 
 
 def without_credentials(text: str) -> str:
-    """The text with the logins of its URIs blotted out."""
+    """The text with the credentials in its URIs replaced."""
     return _LOGIN.sub("***@", text) if "@" in text else text
 
 
 class RedactingFormatter(logging.Formatter):
-    """Lines of a log, with tracebacks and all, without credentials."""
+    """Formats log lines, tracebacks included, without credentials."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_credentials(super().format(record))

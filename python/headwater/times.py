@@ -14,7 +14,7 @@ MICROSECONDS_OF_DAY = 86_400_000_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
-#: The cycles that years before 1 and after 9999 are computed in: there zones have the rules they begin or end with.
+#: The cycles for years before 1 and after 9999: there, zones have their first or last rules.
 _EARLY, _LATE = 400, 9_600
 
 

@@ -35,11 +35,11 @@ class VersionRange:
 def resolve(
     start: Bound, end: Bound | None, times: CommitTimes, latest: int, *, may_be_after_latest: bool = False
 ) -> VersionRange | None:
-    """The versions between two bounds, up to the newest without an end; None where there are none to read.
+    """The versions between two bounds, up to the newest if there is no end; None if the range has no versions.
 
     :param latest: the newest version of the table.
-    :param may_be_after_latest: a range that begins after the newest version is empty, and a time after it as an end is
-        the newest version; otherwise both are errors.
+    :param may_be_after_latest: if True, a range that begins after the newest version is empty, and an end at a time
+        after it means the newest version; otherwise both are errors.
     :raises HeadwaterError: ``DELTA_CDC_START_VERSION_AFTER_LATEST``, ``DELTA_INVALID_CDC_RANGE``,
         ``DELTA_TIMESTAMP_GREATER_THAN_COMMIT``, ``DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION``, and
         ``DELTA_VERSION_NOT_FOUND`` for a version whose commit the log no longer has.
@@ -100,14 +100,14 @@ def _last(end: Bound, times: CommitTimes, latest: int, may_be_after_latest: bool
 
 
 def _is_gap_between_commits(start: Bound, end: Bound | None) -> bool:
-    """Whether two times are in order, so that a range without a version is one in which nothing was committed."""
+    """Whether two times are in order: then a range without a version means that nothing was committed in it."""
     if end is None or start.timestamp is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp
 
 
 def _is_one_version_left_out(start: Bound, end: Bound | None) -> bool:
-    """Whether two versions are in order, so that leaving out one of them or both is all there was to leave out."""
+    """Whether two versions are in order: then the range is empty only because its exclusive bounds leave nothing."""
     if end is None or start.version is None or end.version is None:
         return False
     return start.version <= end.version and not (start.inclusive and end.inclusive)

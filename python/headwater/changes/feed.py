@@ -26,7 +26,7 @@ Opener = Callable[[int], Snapshot]
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """What there is to read. ``timestamps`` in milliseconds since the epoch, UTC, by version."""
+    """The files of a range and how to read them. ``timestamps`` in milliseconds since the epoch, UTC, by version."""
 
     definition: Definition
     files: list[ChangedFile]
@@ -36,7 +36,7 @@ class ChangeFeed:
 def open_feed(
     versions: VersionRange, latest: Snapshot, times: CommitTimes, open_version: Opener, schema_mode: str
 ) -> ChangeFeed:
-    """The feed of a range whose commits are all there.
+    """The feed of a range whose commits are all in the log.
 
     :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA``; those of
         :func:`~headwater.changes.schemas.choose` and :func:`~headwater.changes.files.changed_files`.
@@ -69,7 +69,7 @@ def open_feed(
 def _definitions(
     versions: VersionRange, commits: Mapping[int, ParsedActions], latest: Snapshot, open_version: Opener
 ) -> list[Definition]:
-    """The definitions in force in the range, ascending; that of its first version with as little read as can be."""
+    """The definitions in force in the range, ascending. For the first version, as little as possible is read."""
     changes = {v: c for v, c in commits.items() if c.metadata is not None or c.protocol is not None}
     first = changes.pop(versions.first, None)
     if first is not None and first.metadata is not None and first.protocol is not None:

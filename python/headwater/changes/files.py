@@ -27,8 +27,8 @@ class ChangedFile:
     """A file with changed rows. ``path`` as in the log, ``partition_values`` by physical name, ``size`` in bytes,
     ``modification_time`` in milliseconds, None where the log has none.
 
-    ``change_type`` is that of every row, None for a change data file, whose rows have it in ``_change_type``. The rows
-    are those that ``without`` does not name; where ``only`` is given, those of them that it names.
+    ``change_type`` is that of all rows; it is None for a change data file, whose rows have it in ``_change_type``. The
+    rows in ``without`` do not count; if ``only`` is given, just the rows in it do.
     """
 
     version: int
@@ -69,7 +69,7 @@ def changed_files(version: int, commit: ParsedActions, table_path: str, store: S
 
 
 def removes_data(commit: ParsedActions) -> bool:
-    """Whether a commit's changes have rows that earlier versions wrote."""
+    """Whether a commit's changes include rows that earlier versions wrote."""
     return bool(commit.change_files) or commit.files.removes().num_rows > 0
 
 
@@ -119,7 +119,7 @@ def _vector(action: Mapping[str, Any]) -> DeletionVector | None:
 
 
 def file_not_found(version: int, path: str, table_path: str) -> HeadwaterError:
-    """The error for a file of the range that is gone, most likely with VACUUM."""
+    """The error for a missing file of the range; most likely VACUUM deleted it."""
     return HeadwaterError(
         "DELTA_CHANGE_DATA_FILE_NOT_FOUND", {"filePath": path, "version": version, "tableLocation": table_path}
     )

@@ -18,13 +18,13 @@ from headwater.protocol.types import ArrayType, DataType, MapType, StructType, p
 from headwater.schema import mapping
 from headwater.schema.widening import can_widen
 
-#: Which schema tables with column mapping are read by: ``endVersion`` (the default) or ``latest``.
+#: The setting for the schema of tables with column mapping: ``endVersion`` (the default) or ``latest``.
 SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A table's protocol and metadata, and the version that made it so."""
+    """A table's protocol and metadata, and the version that set them."""
 
     version: int
     protocol: Protocol
@@ -73,7 +73,7 @@ def choose(
 
 
 def conflict(read: Definition, written: Definition) -> str | None:
-    """Why files written under one definition cannot be read by another, in words; None where they can."""
+    """Why files written under one definition cannot be read by another, in words; None if they can."""
     if read.metadata.schema_string != written.metadata.schema_string:
         reason = _structs(read.schema, written.schema, ())
         if reason is not None:

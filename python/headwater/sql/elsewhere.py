@@ -142,9 +142,9 @@ _EXPLAIN = re.compile(r"EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|CODEGEN|COST|LOGICAL)
 
 
 def refuse(text: str) -> None:
-    """Answer a text that Spark's parser refused, where it is a statement of another system's.
+    """Refuse a text that Spark's parser refused, if it is a statement of another system.
 
-    :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED`` for one that will be there, and
+    :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED`` for one that is planned, and
         ``DELTA_OPERATION_NOT_ALLOWED`` for one that no engine of the open format has.
     """
     text = without_leading_comments(text)

@@ -27,12 +27,12 @@ def store_for(
 ) -> tuple[Store, str]:
     """The store that holds ``path``, and the path as that store spells it, without a trailing slash.
 
-    ``file:/x`` and ``file:///x`` become ``/x`` with escapes decoded; a path without scheme is local and taken as it is.
-    Of other schemes, the setting ``spark.headwater.store.<scheme>`` may name a store as ``module:Class``: a subclass
-    of :class:`Store` that is made once, of a dictionary with what settings ``spark.headwater.store.<scheme>.*`` say.
+    ``file:/x`` and ``file:///x`` become ``/x`` with escapes decoded; a path without a scheme is local and unchanged.
+    For other schemes, the setting ``spark.headwater.store.<scheme>`` may name a store as ``module:Class``: a subclass
+    of :class:`Store`. One instance is created, with a dictionary of the settings ``spark.headwater.store.<scheme>.*``.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme where there is no Spark to reach it
-        through; ``HEADWATER_STORE_NOT_USABLE`` where a setting names no store.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme if there is no Spark to reach it
+        through; ``HEADWATER_STORE_NOT_USABLE`` if a setting names no usable store.
     """
     match = SCHEME.match(path)
     if match is None:
@@ -55,7 +55,7 @@ def store_for(
 
 @cache
 def _named_store(setting: str, named: str, options: tuple[tuple[str, str], ...]) -> Store:
-    """The store a setting names; one for all statements that say the same."""
+    """The store that a setting names; statements with the same settings share it."""
     module, _, name = named.partition(":")
     try:
         kind = getattr(importlib.import_module(module), name)

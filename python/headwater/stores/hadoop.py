@@ -37,18 +37,16 @@ _LOG = logging.getLogger(__name__)
 _RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs"})
 _MOUNTED = "viewfs"
 _CONDITIONAL = frozenset({"s3a", "s3"})
-#: So many files are looked for by name at once, at most.
+#: How many files are looked up by name at once, at most.
 _MOST_FOLLOWED_AT_ONCE = 64
-#: So often a create is tried that the server puts off because of another request for the same name, and a file read
-#: that is replaced meanwhile.
+#: How often to try a create that the server puts off because of another request for the same name, or to read a file
+#: that another writer replaces meanwhile.
 _TRIES = 5
 _WAIT_SECONDS = 0.05
 
 
 class ConditionalCreate(NamedTuple):
-    """Whether a file system's creates can have a condition, as far as its client knows; the server behind it, and the
-    version of Hadoop.
-    """
+    """Whether a file system can create on condition, as far as its client knows; its server and Hadoop's version."""
 
     available: bool
     server: str
@@ -56,7 +54,7 @@ class ConditionalCreate(NamedTuple):
 
 
 class RequestPutOff(OSError):
-    """The server did nothing, because of another request for the same name that is under way; it can be asked again."""
+    """The server did nothing, because another request for the same name is running; ask it again."""
 
 
 class RequestNotKnown(OSError):
@@ -71,7 +69,7 @@ class HadoopFiles(Protocol):
     """What the bridge offers over Hadoop's ``FileSystem`` with Spark's own configuration; every path is a URI.
 
     Missing files and directories raise ``FileNotFoundError``, a taken name in a create ``FileExistsError``, a file that
-    changes while it is read :class:`ReplacedMeanwhile`; what else goes wrong is an ``OSError`` with the path as its
+    changes while it is read :class:`ReplacedMeanwhile`; any other failure is an ``OSError`` with the path as its
     ``filename``.
     """
 
@@ -151,7 +149,7 @@ class HadoopStore(Store):
         return [self._info(*entry) for entry in self._files.list_from(directory, start_name)]
 
     def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
-        """By twos at first, as mostly there is one file and no other after it; then by more, at the same time."""
+        """Looks up two paths first, as mostly one file exists and the next does not; then more at once, in parallel."""
         found: list[FileInfo] = []
         remaining, count = iter(paths), 2
         while some := list(itertools.islice(remaining, count)):
@@ -172,7 +170,7 @@ class HadoopStore(Store):
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
         if len(paths) < 2:
             return [self.read(path) for path in paths]
-        # Through a local file: their bytes need no encoding there, and the other side holds none of them.
+        # Through a local file: the bytes need no encoding, and the JVM holds none of them in memory.
         with tempfile.NamedTemporaryFile(prefix="headwater-", suffix=".tmp") as local:
             sizes = _settled(lambda: self._files.read_many(paths, local.name))
             return [local.read(size) for size in sizes]
@@ -181,7 +179,7 @@ class HadoopStore(Store):
         return _settled(lambda: self._files.read_range(path, offset, length))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        # Arrow reads from threads of its own, which must not call over the bridge; and a file in use must not vanish.
+        # Arrow reads from its own threads, which must not call over the bridge. The copy also survives a deletion.
         descriptor, local = tempfile.mkstemp(prefix="headwater-", suffix=".tmp")
         os.close(descriptor)
         try:
@@ -221,19 +219,19 @@ class RenamingStore(HadoopStore):
 class ConditionalStore(HadoopStore):
     """An object store that creates an object on the condition that there is none: S3.
 
-    A create that failed although it was done (the answer was lost, and the client asked again) is told as a name that
-    is taken, or as an error; in both cases the commit is looked for (:mod:`headwater.transaction.transaction`).
+    If a create succeeded but its answer was lost and the client asked again, the failure looks like a taken name or an
+    error. In both cases the caller looks for its commit (:mod:`headwater.transaction.transaction`).
     """
 
     puts_if_absent = True
 
     @staticmethod
     def _info(path: str, size: int, modification_time: int) -> FileInfo:
-        # Some servers list the milliseconds, but none tells them of a single object: both must say the same.
+        # Some servers list milliseconds, but return none for a single object. Both must give the same time.
         return FileInfo(path, size, modification_time // 1000 * 1000)
 
     def check_writable(self, path: str) -> None:
-        """Refuse where the client cannot ask for the condition, or the server was asked and did not keep it.
+        """Refuse if the client cannot set the condition, or if a test showed that the server ignores it.
 
         :raises HeadwaterError: ``HEADWATER_CONDITIONAL_CREATE_NOT_AVAILABLE``,
             ``HEADWATER_CONDITIONAL_CREATE_IGNORED``.
@@ -284,12 +282,12 @@ class ConditionalStore(HadoopStore):
 
 
 def _settled(read: Callable[[], _T]) -> _T:
-    """What is read of a file that may be replaced at any moment: it is read again then."""
+    """The result of a read, repeated if another writer replaces the file meanwhile."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(ReplacedMeanwhile):
             return read()
     return read()
 
 
-#: The servers that were seen to keep the condition.
+#: The servers that passed the test of the condition.
 _KEPT: set[str] = set()

@@ -42,25 +42,25 @@ class FileInfo(NamedTuple):
 class Store(ABC):
     """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text.
 
-    What the log relies on, and ``tests/log/store_contract.py`` tries of any store:
+    What the log relies on, and ``tests/log/store_contract.py`` tests of any store:
 
-    1. Of all that call :meth:`put_if_absent` for one path, in whatever process and machine, exactly one succeeds; the
-       others are told that the file exists. Where the store cannot know, it raises any other exception than
-       ``FileExistsError``; the commit is then looked for.
-    2. A file is seen whole or not at all, also by a reader in the midst of a :meth:`put` that replaces it, and also
-       after the writer died.
-    3. What was acknowledged stays: it is read, and listed, by everybody from then on, and outlives the machine.
+    1. Of all callers of :meth:`put_if_absent` for one path, in any process and on any machine, exactly one succeeds;
+       the others get ``FileExistsError``. If the store cannot know, it raises any other exception; the caller then
+       looks for its commit.
+    2. A reader sees a whole file or none, also while a :meth:`put` replaces it, and also after the writer died.
+    3. An acknowledged file is durable: every reader and every listing sees it from then on, and it survives a crash of
+       the machine.
     4. A listing is sorted by name, in the order of the characters' code points, and holds no directories.
-    5. A file that is missing raises ``FileNotFoundError``, and nothing else does; trouble raises ``OSError`` or a
-       :class:`~headwater.errors.HeadwaterError`, never a value that could be taken for an answer.
+    5. A missing file raises ``FileNotFoundError``, and nothing else does. Any other failure raises ``OSError`` or a
+       :class:`~headwater.errors.HeadwaterError`; it never returns a value.
 
-    A store of one's own is named by ``spark.headwater.store.<scheme>`` (see
+    A user's own store is named by ``spark.headwater.store.<scheme>`` (see
     :func:`headwater.stores.choice.store_for`).
     """
 
     #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
     any_thread = True
-    #: Whether the first promise holds; a store of which it does not is read, and never written.
+    #: Whether the first promise holds. A store without it is read only.
     puts_if_absent = True
 
     def check_writable(self, path: str) -> None:
@@ -82,9 +82,9 @@ class Store(ABC):
         """
 
     def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
-        """The files of these paths, in order, up to the first that is missing; None where a listing costs less.
+        """The files of these paths, in order, up to the first missing one; None if a listing costs less.
 
-        A directory that is read whole, whatever is asked of it, makes a listing cost the age of the table.
+        On stores that read a directory whole for each listing, a listing costs more the older the table is.
         """
         return None
 
@@ -107,11 +107,11 @@ class Store(ABC):
 
     @abstractmethod
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access, as pyarrow's readers want it; the caller closes it."""
+        """The file for random access by pyarrow's readers; the caller closes it."""
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Create the file with all of ``data``, or leave everything as it is.
+        """Create the file with all of ``data``, or change nothing.
 
         :raises FileExistsError: a file of that name is there already.
         """
@@ -134,15 +134,15 @@ class Store(ABC):
 
 
 def in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """What ``do`` gives for each item, in order."""
+    """The results of ``do`` for the items, in order."""
     try:
         coming = _readers().map(do, items)
-    except RuntimeError:  # the interpreter is shutting down: threads that are there may go on, but start none
+    except RuntimeError:  # the interpreter is shutting down: no new threads can start
         coming = map(do, items)
     return list(coming)
 
 
 @cache
 def _readers() -> ThreadPoolExecutor:
-    """Threads that mostly wait for a store: so many requests of a slow one are under way at once."""
+    """Threads that mostly wait for a store; their number limits the concurrent requests to a slow one."""
     return ThreadPoolExecutor(64, "headwater-read")

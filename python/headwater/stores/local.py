@@ -22,9 +22,9 @@ from headwater.stores.interface import FileInfo, Store, in_parallel
 
 #: How many local files one thread reads (bench case ``log-tail``).
 _READ_IN_A_ROW = 64
-#: What a file system without hard links, as FAT and some network mounts, answers to one.
+#: Errors of file systems without hard links, such as FAT and some network mounts.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
-#: Failures to make a name durable that are no matter of what the file system can do.
+#: Failures to make a name durable that are not a missing ability of the file system.
 _NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
@@ -32,7 +32,7 @@ class LocalStore(Store):
     """The local file system."""
 
     def check_writable(self, path: str) -> None:
-        """Refuse a table that this process may not write to, before files of data are written in vain.
+        """Refuse a table that this process may not write to, before it writes data files.
 
         :raises PermissionError: with the directory that may not be written to.
         """
@@ -72,7 +72,7 @@ class LocalStore(Store):
             return file.read()
 
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
-        # A thread for each file would take longer than the file, where the system has it in memory.
+        # If files are in the page cache, a thread for each would take longer than reading it.
         pieces = [paths[start : start + _READ_IN_A_ROW] for start in range(0, len(paths), _READ_IN_A_ROW)]
         if len(pieces) == 1:
             return [self.read(path) for path in paths]
@@ -94,14 +94,14 @@ class LocalStore(Store):
             except FileExistsError:
                 raise
             except OSError as error:
-                if error.errno not in _NO_LINKS:  # a full disk, say: the weaker way would only fail later, halfway
+                if error.errno not in _NO_LINKS:  # a full disk, for example: the weaker way would fail halfway
                     raise
                 self._create_exclusively(path, data)
         _sync_directory(os.path.dirname(path))
 
     @staticmethod
     def _create_exclusively(path: str, data: bytes) -> None:
-        """The weaker way: the name is taken atomically, the content follows it; a failed write gives the name back."""
+        """The weaker way: create the name atomically, then write the content; a failed write deletes the file."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -144,7 +144,7 @@ def _named(path: str) -> Iterator[None]:
 def _written_beside(path: str, data: bytes) -> Any:
     """A durable temporary file with ``data`` in the directory of ``path``; gone afterwards unless it was renamed.
 
-    Its name starts with a dot, so that no reader of the log or of a table takes it for one of theirs.
+    Its name starts with a dot, so readers of the log and of the table ignore it.
     """
     directory, name = os.path.split(path)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
@@ -161,7 +161,7 @@ def _written_beside(path: str, data: bytes) -> Any:
 
 
 def _sync_directory(directory: str) -> None:
-    """Make a new name in the directory durable; a file system that cannot is left to its own ways.
+    """Make a new name in the directory durable, on file systems that can.
 
     :raises OSError: the disk failed.
     """

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from headwater.stores.interface import Store
 
-#: So much of a file's end is read at first: the footer of some hundred columns fits.
+#: Bytes of a file's end that are read first: enough for most footers.
 _TAIL_BYTES = 64 << 10
 _LENGTH = struct.Struct("<I4s")
 
@@ -30,5 +30,5 @@ def read_footer(store: Store, path: str, size: int) -> pq.FileMetaData:
         needed = _LENGTH.unpack(tail[-_LENGTH.size :])[0] + _LENGTH.size
         if len(tail) < needed <= size:
             tail = store.read_range(path, size - needed, needed)
-    # Positions in a footer are of the whole file, but nothing is looked up by them here.
+    # Positions in a footer refer to the whole file; they are not used here.
     return pq.read_metadata(pa.BufferReader(tail))
