@@ -1,7 +1,7 @@
 """The interface of all stores, ``Store``, and the promises that the log relies on.
 
-The log is listed, read and written only through it; ``tests/log/store_contract.py`` tests the promises of any store.
-Which store a path is in: :mod:`headwater.stores.choice`.
+The log is read and written only through it. ``tests/support/stores/store_contract.py`` tests the promises of any
+store. Which store a path is in: :mod:`headwater.stores.choice`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FileInfo(NamedTuple):
 class Store(ABC):
     """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text.
 
-    What the log relies on, and ``tests/log/store_contract.py`` tests of any store:
+    What the log relies on, and ``tests/support/stores/store_contract.py`` tests of any store:
 
     1. Of all callers of :meth:`put_if_absent` for one path, in any process and on any machine, exactly one succeeds;
        the others get ``FileExistsError``. If the store cannot know, it raises any other exception; the caller then
