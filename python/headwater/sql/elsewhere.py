@@ -59,28 +59,28 @@ _STATEMENTS = (
     _of(
         rf"COPY INTO {_TABLE}",
         "COPY INTO",
-        "Use INSERT INTO <table> SELECT … FROM parquet.`/files`, or csv, json and the like. Writes that carry the "
-        "options txnAppId and txnVersion are made once, however often they are repeated.",
+        "Use INSERT INTO <table> SELECT … FROM parquet.`/files`, or csv, json and so on. A write with the options "
+        "txnAppId and txnVersion is applied once, even if it is repeated.",
     ),
     _of(
         rf"FSCK REPAIR TABLE {_TABLE}",
         "FSCK REPAIR TABLE",
-        "With spark.sql.files.ignoreMissingFiles=true the table is read without the files that are gone; write what "
-        "is left into a new table.",
+        "Set spark.sql.files.ignoreMissingFiles=true to read the table without its missing files, and write the rows "
+        "that are left to a new table.",
     ),
     _of(r"CACHE SELECT\b", "CACHE SELECT", "Use CACHE TABLE <name> AS SELECT …, and query that name."),
     _of(
         rf"UNDROP (?:TABLE|MATERIALIZED VIEW|SCHEMA|VIEW|VOLUME) (?:WITH ID )?{_TABLE}",
         "UNDROP",
-        "Spark's catalog forgets what is dropped. Files of an external table are still there: CREATE TABLE … USING "
-        "delta LOCATION '…' makes it known again. Those of a managed table were deleted with it.",
+        "Spark's catalog keeps no dropped tables. The files of an external table still exist: add it again with CREATE "
+        "TABLE … USING delta LOCATION '…'. Those of a managed table were deleted with it.",
     ),
-    _of(r"SHOW TABLES DROPPED\b", "SHOW TABLES DROPPED", "Spark's catalog forgets what is dropped."),
+    _of(r"SHOW TABLES DROPPED\b", "SHOW TABLES DROPPED", "Spark's catalog keeps no dropped tables."),
     _of(
         rf"(?:CREATE|DROP) BLOOMFILTER INDEX (?:ON|FOR) (?:TABLE )?{_TABLE}",
         "BLOOMFILTER INDEX",
-        "Files are skipped by the statistics of their columns; the table property delta.dataSkippingStatsColumns names "
-        "these.",
+        "Data skipping uses the statistics of columns; the table property delta.dataSkippingStatsColumns names the "
+        "columns.",
     ),
     _of(
         rf"ALTER TABLE {_TABLE} (?:SET|UNSET) MANAGED\b",
@@ -98,7 +98,7 @@ _STATEMENTS = (
     _of(
         rf"ALTER (?:TABLE|SCHEMA|DATABASE|CATALOG) {_TABLE} (?:ENABLE|DISABLE|INHERIT) PREDICTIVE OPTIMIZATION\b",
         "predictive optimization",
-        "There is no service that rewrites tables on its own; schedule the statements that do.",
+        "No service rewrites tables in the background; schedule the statements that do.",
     ),
     _of(
         rf"ALTER TABLE {_TABLE} CLUSTER BY AUTO\b",
@@ -108,8 +108,8 @@ _STATEMENTS = (
     _of(
         rf"ANALYZE TABLE {_TABLE} COMPUTE DELTA STATISTICS\b",
         "ANALYZE TABLE … COMPUTE DELTA STATISTICS",
-        "Files get their statistics when they are written; INSERT OVERWRITE of a partition, or of the table, writes "
-        "them again.",
+        "Writes store the statistics of each file; INSERT OVERWRITE of a partition, or of the table, writes them "
+        "again.",
     ),
     _of(
         rf"INSERT INTO (?:TABLE )?{_TABLE} (?:BY NAME )?(?:\(.*?\) )?(?:AS {_PART} )?REPLACE (?:USING|ON) ?\(",
@@ -135,7 +135,7 @@ _STATEMENTS = (
     _of(
         r"(?:CREATE|ALTER|DROP|DESCRIBE) (?:SHARE|RECIPIENT)\b",
         "Delta Sharing",
-        "A sharing server hands tables to others; it reads them where they are stored.",
+        "Use a sharing server; it reads tables where they are stored.",
     ),
 )
 _EXPLAIN = re.compile(r"EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|CODEGEN|COST|LOGICAL)\s+)?", re.IGNORECASE)
