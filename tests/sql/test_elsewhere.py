@@ -27,7 +27,7 @@ _ELSEWHERE = {
     "CACHE SELECT * FROM t": "CACHE TABLE",
     "UNDROP TABLE t": "LOCATION",
     "UNDROP TABLE WITH ID '1-2'": "LOCATION",
-    "SHOW TABLES DROPPED IN db": "forgets",
+    "SHOW TABLES DROPPED IN db": "no dropped tables",
     "CREATE BLOOMFILTER INDEX ON TABLE t FOR COLUMNS (a)": "dataSkippingStatsColumns",
     "DROP BLOOMFILTER INDEX ON TABLE t": "dataSkippingStatsColumns",
     "ALTER TABLE t SET MANAGED": "AS SELECT",
