@@ -199,7 +199,7 @@ def _start(bench: Bench, side: str, number: int) -> float:
     spark = bench.fresh(side)
     try:
         provider = "parquet" if side == PLAIN else "delta"
-        return spark.started + spark.run(f"SELECT * FROM {provider}.`{bench.path('start', side)}`")
+        return float(spark.started + spark.run(f"SELECT * FROM {provider}.`{bench.path('start', side)}`"))
     finally:
         spark.stop()
 

@@ -95,7 +95,7 @@ class Spark:
         if not answer:
             self._process.wait(30)
             raise SparkFailed(f"{self.kind}: the process ended. The end of its log:\n{self._tail()}")
-        content = json.loads(answer)
+        content: dict[str, Any] = json.loads(answer)
         if "error" in content:
             raise SparkFailed(f"{self.kind}: {content['error']}")
         return content

@@ -31,7 +31,10 @@ def conf_directory() -> Path:
 @cache
 def conditions() -> dict[str, dict[str, object]]:
     """Every error condition by name: ``{"message": [lines], "sqlState": "XXXXX"}``."""
-    return json.loads((conf_directory() / "error-conditions.json").read_text(encoding="utf-8"))
+    known: dict[str, dict[str, object]] = json.loads(
+        (conf_directory() / "error-conditions.json").read_text(encoding="utf-8")
+    )
+    return known
 
 
 #: What to do about a failure of the operating system.

@@ -43,7 +43,8 @@ class HadoopFileSystem:
 
     def mounted_scheme(self, path: str) -> str:
         with _failures(path):
-            return self._files.mountedScheme(path)
+            scheme: str = self._files.mountedScheme(path)
+            return scheme
 
     def conditional_create(self, path: str) -> ConditionalCreate:
         with _failures(path):
@@ -74,7 +75,7 @@ class HadoopFileSystem:
 
     def read_many(self, paths: Sequence[str], local_path: str) -> Sequence[int]:
         with _failures(paths[0]):
-            sizes = orjson.loads(self._files.readMany(orjson.dumps(paths).decode(), local_path))
+            sizes: list[Any] = orjson.loads(self._files.readMany(orjson.dumps(paths).decode(), local_path))
         for path, size in zip(paths, sizes, strict=True):
             if size is None:
                 raise _missing(path)
@@ -105,7 +106,7 @@ class HadoopFileSystem:
 
     def exists(self, path: str) -> bool:
         with _failures(path):
-            return self._files.exists(path)
+            return bool(self._files.exists(path))
 
     def make_directory(self, path: str) -> None:
         with _failures(path):

@@ -280,7 +280,7 @@ class FileBlock:
         return FileBlock(table.remove_column(position), TextStatistics(table.column(position)), in_memory=True)
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return int(self.table.num_rows)
 
     def texts(self) -> pa.ChunkedArray:
         """All of the block's statistics text; large."""

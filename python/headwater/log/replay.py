@@ -52,7 +52,9 @@ class LiveBlock(NamedTuple):
     def rows_of(self, keys: Collection[FileKey]) -> list[dict[str, Any]]:
         """The live files of these keys, as rows with what is in a key."""
         positions = np.setdiff1d(self.block.positions_of(keys), self.dead, assume_unique=True)
-        return self.block.table.select(["path", "deletion_vector"]).take(pa.array(positions)).to_pylist()
+        found = self.block.table.select(["path", "deletion_vector"]).take(pa.array(positions))
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
 
     def without(self, keys: Collection[FileKey]) -> LiveBlock:
         """The same block with the files of these keys gone too."""
@@ -176,7 +178,7 @@ def merge_small(blocks: Sequence[LiveBlock]) -> list[LiveBlock]:
 def count_deletion_vectors(live: LiveBlock) -> int:
     """How many live files of a block have a deletion vector."""
     column = live.block.table.column("deletion_vector")
-    count = len(column) - column.null_count
+    count: int = len(column) - column.null_count
     if count and len(live.dead):
         count -= pc.count(column.take(pa.array(live.dead))).as_py()
     return count

@@ -348,7 +348,8 @@ def parse_action(value: Mapping[str, Any]) -> Action | None:
     for name, content in value.items():
         parser = _PARSERS.get(name)
         if parser is not None and content is not None:
-            return parser(content)
+            action: Action = parser(content)
+            return action
     return None
 
 
@@ -387,7 +388,7 @@ def _whole(value: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any
 
 
 def _count(value: Mapping[str, Any], name: str) -> int:
-    number = _whole(value, name)
+    number: int = _whole(value, name)
     if number < 0:
         raise TypeError(f"{name} is negative")
     return number

@@ -161,7 +161,8 @@ class StructField:
     @property
     def physical_name(self) -> str:
         """The name inside data files and statistics (chapter "Column Mapping"); the name itself where none is set."""
-        return self.metadata.get(PHYSICAL_NAME, self.name)
+        name: str = self.metadata.get(PHYSICAL_NAME, self.name)
+        return name
 
 
 @dataclass(frozen=True)

@@ -319,7 +319,8 @@ def _number(scalar: pa.Scalar) -> Any:
 
 def _numbers(values: Any) -> np.ndarray:
     whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
-    return whole.cast(pa.int64()).fill_null(0).to_numpy()
+    numbers: np.ndarray = whole.cast(pa.int64()).fill_null(0).to_numpy()
+    return numbers
 
 
 def _listed(values: Any, ordered: pa.Array) -> Mask:

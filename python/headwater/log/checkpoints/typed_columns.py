@@ -147,7 +147,8 @@ def _bound(values: pa.Array) -> pa.Array:
 
 
 def _mask(values: pa.Array) -> np.ndarray:
-    return values.is_null().to_numpy(zero_copy_only=False)
+    nulls: np.ndarray = values.is_null().to_numpy(zero_copy_only=False)
+    return nulls
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

@@ -247,7 +247,7 @@ class _ActionFile:
     def close(self) -> bytes:
         """The file's content."""
         self._writer.close()
-        return self._sink.getvalue().to_pybytes()
+        return bytes(self._sink.getvalue().to_pybytes())
 
 
 def _state(snapshot: Snapshot) -> list[_StateAction]:

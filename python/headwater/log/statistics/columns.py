@@ -168,10 +168,10 @@ def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if types.is_signed_integer(given):
         fits = types.is_signed_integer(wanted) and wanted.bit_width > given.bit_width
-        return fits or types.is_decimal(wanted) or (types.is_float64(wanted) and given.bit_width <= 32)
+        return bool(fits or types.is_decimal(wanted) or (types.is_float64(wanted) and given.bit_width <= 32))
     if types.is_decimal(given) and types.is_decimal(wanted):
-        return wanted.scale >= given.scale and wanted.precision - wanted.scale >= given.precision - given.scale
-    return types.is_float32(given) and types.is_float64(wanted)
+        return bool(wanted.scale >= given.scale and wanted.precision - wanted.scale >= given.precision - given.scale)
+    return bool(types.is_float32(given) and types.is_float64(wanted))
 
 
 def _read_texts(block: FileBlock, leaves: Sequence[Leaf], only: np.ndarray | None) -> dict[Leaf, Columns]:

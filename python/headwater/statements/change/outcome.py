@@ -282,11 +282,11 @@ def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
     if isinstance(known, int):
         return known
     snapshot = attempt.snapshot
-    return read_footer(snapshot.store, absolute_path(snapshot.table_path, row["path"]), row["size"]).num_rows
+    return int(read_footer(snapshot.store, absolute_path(snapshot.table_path, row["path"]), row["size"]).num_rows)
 
 
 def live_rows(attempt: Attempt, files: pa.Table) -> int:
     """How many rows of files, given as rows of ``snapshot.files``, are not deleted."""
     rows = files.to_pylist()
-    deleted = sum(row["deletion_vector"]["cardinality"] for row in rows if row["deletion_vector"] is not None)
+    deleted: int = sum(row["deletion_vector"]["cardinality"] for row in rows if row["deletion_vector"] is not None)
     return sum(physical_rows(attempt, row) for row in rows) - deleted

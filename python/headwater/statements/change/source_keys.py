@@ -119,7 +119,7 @@ def _is_signed(column: pq.ColumnSchema) -> bool:
     if column.physical_type not in ("INT32", "INT64"):
         return False
     logical = column.logical_type
-    return logical.type == "NONE" or (logical.type == "INT" and json.loads(logical.to_json())["isSigned"])
+    return bool(logical.type == "NONE" or (logical.type == "INT" and json.loads(logical.to_json())["isSigned"]))
 
 
 def _is_whole(kind: DataType) -> bool:

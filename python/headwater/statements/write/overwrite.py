@@ -50,7 +50,7 @@ def tells_changes(snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -
         return False
     if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
         return False
-    return _concerned(snapshot, overwrite)[1].num_rows > 0
+    return bool(_concerned(snapshot, overwrite)[1].num_rows > 0)
 
 
 def replace_files(
