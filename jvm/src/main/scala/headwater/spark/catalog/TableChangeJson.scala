@@ -24,7 +24,9 @@ object TableChangeJson {
     case c: UpdateColumnComment => Map("kind" -> "column_comment", "path" -> c.fieldNames.toSeq, "comment" -> c.newComment)
     case c: UpdateColumnType => Map("kind" -> "column_type", "path" -> c.fieldNames.toSeq, "type" -> c.newDataType.json)
     case c: UpdateColumnNullability => Map("kind" -> "column_nullability", "path" -> c.fieldNames.toSeq, "nullable" -> c.nullable)
-    case c: UpdateColumnDefaultValue => Map("kind" -> "column_default", "path" -> c.fieldNames.toSeq, "default" -> Option(c.newCurrentDefault).map(_.getSql).getOrElse(""))
+    case c: UpdateColumnDefaultValue =>
+      val default = Option(c.newCurrentDefault).map(_.getSql).getOrElse("")
+      Map("kind" -> "column_default", "path" -> c.fieldNames.toSeq, "default" -> default)
     case c: UpdateColumnPosition => Map("kind" -> "column_position", "path" -> c.fieldNames.toSeq, "position" -> describe(c.position))
     case c: RenameColumn => Map("kind" -> "rename_column", "path" -> c.fieldNames.toSeq, "name" -> c.newName)
     case c: DeleteColumn => Map("kind" -> "drop_column", "path" -> c.fieldNames.toSeq)

@@ -22,13 +22,16 @@ case class CollectKeys(children: Seq[Expression], keys: KeySetAccumulator) exten
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val noted = ctx.addReferenceObj("keys", keys)
+    val keySet = ctx.addReferenceObj("keys", keys)
     val values = children.map(_.genCode(ctx))
     val boxed = values.zip(children).map { case (value, child) =>
       s"${value.isNull} ? null : (Object) ((${CodeGenerator.boxedType(child.dataType)}) ${value.value})"
     }
     val before = values.map(_.code).reduce(_ + _)
-    ev.copy(code = code"try { $before\n$noted.put(new Object[] {${boxed.mkString(", ")}}); } catch (RuntimeException e) { $noted.giveUp(); }", isNull = FalseLiteral, value = TrueLiteral)
+    ev.copy(
+      code = code"try { $before\n$keySet.put(new Object[] {${boxed.mkString(", ")}}); } catch (RuntimeException e) { $keySet.giveUp(); }",
+      isNull = FalseLiteral,
+      value = TrueLiteral)
   }
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): CollectKeys = copy(children = newChildren)

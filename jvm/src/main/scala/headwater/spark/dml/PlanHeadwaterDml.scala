@@ -25,8 +25,8 @@ import org.apache.spark.sql.headwater.write.StoreAssignment
 case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case command @ (_: DeleteFromTable | _: UpdateTable | _: MergeIntoTable) =>
-      val released = AssignedValue.unwrap(command)
-      if (released.resolved) withText(planned(VariableResolver.withVariableValues(released)), command) else command
+      val unwrapped = AssignedValue.unwrap(command)
+      if (unwrapped.resolved) withText(planned(VariableResolver.withVariableValues(unwrapped)), command) else command
     case other => other
   }
 

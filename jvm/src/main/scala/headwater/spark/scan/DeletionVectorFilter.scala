@@ -38,18 +38,18 @@ final class DeletionVectorFilter(source: Iterator[InternalRow], deleted: Deletio
 
   private def live(batch: ColumnarBatch): ColumnarBatch = {
     val positions = batch.column(position)
-    val kept = new Array[Int](batch.numRows())
+    val selected = new Array[Int](batch.numRows())
     var count = 0
     var row = 0
     while (row < batch.numRows()) {
-      if (!deleted.contains(positions.getLong(row))) { kept(count) = row; count += 1 }
+      if (!deleted.contains(positions.getLong(row))) { selected(count) = row; count += 1 }
       row += 1
     }
     if (count == 0) null
     else {
       val columns = (0 until batch.numCols()).filterNot(i => dropPosition && i == position).map(batch.column)
-      val selected = if (count == batch.numRows()) columns else columns.map(new SelectedColumnVector(_, kept): ColumnVector)
-      new ColumnarBatch(selected.toArray, count)
+      val vectors = if (count == batch.numRows()) columns else columns.map(new SelectedColumnVector(_, selected): ColumnVector)
+      new ColumnarBatch(vectors.toArray, count)
     }
   }
 }

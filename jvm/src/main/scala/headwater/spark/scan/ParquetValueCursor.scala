@@ -64,7 +64,9 @@ private[headwater] final class ParquetValueCursor(column: ColumnDescriptor, page
   }
 
   private def open(encoding: Encoding, count: Int, stream: ByteBufferInputStream): Unit = {
-    values = if (encoding.usesDictionary) encoding.getDictionaryBasedValuesReader(column, ValuesType.VALUES, dictionary) else encoding.getValuesReader(column, ValuesType.VALUES)
+    values =
+      if (encoding.usesDictionary) encoding.getDictionaryBasedValuesReader(column, ValuesType.VALUES, dictionary)
+      else encoding.getValuesReader(column, ValuesType.VALUES)
     values.initFromPage(count, stream)
     end += count
   }

@@ -43,18 +43,18 @@ final class RewriteTracking extends Serializable {
 }
 
 object RewriteTracking {
-  private val ofTasks = new ConcurrentHashMap[Long, RewriteTracking]()
+  private val byTask = new ConcurrentHashMap[Long, RewriteTracking]()
 
   /** That of the running task, until the task ends. */
   def ofTask(): RewriteTracking = {
     val task = TaskContext.get()
-    ofTasks.computeIfAbsent(task.taskAttemptId(), id => {
-      task.addTaskCompletionListener[Unit]((_: TaskContext) => ofTasks.remove(id))
+    byTask.computeIfAbsent(task.taskAttemptId(), id => {
+      task.addTaskCompletionListener[Unit]((_: TaskContext) => byTask.remove(id))
       new RewriteTracking
     })
   }
 
-  def find(task: TaskContext): Option[RewriteTracking] = Option(task).flatMap(t => Option(ofTasks.get(t.taskAttemptId())))
+  def find(task: TaskContext): Option[RewriteTracking] = Option(task).flatMap(t => Option(byTask.get(t.taskAttemptId())))
 
   def merged(parts: Iterable[RewriteTracking]): RewriteTracking = {
     val all = new RewriteTracking

@@ -30,14 +30,14 @@ final class RowErrors(rows: Iterator[InternalRow]) extends Iterator[InternalRow]
 }
 
 object RowErrors {
-  private val ofTasks = new ConcurrentHashMap[Long, HeadwaterRowException]()
+  private val byTask = new ConcurrentHashMap[Long, HeadwaterRowException]()
 
   private def note(error: HeadwaterRowException): Unit = {
     val task = TaskContext.get()
-    ofTasks.put(task.taskAttemptId(), error)
-    task.addTaskCompletionListener[Unit]((_: TaskContext) => ofTasks.remove(task.taskAttemptId()))
+    byTask.put(task.taskAttemptId(), error)
+    task.addTaskCompletionListener[Unit]((_: TaskContext) => byTask.remove(task.taskAttemptId()))
   }
 
   /** The error that ended a task's rows. */
-  def find(task: TaskContext): Option[HeadwaterRowException] = Option(task).flatMap(t => Option(ofTasks.get(t.taskAttemptId())))
+  def find(task: TaskContext): Option[HeadwaterRowException] = Option(task).flatMap(t => Option(byTask.get(t.taskAttemptId())))
 }

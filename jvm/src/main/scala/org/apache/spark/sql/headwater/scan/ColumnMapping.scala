@@ -14,8 +14,11 @@ class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolea
   private def struct(asked: StructType, table: StructType): StructType = StructType(asked.map { field =>
     find(table, field.name).map { known =>
       val named = field.copy(name = known.metadata.getString(PhysicalName), dataType = nested(field.dataType, known.dataType))
-      if (mode == "id") named.copy(metadata = new MetadataBuilder().withMetadata(field.metadata).putLong(ParquetUtils.FIELD_ID_METADATA_KEY, known.metadata.getLong(Id)).build())
-      else named
+      if (mode != "id") named
+      else {
+        val metadata = new MetadataBuilder().withMetadata(field.metadata).putLong(ParquetUtils.FIELD_ID_METADATA_KEY, known.metadata.getLong(Id))
+        named.copy(metadata = metadata.build())
+      }
     }.getOrElse(field)
   })
 

@@ -52,7 +52,8 @@ class HeadwaterParquetFileFormat(
 
   // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
-    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains)) None else super.vectorTypes(required, partitions, conf)
+    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains)) None
+    else super.vectorTypes(required, partitions, conf)
 
   override def buildReaderWithPartitionValues(
       session: SparkSession,
@@ -84,7 +85,8 @@ class HeadwaterParquetFileFormat(
       if (!batches || selective.nonEmpty) positionedBySpark else {
         val withoutPositions = reader(StructType(schema.patch(position, Nil, 1)), selective)
         (file: PartitionedFile) =>
-          if (file.start == 0 && file.length >= file.fileSize) new RowIndexBatches(withoutPositions(file), position).asRows else positionedBySpark(file)
+          if (file.start > 0 || file.length < file.fileSize) positionedBySpark(file)
+          else new RowIndexBatches(withoutPositions(file), position).asRows
       }
     }
 
@@ -92,13 +94,19 @@ class HeadwaterParquetFileFormat(
     def lateMaterialized(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
       val present = schema.indices.filterNot(lateColumns)
       new LateMaterializationReader(
-        schema, lateColumns, late.rowsPerValue, position, positioned(StructType(present.map(schema)), present.indexOf(position)), positioned(schema, position),
-        new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead, SerializableConfiguration.broadcast(session.sparkContext, hadoopConf))
+        schema, lateColumns, late.rowsPerValue, position,
+        present = positioned(StructType(present.map(schema)), present.indexOf(position)),
+        whole = positioned(schema, position),
+        rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead,
+        conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf))
     }
 
     val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
     val lateColumns = required.indices.filter(i => late.columns.contains(requiredSchema(i).name)).toSet
-    val plain = if (index < 0) reader(required) else if (batches && lateColumns.nonEmpty) lateMaterialized(required, index, lateColumns) else positioned(required, index)
+    val plain =
+      if (index < 0) reader(required)
+      else if (batches && lateColumns.nonEmpty) lateMaterialized(required, index, lateColumns)
+      else positioned(required, index)
     if (!hasDeletionVectors) plain else {
       val added = index < 0
       val position = if (added) required.length else index

@@ -32,14 +32,14 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
 
   @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
   @transient private var committed: Seq[String] = Nil
-  @transient private var noted: RewriteTracking = _
-  @transient private val ofTasks = new ConcurrentLinkedQueue[String]()
+  @transient private var mergedTracking: RewriteTracking = _
+  @transient private val committedFiles = new ConcurrentLinkedQueue[String]()
 
   /** One JSON object per file: path, size, modificationTime, partition, rows, statistics. */
   def files: Seq[String] = committed
 
   /** The tracking of the tasks that succeeded, for a tracked query. */
-  def tracked: RewriteTracking = noted
+  def tracked: RewriteTracking = mergedTracking
 
   override def setupJob(job: JobContext): Unit = {}
 
@@ -120,12 +120,12 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
     val outputs = tasks.map(_.obj.asInstanceOf[TaskOutput])
     if (rowError.isDefined) abortJob(job)
     committed = outputs.flatMap(_.files)
-    noted = RewriteTracking.merged(outputs.flatMap(_.tracked))
+    mergedTracking = RewriteTracking.merged(outputs.flatMap(_.tracked))
   }
 
   override def onTaskCommit(task: TaskCommitMessage): Unit = {
     val output = task.obj.asInstanceOf[TaskOutput]
-    output.files.foreach(ofTasks.add)
+    output.files.foreach(committedFiles.add)
     if (output.error.isDefined && rowError.isEmpty) {
       rowError = output.error
       onRowError()
@@ -139,7 +139,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
   @transient var onRowError: () => Unit = () => ()
 
   override def abortJob(job: JobContext): Unit =
-    HeadwaterCommitProtocol.discard(path, Json.parse(ofTasks.asScala.mkString("[", ",", "]")), job.getConfiguration)
+    HeadwaterCommitProtocol.discard(path, Json.parse(committedFiles.asScala.mkString("[", ",", "]")), job.getConfiguration)
 
   /**
    * Deletes all files of a failed job by their names: Spark drops the commit message of a task that succeeds while the job is cancelled. In a

@@ -21,10 +21,10 @@ case class RewriteTrackingExec(child: SparkPlan) extends UnaryExecNode {
   override protected def doExecute(): RDD[InternalRow] = {
     val (kept, all) = (output, child.output)
     child.execute().mapPartitionsInternal { rows =>
-      val noted = RewriteTracking.ofTask()
+      val tracking = RewriteTracking.ofTask()
       val project = UnsafeProjection.create(kept, all)
       val first = kept.size
-      rows.filter(RewriteTrackingExec.note(_, first, noted)).map(project)
+      rows.filter(RewriteTrackingExec.note(_, first, tracking)).map(project)
     }
   }
 
@@ -39,10 +39,10 @@ object RewriteTrackingExec {
    */
   val Columns = 5
 
-  private def note(row: InternalRow, first: Int, noted: RewriteTracking): Boolean = {
-    if (!row.isNullAt(first)) noted.file(row.getInt(first), row.getLong(first + 1))
-    if (!row.isNullAt(first + 2)) noted.action(row.getInt(first + 2))
-    if (!row.isNullAt(first + 4)) noted.sourceRow(row.getLong(first + 4))
+  private def note(row: InternalRow, first: Int, tracking: RewriteTracking): Boolean = {
+    if (!row.isNullAt(first)) tracking.file(row.getInt(first), row.getLong(first + 1))
+    if (!row.isNullAt(first + 2)) tracking.action(row.getInt(first + 2))
+    if (!row.isNullAt(first + 4)) tracking.sourceRow(row.getLong(first + 4))
     !row.isNullAt(first + 3) && row.getBoolean(first + 3)
   }
 

@@ -43,10 +43,10 @@ object StoreAssignment {
   /** Places casts over attributes that stand for the values, so that the new casts are not confused with casts inside the values. */
   private def cast(
       conf: SQLConf, assignments: Seq[Assignment], align: Seq[Assignment] => Seq[Assignment], change: Expression => Expression): Seq[Expression] = {
-    val standing = assignments.map(assignment => AttributeReference("value", assignment.value.dataType, assignment.value.nullable)())
-    val values = standing.map(_.exprId).zip(assignments.map(_.value)).toMap
+    val placeholders = assignments.map(assignment => AttributeReference("value", assignment.value.dataType, assignment.value.nullable)())
+    val values = placeholders.map(_.exprId).zip(assignments.map(_.value)).toMap
     val aligned = SQLConf.withExistingConf(legacy(conf)) {
-      align(assignments.zip(standing).map { case (assignment, value) => assignment.copy(value = value) })
+      align(assignments.zip(placeholders).map { case (assignment, value) => assignment.copy(value = value) })
     }
     aligned.map(assignment => change(assignment.value).transform { case a: AttributeReference if values.contains(a.exprId) => values(a.exprId) })
   }
