@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StatementContext}
 import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.write.StoreAssignment
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.{AssignmentUtils, EliminateSubqueryAliases}
 import org.apache.spark.sql.catalyst.expressions._
@@ -16,7 +17,6 @@ import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.dml.VariableResolver
-import org.apache.spark.sql.headwater.write.StoreAssignment
 
 /**
  * Turns a DELETE, UPDATE or MERGE that Spark has resolved into the command that the handler runs. Spark's rules of assignment cast values

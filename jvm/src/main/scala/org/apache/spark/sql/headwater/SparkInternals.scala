@@ -2,6 +2,7 @@ package org.apache.spark.sql.headwater
 
 import headwater.spark.HeadwaterDataSource
 import headwater.spark.bridge.StoreFailure
+import headwater.spark.write.StoreAssignment
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -20,7 +21,6 @@ import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldRefe
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.headwater.write.StoreAssignment
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String

@@ -2,14 +2,14 @@ package org.apache.spark.sql.headwater.scan
 
 import java.util.Locale
 
-import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, LateMaterialization, RowIndexBatches, TableState}
+import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, LateMaterialization, RowIndexBatches, RowIndexColumn, TableState}
+import headwater.spark.write.ChangeDataWriterFactory
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions}
-import org.apache.spark.sql.headwater.write.ChangeDataWriterFactory
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.{Filter, IsNotNull}
 import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}

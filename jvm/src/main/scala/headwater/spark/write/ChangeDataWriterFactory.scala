@@ -1,6 +1,5 @@
-package org.apache.spark.sql.headwater.write
+package headwater.spark.write
 
-import headwater.spark.write.ChangeData
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.TaskAttemptContext
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
@@ -9,7 +8,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetWriteSupport
 import org.apache.spark.sql.types.StructType
 
 /** Writers of a job that writes rows and change data: only files of change data have the last column, the type of change. */
-private[headwater] final class ChangeDataWriterFactory(plain: OutputWriterFactory) extends OutputWriterFactory {
+final class ChangeDataWriterFactory(plain: OutputWriterFactory) extends OutputWriterFactory {
   override def getFileExtension(context: TaskAttemptContext): String = plain.getFileExtension(context)
 
   override def newInstance(path: String, dataSchema: StructType, context: TaskAttemptContext): OutputWriter =

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.headwater.write
+package headwater.spark.write
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.headwater.scan
+package headwater.spark.scan
 
 import java.util.Locale
 
@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
 
 /** Spark's reader identifies the column for the positions of rows by its name, which a column of a file may have too. */
-private object RowIndexColumn {
+object RowIndexColumn {
   val Spark: String = ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
 
   /**
