@@ -1,12 +1,13 @@
-"""Cleaning up the log: what no version inside the retention needs any more.
+"""Log cleanup: deletes the files of the log that no version within the retention needs.
 
-Owns which files of a log may go, by ``delta.logRetentionDuration`` and ``delta.enableExpiredLogCleanup``, and their
-going. Follows the protocol's chapter "Metadata Cleanup". Promises: every version that was the newest at some time
-since the retention began can be read after it as before it; nothing goes before the checkpoint that stands in for it
-was read to the end; a cleanup that is cut off at any file has only taken what was to go, and the next one goes on.
+Owns the choice of the files, by ``delta.logRetentionDuration`` and ``delta.enableExpiredLogCleanup``, and their
+deletion. Follows the protocol's chapter "Metadata Cleanup". Promises: every version that was the newest at some time
+within the retention can be read before, during and after the cleanup. No file is deleted before the checkpoint that
+replaces it was read to the end. An interrupted cleanup has deleted only files that were to be deleted, and the next one
+continues.
 
-The retention begins at a midnight (UTC), so that a table is cleaned up once a day, and not a commit's worth with each
-checkpoint. Files go oldest first.
+The retention begins at midnight (UTC), so a table is cleaned up once a day, not a little with each checkpoint. The
+oldest files are deleted first.
 """
 
 from __future__ import annotations

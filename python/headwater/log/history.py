@@ -1,9 +1,9 @@
-"""History: what happened to a table when, and which version was current at a time.
+"""History: the commits of a table with their times, and which version was current at a time (``TIMESTAMP AS OF``).
 
 Owns the timestamps of commits and the way from a time to a version. Follows the protocol's chapters "In-Commit
-Timestamps" and "Commit Provenance Information". File times can go backwards where clocks differ or a log was copied;
-the times used here never do: one that is not later than that of the commit before counts as a millisecond later.
-In-commit timestamps need no such repair.
+Timestamps" and "Commit Provenance Information". File times can go backwards where clocks differ or a log was copied.
+The times used here never do: a time that is not later than that of the commit before counts as one millisecond later.
+In-commit timestamps need no such correction.
 """
 
 from __future__ import annotations

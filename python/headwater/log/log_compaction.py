@@ -1,9 +1,9 @@
-"""Log compaction: many commits in one file, for readers far from a checkpoint.
+"""Log compaction: joins many commits in one file, for readers far from a checkpoint.
 
-Owns when a compacted file is worth its writing, and what is in it. Follows the protocol's chapter "Log Compaction
-Files". A table with a checkpoint every few commits needs none; where ``delta.checkpointInterval`` is long, each
-:data:`COMMITS` commits get one, so that a reader opens a few files and not a thousand. Actions are copied as they are,
-fields unknown to this version too.
+Owns when a compacted file is worth writing, and its content. Follows the protocol's chapter "Log Compaction Files". A
+table with a checkpoint every few commits needs none. If ``delta.checkpointInterval`` is long, each :data:`COMMITS`
+commits get one, so that a reader opens a few files instead of hundreds. Actions are copied unchanged, including fields
+that this version does not know.
 """
 
 from __future__ import annotations

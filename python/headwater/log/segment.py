@@ -1,8 +1,8 @@
 """Log segments: which files of the log make up one version of a table.
 
 Owns the listing of ``_delta_log`` and the choice of checkpoint, commits and compaction files to read. Follows the
-protocol's chapters "Checkpoints", "Log Compaction Files" and "Last Checkpoint File". ``_last_checkpoint`` is a hint
-for where to begin to list and nothing more: where it is damaged or wrong, the whole directory is listed. A segment
+protocol's chapters "Checkpoints", "Log Compaction Files" and "Last Checkpoint File". ``_last_checkpoint`` is only
+a hint where to begin the listing: if it is damaged or wrong, the whole directory is listed. A segment
 that cannot be built is an error that names the files or versions that are missing.
 """
 

@@ -1,11 +1,12 @@
 """Snapshots: one version of a table, whole.
 
-Owns :class:`Snapshot` and its loading, from the log or from an older snapshot and the commits since. Follows the
-protocol's chapters "Action Reconciliation" and "Reader Version Requirements". Promises: a snapshot never changes, what
-it shows is exactly one committed version, which amounts to what its checksum says where it has one, and a table whose
-features this version cannot read is refused before anything else. A log that is cleaned up while it is read is listed
-anew. Live files are Arrow columns in blocks that successive snapshots share; statistics are parsed where asked and
-kept with their block.
+Owns :class:`Snapshot` and its loading, from the log, or from an older snapshot and the commits since. Follows the
+protocol's chapters "Action Reconciliation" and "Reader Version Requirements". Promises: a snapshot never changes. It
+shows exactly one committed version, and it matches the version's checksum if there is one. A table with features that
+this version cannot read is refused before anything else. If the log is cleaned up while it is read, it is listed again.
+
+Live files are Arrow columns, in blocks that successive snapshots share. Statistics are parsed on request and cached
+with their block.
 """
 
 from __future__ import annotations
