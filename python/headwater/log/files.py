@@ -19,77 +19,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_STRING_MAP = pa.map_(pa.string(), pa.string())
-
-DELETION_VECTOR_TYPE = pa.struct(
-    [
-        ("storage_type", pa.string()),
-        ("path_or_inline", pa.string()),
-        ("offset", pa.int32()),
-        ("size", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
+from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE
 
 #: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
 #: milliseconds.
-FILE_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("partition_values", _STRING_MAP),
-        ("size", pa.int64()),
-        ("modification_time", pa.int64()),
-        ("stats", pa.string()),
-        ("deletion_vector", DELETION_VECTOR_TYPE),
-        ("base_row_id", pa.int64()),
-        ("default_row_commit_version", pa.int64()),
-        ("clustering_provider", pa.string()),
-        ("tags", _STRING_MAP),
-    ]
-)
+FILE_SCHEMA = ADD.arrow_schema(without=("data_change",))
 
 #: One row a tombstone.
-TOMBSTONE_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("deletion_timestamp", pa.int64()),
-        ("data_change", pa.bool_()),
-        ("extended_file_metadata", pa.bool_()),
-        ("partition_values", _STRING_MAP),
-        ("size", pa.int64()),
-        ("deletion_vector", DELETION_VECTOR_TYPE),
-        ("base_row_id", pa.int64()),
-        ("default_row_commit_version", pa.int64()),
-    ]
-)
+TOMBSTONE_SCHEMA = REMOVE.arrow_schema(without=("stats", "tags"))
 
 #: Tables without a row; to build one takes longer than to parse a small commit.
 NO_FILES = FILE_SCHEMA.empty_table()
 NO_TOMBSTONES = TOMBSTONE_SCHEMA.empty_table()
 
-#: The JSON and checkpoint name of each column of the two schemas, and of a deletion vector's fields.
-JSON_NAMES: Mapping[str, str] = {
-    "path": "path",
-    "partition_values": "partitionValues",
-    "size": "size",
-    "modification_time": "modificationTime",
-    "stats": "stats",
-    "deletion_vector": "deletionVector",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "clustering_provider": "clusteringProvider",
-    "tags": "tags",
-    "deletion_timestamp": "deletionTimestamp",
-    "data_change": "dataChange",
-    "extended_file_metadata": "extendedFileMetadata",
-}
-DELETION_VECTOR_JSON_NAMES: Mapping[str, str] = {
-    "storage_type": "storageType",
-    "path_or_inline": "pathOrInlineDv",
-    "offset": "offset",
-    "size": "sizeInBytes",
-    "cardinality": "cardinality",
-}
+#: The JSON and checkpoint name of each column of the two schemas.
+JSON_NAMES: Mapping[str, str] = {**ADD.json_names, **REMOVE.json_names}
 
 #: The JSON object of an ``add`` or ``remove``.
 Action = Mapping[str, Any]
@@ -211,7 +155,7 @@ def _column(actions: Sequence[Action], column: pa.Field) -> pa.Array:
             values = [value or {} for value in values]
         return pa.array([None if value is None else list(value.items()) for value in values], column.type)
     if column.name == "deletion_vector":
-        renamed = DELETION_VECTOR_JSON_NAMES.items()
+        renamed = DELETION_VECTOR.json_names.items()
         values = [value and {ours: value.get(theirs) for ours, theirs in renamed} for value in values]
     return pa.array(values, column.type)
 

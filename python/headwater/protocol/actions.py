@@ -1,9 +1,9 @@
-"""Actions: what a commit file holds, one JSON object a line.
+"""Actions: the content of a commit file, one JSON object a line.
 
-Owns the typed form of each action and its JSON, both ways. Follows the protocol's chapter "Actions". Fields a newer
-writer added are kept in ``extra`` where the protocol wants unknown content preserved (``commitInfo``, ``metaData``),
-and ignored elsewhere. Live files of a whole table are never held as these objects: a snapshot keeps them as an Arrow
-table.
+Owns the typed form of each action, and its JSON both ways; the fields themselves are declared in
+:mod:`headwater.protocol.action_shapes`. Follows the protocol's chapter "Actions". Unknown fields are kept where the
+protocol asks for it (``commitInfo``, ``metaData``) and ignored elsewhere. The live files of a table are never held as
+these objects: a snapshot keeps them as an Arrow table.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from headwater.protocol import action_shapes
 
 
 @dataclass(frozen=True)
@@ -35,24 +37,16 @@ class DeletionVector:
         return base if self.offset is None else f"{base}@{self.offset}"
 
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"storageType": self.storage_type, "pathOrInlineDv": self.path_or_inline}
-        if self.offset is not None:
-            value["offset"] = self.offset
-        value["sizeInBytes"] = self.size
-        value["cardinality"] = self.cardinality
-        return value
+        return action_shapes.DELETION_VECTOR.to_json(self)
 
     @staticmethod
     def from_json(value: Mapping[str, Any] | None) -> DeletionVector | None:
         if not value:
             return None
-        return DeletionVector(
-            _text(value, "storageType"),
-            _text(value, "pathOrInlineDv"),
-            _count(value, "sizeInBytes"),
-            _count(value, "cardinality"),
-            None if value.get("offset") is None else _count(value, "offset"),
-        )
+        vector = DeletionVector(**action_shapes.DELETION_VECTOR.read_checked(value))
+        if vector.size < 0 or vector.cardinality < 0 or (vector.offset or 0) < 0:
+            raise TypeError("sizeInBytes, cardinality or offset of a deletion vector is negative")
+        return vector
 
 
 @dataclass(frozen=True)
@@ -76,36 +70,14 @@ class AddFile:
     clustering_provider: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "path": self.path,
-            "partitionValues": dict(self.partition_values),
-            "size": self.size,
-            "modificationTime": self.modification_time,
-            "dataChange": self.data_change,
-        }
-        _put(value, "stats", self.stats)
-        _put(value, "tags", self.tags)
-        _put(value, "deletionVector", self.deletion_vector and self.deletion_vector.to_json())
-        _put(value, "baseRowId", self.base_row_id)
-        _put(value, "defaultRowCommitVersion", self.default_row_commit_version)
-        _put(value, "clusteringProvider", self.clustering_provider)
-        return {"add": value}
+        return {"add": action_shapes.ADD.to_json(self)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> AddFile:
-        return AddFile(
-            value["path"],
-            value.get("partitionValues") or {},
-            value["size"],
-            value["modificationTime"],
-            value.get("dataChange", True),
-            value.get("stats"),
-            value.get("tags"),
-            DeletionVector.from_json(value.get("deletionVector")),
-            value.get("baseRowId"),
-            value.get("defaultRowCommitVersion"),
-            value.get("clusteringProvider"),
-        )
+        fields = action_shapes.ADD.read(value)
+        fields["partition_values"] = fields["partition_values"] or {}
+        fields["deletion_vector"] = DeletionVector.from_json(fields["deletion_vector"])
+        return AddFile(**fields)
 
 
 @dataclass(frozen=True)
@@ -128,35 +100,13 @@ class RemoveFile:
     default_row_commit_version: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"path": self.path}
-        _put(value, "deletionTimestamp", self.deletion_timestamp)
-        value["dataChange"] = self.data_change
-        _put(value, "extendedFileMetadata", self.extended_file_metadata)
-        if self.partition_values is not None:
-            value["partitionValues"] = dict(self.partition_values)
-        _put(value, "size", self.size)
-        _put(value, "stats", self.stats)
-        _put(value, "tags", self.tags)
-        _put(value, "deletionVector", self.deletion_vector and self.deletion_vector.to_json())
-        _put(value, "baseRowId", self.base_row_id)
-        _put(value, "defaultRowCommitVersion", self.default_row_commit_version)
-        return {"remove": value}
+        return {"remove": action_shapes.REMOVE.to_json(self)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> RemoveFile:
-        return RemoveFile(
-            value["path"],
-            value.get("deletionTimestamp"),
-            value.get("dataChange", True),
-            value.get("extendedFileMetadata"),
-            value.get("partitionValues"),
-            value.get("size"),
-            value.get("stats"),
-            value.get("tags"),
-            DeletionVector.from_json(value.get("deletionVector")),
-            value.get("baseRowId"),
-            value.get("defaultRowCommitVersion"),
-        )
+        fields = action_shapes.REMOVE.read(value)
+        fields["deletion_vector"] = DeletionVector.from_json(fields["deletion_vector"])
+        return RemoveFile(**fields)
 
 
 @dataclass(frozen=True)
@@ -169,23 +119,13 @@ class AddCDCFile:
     tags: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "path": self.path,
-            "partitionValues": dict(self.partition_values),
-            "size": self.size,
-            "dataChange": False,
-        }
-        _put(value, "tags", self.tags)
-        return {"cdc": value}
+        return {"cdc": {**action_shapes.CDC.to_json(self), "dataChange": False}}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> AddCDCFile:
-        return AddCDCFile(
-            _text(value, "path"),
-            _texts_by_name(value, "partitionValues", nulls=True),
-            _whole(value, "size"),
-            value.get("tags"),
-        )
+        fields = action_shapes.CDC.read_checked(value)
+        fields["partition_values"] = fields["partition_values"] or {}
+        return AddCDCFile(**fields)
 
 
 @dataclass(frozen=True)
@@ -203,41 +143,26 @@ class Metadata:
     format_options: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def format(self) -> dict[str, Any]:
+        """The format of the data files: ``provider`` and ``options``."""
+        return {"provider": self.format_provider, "options": dict(self.format_options)}
+
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"id": self.id}
-        _put(value, "name", self.name)
-        _put(value, "description", self.description)
-        value["format"] = {"provider": self.format_provider, "options": dict(self.format_options)}
-        value["schemaString"] = self.schema_string
-        value["partitionColumns"] = list(self.partition_columns)
-        value["configuration"] = dict(self.configuration)
-        _put(value, "createdTime", self.created_time)
-        return {"metaData": {**self.extra, **value}}
+        return {"metaData": {**self.extra, **action_shapes.METADATA.to_json(self)}}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Metadata:
-        known = {
-            "id",
-            "name",
-            "description",
-            "format",
-            "schemaString",
-            "partitionColumns",
-            "configuration",
-            "createdTime",
-        }
-        file_format = value.get("format") or {}
+        fields = action_shapes.METADATA.read_checked(value)
+        file_format = action_shapes.FORMAT.read_checked(fields.pop("format") or {})
+        fields["partition_columns"] = tuple(fields["partition_columns"])
+        fields["configuration"] = fields["configuration"] or {}
+        known = action_shapes.METADATA.json_names.values()
         return Metadata(
-            _text(value, "id"),
-            _text(value, "schemaString", ""),  # some engines write none for a table without columns
-            tuple(_texts(value, "partitionColumns") or ()),
-            _texts_by_name(value, "configuration"),
-            _text(value, "name", None),
-            _text(value, "description", None),
-            _whole(value, "createdTime", None),
-            _text(file_format, "provider", "parquet"),
-            _texts_by_name(file_format, "options"),
-            {k: v for k, v in value.items() if k not in known},
+            **fields,
+            format_provider=file_format["provider"],
+            format_options=file_format["options"] or {},
+            extra={name: content for name, content in value.items() if name not in known},
         )
 
 
@@ -255,25 +180,14 @@ class Protocol:
     writer_features: frozenset[str] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "minReaderVersion": self.min_reader_version,
-            "minWriterVersion": self.min_writer_version,
-        }
-        if self.reader_features is not None:
-            value["readerFeatures"] = sorted(self.reader_features)
-        if self.writer_features is not None:
-            value["writerFeatures"] = sorted(self.writer_features)
-        return {"protocol": value}
+        return {"protocol": action_shapes.PROTOCOL.to_json(self)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Protocol:
-        reader, writer = _texts(value, "readerFeatures"), _texts(value, "writerFeatures")
-        return Protocol(
-            _whole(value, "minReaderVersion"),
-            _whole(value, "minWriterVersion"),
-            None if reader is None else frozenset(reader),
-            None if writer is None else frozenset(writer),
-        )
+        fields = action_shapes.PROTOCOL.read_checked(value)
+        for features in ("reader_features", "writer_features"):
+            fields[features] = None if fields[features] is None else frozenset(fields[features])
+        return Protocol(**fields)
 
 
 @dataclass(frozen=True)
@@ -287,13 +201,11 @@ class SetTransaction:
     last_updated: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"appId": self.app_id, "version": self.version}
-        _put(value, "lastUpdated", self.last_updated)
-        return {"txn": value}
+        return {"txn": action_shapes.TRANSACTION.to_json(self)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> SetTransaction:
-        return SetTransaction(_text(value, "appId"), _whole(value, "version"), _whole(value, "lastUpdated", None))
+        return SetTransaction(**action_shapes.TRANSACTION.read_checked(value))
 
 
 @dataclass(frozen=True)
@@ -305,11 +217,11 @@ class DomainMetadata:
     removed: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}}
+        return {"domainMetadata": action_shapes.DOMAIN_METADATA.to_json(self)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> DomainMetadata:
-        return DomainMetadata(_text(value, "domain"), _text(value, "configuration", ""), _flag(value, "removed"))
+        return DomainMetadata(**action_shapes.DOMAIN_METADATA.read_checked(value))
 
 
 @dataclass(frozen=True)
@@ -357,81 +269,3 @@ def serialize(actions: Iterable[Action]) -> bytes:
     """The bytes of a commit file: one action a line, UTF-8, a newline after each."""
     lines = (json.dumps(action.to_json(), separators=(",", ":"), ensure_ascii=False) for action in actions)
     return "".join(f"{line}\n" for line in lines).encode("utf-8")
-
-
-_REQUIRED: Any = object()
-_LONG = 1 << 63
-
-
-def _text(value: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
-    """A field that is text, ``default`` where it is null or missing.
-
-    :raises KeyError, TypeError, UnicodeEncodeError: it is missing, no text, or none that UTF-8 has.
-    """
-    content = _content(value, name, default)
-    if content is default and default is not _REQUIRED:
-        return default
-    if not isinstance(content, str):
-        raise TypeError(f"{name} is not text")
-    content.encode()
-    return content
-
-
-def _whole(value: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
-    """A field that is a whole number of 64 bits, ``default`` where it is null or missing; raises as :func:`_text`."""
-    content = _content(value, name, default)
-    if content is default and default is not _REQUIRED:
-        return default
-    if type(content) is not int or not -_LONG <= content < _LONG:
-        raise TypeError(f"{name} is not a whole number of 64 bits")
-    return content
-
-
-def _count(value: Mapping[str, Any], name: str) -> int:
-    number: int = _whole(value, name)
-    if number < 0:
-        raise TypeError(f"{name} is negative")
-    return number
-
-
-def _flag(value: Mapping[str, Any], name: str) -> bool:
-    content = value.get(name)
-    if content is not None and not isinstance(content, bool):
-        raise TypeError(f"{name} is neither true nor false")
-    return bool(content)
-
-
-def _texts(value: Mapping[str, Any], name: str) -> list[str] | None:
-    content = value.get(name)
-    if content is None:
-        return None
-    if not isinstance(content, list):
-        raise TypeError(f"{name} is not a list")
-    return [_text({name: each}, name) for each in content]
-
-
-def _texts_by_name(value: Mapping[str, Any], name: str, *, nulls: bool = False) -> dict[str, Any]:
-    """An object with text in each field; a map, in a checkpoint's rows, is a list of pairs."""
-    content = value.get(name)
-    if content is not None and not isinstance(content, (Mapping, list)):
-        raise TypeError(f"{name} is not an object")
-    found = dict(content or {})
-    for key, each in found.items():
-        _text({"key": key}, "key")
-        if each is not None or not nulls:
-            _text({f"{name}.{key}": each}, f"{name}.{key}")
-    return found
-
-
-def _content(value: Mapping[str, Any], name: str, default: Any) -> Any:
-    content = value.get(name)
-    if content is not None:
-        return content
-    if default is _REQUIRED:
-        raise KeyError(name)
-    return default
-
-
-def _put(value: dict[str, Any], name: str, content: Any) -> None:
-    if content is not None:
-        value[name] = dict(content) if isinstance(content, Mapping) else content

@@ -23,28 +23,23 @@ import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions
-from headwater.log.files import (
-    DELETION_VECTOR_JSON_NAMES,
-    DELETION_VECTOR_TYPE,
-    FILE_SCHEMA,
-    JSON_NAMES,
-    TOMBSTONE_SCHEMA,
-    FileBlock,
-    keep,
-)
+from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, keep
 from headwater.log.segment import CheckpointFiles
+from headwater.protocol.action_shapes import (
+    DELETION_VECTOR,
+    DELETION_VECTOR_TYPE,
+    DOMAIN_METADATA,
+    METADATA,
+    PROTOCOL,
+    SIDECAR,
+    TRANSACTION,
+)
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
 from headwater.stores import Store
 
-#: The column by which a row of a Parquet checkpoint shows that it holds an action of that kind.
-_REQUIRED = {
-    "protocol": "minReaderVersion",
-    "metaData": "id",
-    "txn": "appId",
-    "domainMetadata": "domain",
-    "sidecar": "path",
-}
+#: The kinds of actions that are not of files.
+_STATE_SHAPES = (PROTOCOL, METADATA, TRANSACTION, DOMAIN_METADATA, SIDECAR)
 #: Rows whose statistics are read at a time, which bounds memory (bench cases ``plan-cold`` and ``memory``).
 _STATISTICS_BATCH = 65_536
 #: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
@@ -203,7 +198,8 @@ class ParquetActions:
 
     def other_actions(self, into: ParsedActions) -> None:
         """Add the actions that are not of files to ``into``."""
-        for kind, required in _REQUIRED.items():
+        for shape in _STATE_SHAPES:
+            kind, required = shape.kind, shape.fields[0].json  # never null in a row with an action of the kind
             if self.field_type(kind, required) is None:
                 continue
             groups = self.row_groups(kind, required)
@@ -333,7 +329,7 @@ def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
 def _deletion_vectors(chunk: pa.StructArray) -> pa.StructArray:
     children = []
     for wanted in DELETION_VECTOR_TYPE:
-        position = chunk.type.get_field_index(DELETION_VECTOR_JSON_NAMES[wanted.name])
+        position = chunk.type.get_field_index(DELETION_VECTOR.json_names[wanted.name])
         children.append(pa.nulls(len(chunk), wanted.type) if position < 0 else chunk.field(position).cast(wanted.type))
     return pa.StructArray.from_arrays(children, fields=list(DELETION_VECTOR_TYPE), mask=chunk.is_null())
 

@@ -27,10 +27,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.log.checkpoints.typed_columns import ParsedPartitionValues, ParsedStatistics, whole
-from headwater.log.files import DELETION_VECTOR_JSON_NAMES, FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
+from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.segment import read_last_checkpoint
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.action_shapes import (
+    CHECKPOINT_METADATA,
+    DOMAIN_METADATA,
+    METADATA,
+    PROTOCOL,
+    SIDECAR,
+    TRANSACTION,
+    checkpoint_row,
+    checkpoint_type,
+)
 from headwater.protocol.actions import Action, serialize
 from headwater.protocol.features import supports
 from headwater.protocol.file_names import (
@@ -45,47 +55,13 @@ from headwater.protocol.file_names import (
 
 #: Rows that are converted and written at a time, which bounds memory. Bench: ``python -m bench.checkpoint``.
 _ROWS_AT_ONCE = 65_536
-_STRING_MAP = pa.map_(pa.string(), pa.string())
-_STRINGS = pa.list_(pa.field("element", pa.string()))
 
 #: An action that is not of a file: its kind and content.
 _StateAction = tuple[str, Mapping[str, Any]]
 #: The columns of actions that are not of files.
-_STATE_TYPES: Mapping[str, pa.DataType] = {
-    "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
-    "metaData": pa.struct(
-        [
-            ("id", pa.string()),
-            ("name", pa.string()),
-            ("description", pa.string()),
-            ("format", pa.struct([("provider", pa.string()), ("options", _STRING_MAP)])),
-            ("schemaString", pa.string()),
-            ("partitionColumns", _STRINGS),
-            ("configuration", _STRING_MAP),
-            ("createdTime", pa.int64()),
-        ]
-    ),
-    "protocol": pa.struct(
-        [
-            ("minReaderVersion", pa.int32()),
-            ("minWriterVersion", pa.int32()),
-            ("readerFeatures", _STRINGS),
-            ("writerFeatures", _STRINGS),
-        ]
-    ),
-    "domainMetadata": pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
-}
-_V2_TYPES: Mapping[str, pa.DataType] = {
-    "checkpointMetadata": pa.struct([("version", pa.int64()), ("tags", _STRING_MAP)]),
-    "sidecar": pa.struct(
-        [
-            ("path", pa.string()),
-            ("sizeInBytes", pa.int64()),
-            ("modificationTime", pa.int64()),
-            ("tags", _STRING_MAP),
-        ]
-    ),
-}
+_STATE_TYPES = {shape.kind: shape.checkpoint_type() for shape in (TRANSACTION, METADATA, PROTOCOL, DOMAIN_METADATA)}
+#: The columns that only V2 checkpoints have.
+_V2_TYPES = {shape.kind: shape.checkpoint_type() for shape in (CHECKPOINT_METADATA, SIDECAR)}
 
 
 @dataclass(frozen=True)
@@ -171,7 +147,7 @@ def _write_v2(snapshot: Snapshot, files: _Files, layout: Layout) -> WrittenCheck
     else:
         # Readers that learn a checkpoint's schema from this file look for the columns of the sidecars in it.
         top = _ActionFile({**_STATE_TYPES, **files.types, **_V2_TYPES})
-        tagged = [(kind, {**content, "tags": []}) for kind, content in (own, *sidecars)]
+        tagged = [(kind, {**content, "tags": {}}) for kind, content in (own, *sidecars)]
         top.write_state([tagged[0], *_state(snapshot), *tagged[1:]])
         data = top.close()
     snapshot.store.put(path, data)
@@ -228,10 +204,10 @@ class _ActionFile:
 
     def write_state(self, actions: Sequence[_StateAction]) -> None:
         """Actions that are not of files, as (kind, content)."""
-        columns = [
-            pa.array([content if kind == field.name else None for kind, content in actions], field.type)
-            for field in self.schema
-        ]
+        columns = []
+        for field in self.schema:
+            rows = [checkpoint_row(content, field.type) if kind == field.name else None for kind, content in actions]
+            columns.append(pa.array(rows, field.type))
         self._write(pa.table(columns, schema=self.schema))
 
     def write(self, kind: str, column: pa.Array) -> None:
@@ -251,20 +227,8 @@ class _ActionFile:
 
 
 def _state(snapshot: Snapshot) -> list[_StateAction]:
-    """The actions that are not of files, as rows; maps as lists of pairs, as Arrow wants them."""
-    metadata, protocol = snapshot.metadata, snapshot.protocol.to_json()["protocol"]
-    row = {
-        "id": metadata.id,
-        "name": metadata.name,
-        "description": metadata.description,
-        "format": {"provider": metadata.format_provider, "options": list(metadata.format_options.items())},
-        "schemaString": metadata.schema_string,
-        "partitionColumns": list(metadata.partition_columns),
-        "configuration": list(metadata.configuration.items()),
-        "createdTime": metadata.created_time,
-    }
-    others = [pair for action in _state_actions(snapshot)[2:] for pair in action.to_json().items()]
-    return [("protocol", protocol), ("metaData", row), *others]
+    """The actions that are not of files, as (kind, content)."""
+    return [pair for action in _state_actions(snapshot) for pair in action.to_json().items()]
 
 
 def _state_actions(snapshot: Snapshot) -> list[Action]:
@@ -289,7 +253,7 @@ class _Files:
         as_struct = properties.boolean(configuration, "delta.checkpoint.writeStatsAsStruct")
         self._statistics = ParsedStatistics(snapshot) if as_struct else None
         self._partitions = ParsedPartitionValues.of_snapshot(snapshot) if as_struct else None
-        adds = {JSON_NAMES[field.name]: _type(field) for field in FILE_SCHEMA}
+        adds = {JSON_NAMES[field.name]: checkpoint_type(field.type) for field in FILE_SCHEMA}
         adds["dataChange"] = pa.bool_()
         if not properties.boolean(configuration, "delta.checkpoint.writeStatsAsJson"):
             del adds["stats"]
@@ -297,7 +261,7 @@ class _Files:
             adds["stats_parsed"] = self._statistics.type
         if self._partitions is not None:
             adds["partitionValues_parsed"] = self._partitions.type
-        removes = {JSON_NAMES[field.name]: _type(field) for field in TOMBSTONE_SCHEMA}
+        removes = {JSON_NAMES[field.name]: checkpoint_type(field.type) for field in TOMBSTONE_SCHEMA}
         self.types = {"add": pa.struct(list(adds.items())), "remove": pa.struct(list(removes.items()))}
 
     def actions(self) -> Iterator[tuple[str, pa.StructArray]]:
@@ -340,18 +304,11 @@ def _columns(table: pa.Table) -> dict[str, pa.Array]:
     for name in table.column_names:
         column = whole(table.column(name))
         if name == "deletion_vector":
-            fields = list(_type(table.schema.field(name)))
+            fields = list(checkpoint_type(column.type))
             children = [column.field(i) for i in range(len(fields))]
             column = pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
         columns[JSON_NAMES[name]] = column
     return columns
-
-
-def _type(field: pa.Field) -> pa.DataType:
-    """The type a column of :data:`FILE_SCHEMA` or :data:`TOMBSTONE_SCHEMA` has in a checkpoint."""
-    if field.name != "deletion_vector":
-        return field.type
-    return pa.struct([(DELETION_VECTOR_JSON_NAMES[child.name], child.type) for child in field.type])
 
 
 def _struct(columns: Mapping[str, pa.Array], wanted: pa.StructType) -> pa.StructArray:
