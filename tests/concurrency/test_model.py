@@ -216,7 +216,7 @@ def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
             write_checkpoint(snapshot)
 
     monkeypatch.setattr(maintenance, "schedule", at_once)
-    monkeypatch.setattr("headwater.transaction.transaction._wait", lambda attempt: None)
+    monkeypatch.setattr("headwater.transaction.commit_loop._back_off", lambda attempt: None)
     SEEN.clear()
     run_state_machine_as_test(
         CommitProtocol,

@@ -31,7 +31,7 @@ CLOCKS = {
 def write(path, store, times, monkeypatch, kind):
     """A table of nine versions, told by this clock; the times each writer was told."""
     clock = iter(times)
-    monkeypatch.setattr("headwater.transaction.transaction._now", lambda: next(clock))
+    monkeypatch.setattr("headwater.transaction.commit_loop._now", lambda: next(clock))
     txn = Transaction(path, store, None)
     txn.update_protocol(kind.protocol)
     txn.update_metadata(kind.metadata)
@@ -79,7 +79,7 @@ class Application:
     def write(self, path, name, removes=(), snapshot=None):
         """A commit; tombstones bear the program's own time."""
         clock = self.disk.now + self.ahead
-        self._patch.setattr("headwater.transaction.transaction._now", lambda: clock)
+        self._patch.setattr("headwater.transaction.commit_loop._now", lambda: clock)
         txn = Transaction(path, self.disk, snapshot or load_snapshot(path, self.disk))
         txn.add([AddFile(name, {}, 1, 1)])
         txn.remove(RemoveFile(removed, clock, True, True, {}, 1) for removed in removes)
@@ -112,7 +112,7 @@ def test_two_applications_a_day_apart(monkeypatch, in_commit, maintained_by):
     if in_commit:
         configuration["delta.enableInCommitTimestamps"] = "true"
     kind = Kind(FEATURES if in_commit else Kind().protocol, configuration)
-    monkeypatch.setattr("headwater.transaction.transaction._now", lambda: disk.now)
+    monkeypatch.setattr("headwater.transaction.commit_loop._now", lambda: disk.now)
     txn = Transaction(path, disk, None)
     txn.update_protocol(kind.protocol)
     txn.update_metadata(kind.metadata)

@@ -249,7 +249,7 @@ def test_an_application_writes_once(path):
 
 def test_in_commit_timestamps_only_grow(path, monkeypatch):
     clock = iter([5_000, 1_000, 2_000, 3_000, 9_000, 9_000])
-    monkeypatch.setattr("headwater.transaction.transaction._now", lambda: next(clock))
+    monkeypatch.setattr("headwater.transaction.commit_loop._now", lambda: next(clock))
     snapshot = create(path, protocol=ICT_PROTOCOL, **ICT).snapshot
     assert append(snapshot, "a").timestamp == 5_001
     assert append(snapshot, "b").timestamp == 5_002  # first 5001, then after the winner

@@ -1,18 +1,23 @@
-"""Provenance: the ``commitInfo`` of a commit, as DESCRIBE HISTORY shows it.
+"""Provenance: the ``commitInfo`` of a commit, its in-commit timestamp, and its line in the log of the process.
 
-Owns how operation, parameters and metrics are spelled. Follows the protocol's chapters "Commit Provenance
-Information" and "In-Commit Timestamps", and where these leave it open the spelling that other engines' history
-readers expect: all values are text, lists and maps as JSON text.
+Owns how operation, parameters and metrics are spelled, as DESCRIBE HISTORY shows them. Follows the protocol's chapters
+"Commit Provenance Information" and "In-Commit Timestamps". Where these leave it open, the spelling is the one that the
+history readers of other engines expect: all values are text, and lists and maps are JSON text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from headwater import __version__
-from headwater.protocol.actions import CommitInfo
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
+from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.transaction.conflicts import Isolation
 
 
@@ -35,37 +40,81 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def commit_info(
-    *,
-    timestamp: int,
-    operation: str,
-    parameters: Mapping[str, Any],
-    metrics: Mapping[str, int | str],
-    read_version: int | None,
-    isolation: Isolation,
-    blind_append: bool,
-    engine_info: str,
-    transaction_id: str,
-    in_commit_timestamp: int | None = None,
-    user_metadata: str | None = None,
-    tags: Mapping[str, str] | None = None,
-) -> CommitInfo:
-    """The action; times in milliseconds since the epoch, ``read_version`` None where there was no table to read."""
-    values: dict[str, Any] = {}
-    if in_commit_timestamp is not None:
-        values["inCommitTimestamp"] = in_commit_timestamp
-    values["timestamp"] = timestamp
-    values["operation"] = operation
-    values["operationParameters"] = operation_parameters(parameters)
-    if read_version is not None:
-        values["readVersion"] = read_version
-    values["isolationLevel"] = isolation.value
-    values["isBlindAppend"] = blind_append
-    values["operationMetrics"] = {name: str(value) for name, value in metrics.items()}
-    if user_metadata is not None:
-        values["userMetadata"] = user_metadata
-    if tags:
-        values["tags"] = dict(tags)
-    values["engineInfo"] = engine_info
-    values["txnId"] = transaction_id
-    return CommitInfo(values)
+@dataclass(frozen=True)
+class Provenance:
+    """What a ``commitInfo`` says of the statement; ``read_version`` is None where there was no table to read."""
+
+    operation: str
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, int | str]
+    engine_info: str
+    transaction_id: str
+    read_version: int | None = None
+    user_metadata: str | None = None
+    tags: Mapping[str, str] | None = None
+
+    def commit_info(
+        self, *, timestamp: int, isolation: Isolation, blind_append: bool, in_commit_timestamp: int | None = None
+    ) -> CommitInfo:
+        """The action of one attempt to commit; times in milliseconds since the epoch."""
+        values: dict[str, Any] = {}
+        if in_commit_timestamp is not None:
+            values["inCommitTimestamp"] = in_commit_timestamp
+        values["timestamp"] = timestamp
+        values["operation"] = self.operation
+        values["operationParameters"] = operation_parameters(self.parameters)
+        if self.read_version is not None:
+            values["readVersion"] = self.read_version
+        values["isolationLevel"] = isolation.value
+        values["isBlindAppend"] = blind_append
+        values["operationMetrics"] = {name: str(value) for name, value in self.metrics.items()}
+        if self.user_metadata is not None:
+            values["userMetadata"] = self.user_metadata
+        if self.tags:
+            values["tags"] = dict(self.tags)
+        values["engineInfo"] = self.engine_info
+        values["txnId"] = self.transaction_id
+        return CommitInfo(values)
+
+
+def stamped(
+    changed: Metadata | None, metadata: Metadata, before: Snapshot | None, version: int, now: int, previous: int | None
+) -> tuple[Metadata | None, int | None]:
+    """The metadata to commit, if any, and the in-commit timestamp, if the table has them.
+
+    An existing table that gets in-commit timestamps also gets the two properties that say since when.
+
+    :param changed: the metadata that the transaction commits, None where it leaves it as it is.
+    :param metadata: the table's metadata after the commit.
+    :param before: the version that was read; None to create the table.
+    :param previous: the timestamp of the version before ``version``, by the clock that version goes by.
+    """
+    if not in_commit_timestamps_enabled(metadata):
+        return changed, None
+    stamp = now if previous is None else max(now, previous + 1)
+    if before is None or in_commit_timestamps_enabled(before.metadata):
+        return changed, stamp
+    since = {
+        "delta.inCommitTimestampEnablementVersion": str(version),
+        "delta.inCommitTimestampEnablementTimestamp": str(stamp),
+    }
+    return replace(metadata, configuration={**metadata.configuration, **since}), stamp
+
+
+def summarize(
+    operation: str, adds: Sequence[AddFile], removes: Sequence[RemoveFile], seconds: float, attempts: int
+) -> str:
+    """A commit in one line, for the log of the process."""
+    added, removed = (f"{len(files)} files with {_live_rows(files)} rows" for files in (adds, removes))
+    return f"committed by {operation}: {added} added, {removed} removed, {seconds * 1000:.0f} ms, attempts: {attempts}"
+
+
+def _live_rows(files: Sequence[AddFile | RemoveFile]) -> int | str:
+    """The rows of files without those marked deleted, by their statistics."""
+    rows = 0
+    for file in files:
+        count = orjson.loads(file.stats).get("numRecords") if file.stats else None
+        if not isinstance(count, int):
+            return "an unknown number of"
+        rows += count - (file.deletion_vector.cardinality if file.deletion_vector else 0)
+    return rows

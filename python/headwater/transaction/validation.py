@@ -1,22 +1,47 @@
-"""What no commit may hold, whatever its statement.
+"""Validation: what no commit may contain, whatever its statement.
 
-Owns the checks of file actions that a reader would otherwise stumble over. Follows the protocol's chapters "Action
+Owns the checks of a transaction's actions before its first attempt: append-only tables, domain metadata, and file
+actions that no reader could reconcile. Follows the protocol's chapters "Append-only Tables", "Domain Metadata", "Action
 Reconciliation" and "Add File and Remove File".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from headwater.errors import HeadwaterError
 from headwater.log.files import FileKey
-from headwater.protocol.actions import AddFile, Metadata, RemoveFile
+from headwater.protocol import properties
+from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.protocol.features import supports
 from headwater.protocol.types import parse_schema
 from headwater.transaction.conflicts import file_key
 
 
+def check_append_only(metadata: Metadata, removes: Sequence[RemoveFile], table_name: str) -> None:
+    """Refuse to remove rows from an append-only table.
+
+    :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
+    """
+    append_only = properties.boolean(metadata.configuration, "delta.appendOnly")
+    if append_only and any(file.data_change for file in removes):
+        raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": table_name})
+
+
+def check_domains(names: Collection[str], protocol: Protocol) -> None:
+    """Refuse domain metadata where the table does not support the feature.
+
+    :raises HeadwaterError: ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``.
+    """
+    if names and not supports(protocol, "domainMetadata"):
+        raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": ", ".join(sorted(names))})
+
+
 def check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
-    """Refuse a commit with two actions about one logical file: which of them counts would depend on the reader."""
+    """Refuse a commit with two actions on one logical file: which one counts would depend on the reader.
+
+    :raises HeadwaterError: ``DELTA_DUPLICATE_ACTIONS_FOUND``.
+    """
     seen: set[FileKey] = set()
     for kind, files in (("remove", removes), ("add", adds)):
         for file in files:
@@ -27,7 +52,10 @@ def check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None
 
 
 def check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
-    """Refuse files that lack a partition value or have one too many: no reader could make sense of them."""
+    """Refuse files whose partition values are not exactly those of the table's partition columns.
+
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    """
     if not adds:
         return
     schema = parse_schema(metadata.schema_string)

@@ -1,0 +1,235 @@
+"""The commit protocol: how a transaction becomes the next version of a table, once and whole.
+
+Owns the loop that puts a commit: put-if-absent, conflict check after a lost race, backoff with jitter, and the search
+for a commit whose outcome the store left open. Follows the protocol's chapters "Delta Log Entries" and "Creation of New
+Log Entries". What a commit contains is :mod:`headwater.transaction.transaction`'s; the loop sees bytes and winners.
+
+**Failure model.** The process or its machine may die at any moment. A store may report an error although it did what it
+was asked, repeat a request, or answer late. Any number of writers, of other programs and machines too, commit to the
+same table. The store must keep three promises: an acknowledged file stays, whole, under its name; of several writers
+that create one name, exactly one succeeds; a listing shows every file whose creation was acknowledged before it.
+
+**Steps.**
+
+1. *Read.* The transaction works on one snapshot and records what it reads. Nothing is locked. A crash leaves nothing
+   behind.
+2. *Write data files.* The caller does this, under names that no other writer chooses. A crash leaves files that no
+   version names; VACUUM removes them.
+3. *Validate* (:mod:`headwater.transaction.validation`): protocol, features, append-only, duplicate actions. A commit
+   that may never be made is refused before the first attempt.
+4. *Put if absent* the file of the next version, after a check that the table is still the same one
+   (:mod:`headwater.transaction.same_table`). This step decides: before it, the table is unchanged; after it, every
+   reader sees the whole commit. No reader sees part of the file, and after a power failure the file is there whole or
+   not at all.
+5. *Lost race: the name exists.* All winners since are read and checked one by one
+   (:mod:`headwater.transaction.conflicts`). A conflict ends the transaction, and its data files are as after step 2.
+   Without a conflict, the commit is tried again as the version after the newest, after backoff with jitter. Its
+   in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of row-level concurrency:
+   rows marked deleted in a file where a winner marked other rows are carried over to the winner's deletion vector
+   (:mod:`headwater.transaction.row_level`), and a MERGE that knows the keys of its rows ignores changes to rows with
+   other keys (:mod:`headwater.transaction.keyed`).
+6. *The store failed.* Whether the file was created is unknown, so it is read: each commit has an identifier of its own.
+   If it is this commit, the commit stands and is reported as done; if not, the failure is reported. The same look
+   distinguishes a lost race from a retry inside the store, which finds its own file and reports that it exists. If the
+   store cannot be read either, several times, the outcome is open: the error says so, and names the file and the
+   identifier to look for.
+7. *Post-commit maintenance* (:mod:`headwater.transaction.maintenance`) writes checksum and checkpoint in the
+   background. It cannot undo or fail the commit. A crash that prevents it costs readers time and nothing else.
+
+**How each step is tested.**
+
+- All steps: ``tests/faults/test_every_call.py`` makes every store call of a table's life fail, tear, repeat, come late
+  or be the last of the process. ``tests/faults/test_kills.py`` and ``test_kills_of_spark.py`` kill writers, handlers
+  and JVMs at random moments.
+- Step 3: ``tests/transaction/test_transaction.py``.
+- Step 4: ``tests/faults/test_local_steps.py`` does the same to each call to the operating system;
+  ``tests/stores/test_commits.py`` runs on HDFS and an S3 server; ``tests/transaction/test_same_table.py``.
+- Step 5: ``tests/transaction/test_conflicts.py``, ``test_row_level.py`` and ``test_keyed.py`` for the rules;
+  ``tests/concurrency/test_model.py`` compares every interleaving it reaches with a model; ``test_writers.py`` and
+  ``test_mixed.py`` race processes of every engine, some of which are killed. Clocks: ``tests/faults/test_clocks.py``.
+- Steps 6 and 7: ``tests/transaction/test_faults.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import time
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from headwater.errors import HeadwaterError
+from headwater.log.commits import commit_info_of, parse_actions
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.features import in_commit_timestamps_enabled
+from headwater.protocol.file_names import (
+    CheckpointName,
+    CommitName,
+    commit_name,
+    log_directory,
+    parse_name,
+    version_prefix,
+)
+from headwater.stores import Store
+from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.same_table import check_same_table
+
+_LOG = logging.getLogger(__name__)
+
+#: Backoff with jitter after a lost race: the range of the first wait doubles up to the longest (bench case
+#: ``appends-4``).
+_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.002, 0.25
+#: How often a commit is looked for if the store leaves its outcome open.
+_LOOKS = 4
+
+
+class Content(Protocol):
+    """What a transaction gives the loop: its commit for a version, and its judgement of each winner."""
+
+    @property
+    def num_actions(self) -> int:
+        """The number of file actions, for messages."""
+
+    def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
+        """The commit file for a version and the version's timestamp, right before it is put.
+
+        Times in milliseconds since the epoch: ``now`` by this machine's clock, ``previous`` of the version before.
+        """
+
+    def follow(self, winner: WinningCommit) -> None:
+        """Adapt to a winner; raises where the winner is a conflict."""
+
+
+class Put(NamedTuple):
+    """A commit that is in the log; ``timestamp`` in milliseconds since the epoch."""
+
+    version: int
+    timestamp: int
+    attempts: int
+
+
+class CommitLoop:
+    """Steps 4 to 6 for one transaction.
+
+    :param snapshot: the version that was read; None to create the table.
+    :param transaction_id: the identifier in the commit's ``commitInfo``.
+    """
+
+    def __init__(self, table_path: str, store: Store, snapshot: Snapshot | None, transaction_id: str) -> None:
+        self._table_path = table_path
+        self._directory = log_directory(table_path)
+        self._store = store
+        self._snapshot = snapshot
+        self._transaction_id = transaction_id
+
+    def put(self, content: Content, max_attempts: int) -> Put:
+        """Put the commit as the next version that no other writer took.
+
+        :raises HeadwaterError: a conflict; ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``;
+            ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``; those of :func:`~headwater.transaction.same_table.check_same_table`.
+        :raises OSError: the store failed, and the commit is not there.
+        """
+        started = time.monotonic()
+        snapshot = self._snapshot
+        previous = snapshot.timestamp if snapshot else None
+        first = version = snapshot.version + 1 if snapshot else 0
+        if snapshot is None:
+            self._store.make_directory(self._directory)
+            self._check_absent(content)
+        else:
+            check_same_table(snapshot, self._store)
+        for attempt in range(max_attempts):
+            data, timestamp = content.encode(version, _now(), previous)
+            if self._is_put(f"{self._directory}/{commit_name(version)}", data):
+                return Put(version, timestamp, attempt + 1)
+            winners = self._winners(version)
+            if snapshot is not None:
+                check_same_table(snapshot, self._store)
+            for winner in winners:
+                content.follow(winner)
+                if winner.timestamp is not None:
+                    previous = max(previous or 0, winner.timestamp)
+            version = winners[-1].version + 1
+            _back_off(attempt)
+        raise HeadwaterError(
+            "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
+            {
+                "numAttempts": max_attempts,
+                "startVersion": first,
+                "attemptVersion": version,
+                "totalTime": int((time.monotonic() - started) * 1000),
+                "numActions": content.num_actions,
+                **winners[-1].description,
+            },
+        )
+
+    def _is_put(self, path: str, data: bytes) -> bool:
+        """Steps 4 and 6: put the file; False where the name is another writer's."""
+        try:
+            self._store.put_if_absent(path, data)
+            return True
+        except FileExistsError as error:
+            return self._is_there(path, error)
+        except Exception as error:
+            if self._is_there(path, error):
+                _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
+                return True
+            raise
+
+    def _is_there(self, path: str, reported: Exception) -> bool:
+        """Step 6: whether the file is this transaction's commit, after the store reported a failure.
+
+        :raises HeadwaterError: ``HEADWATER_COMMIT_OUTCOME_UNKNOWN`` where the file cannot be read either.
+        """
+        for attempt in range(_LOOKS):
+            _back_off(attempt)
+            try:
+                return (commit_info_of(self._store.read(path)) or {}).get("txnId") == self._transaction_id
+            except FileNotFoundError:
+                return False
+            except Exception as error:
+                failure = error
+        if isinstance(reported, HeadwaterError):
+            raise reported  # the store refused, and did nothing
+        raise HeadwaterError(
+            "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
+            {"path": path, "txnId": self._transaction_id, "reported": str(reported), "reason": str(failure)},
+        ) from reported
+
+    def _check_absent(self, content: Content) -> None:
+        """Refuse to create a table where one exists, even one whose log no longer has version 0."""
+        for file in self._store.list_from(self._directory, ""):
+            if isinstance(name := parse_name(file.name), (CommitName, CheckpointName)) and name.version > 0:
+                content.follow(WinningCommit(name.version, file.modification_time))
+
+    def _winners(self, version: int) -> list[WinningCommit]:
+        """The commits of ``version`` and after, in order and without gaps; at least one."""
+        files = self._store.following(f"{self._directory}/{commit_name(v)}" for v in itertools.count(version))
+        if files is None:
+            listed = self._store.list_from(self._directory, version_prefix(version))
+            commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
+            files = []
+            while (file := commits.get(version + len(files))) is not None:
+                files.append(file)
+        if not files:  # the store's listing lags behind its acknowledgements: the one known winner is enough
+            path = f"{self._directory}/{commit_name(version)}"
+            return [WinningCommit.of_actions(version, parse_actions(self._store.read(path), path))]
+        contents = self._store.read_many([file.path for file in files])
+        by_file_time = self._snapshot is not None and not in_commit_timestamps_enabled(self._snapshot.metadata)
+        winners = []
+        for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
+            winner = WinningCommit.of_actions(number, parse_actions(data, file.path), file.modification_time)
+            winners.append(replace(winner, timestamp=file.modification_time) if by_file_time else winner)
+        return winners
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _back_off(attempt: int) -> None:
+    """Backoff with jitter: none after the first lost race, then a random time whose limit doubles with each attempt."""
+    if attempt > 0:
+        limit = min(_LONGEST_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2 ** min(attempt, 10))
+        time.sleep(random.uniform(0, limit))
