@@ -128,7 +128,7 @@ def _json_expression(kind: pa.DataType) -> str:
 
 
 def _is_deletion_vector(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) and kind.get_field_index("storage_type") >= 0
+    return bool(pa.types.is_struct(kind) and kind.get_field_index("storage_type") >= 0)
 
 
 def _check(field: Field) -> Callable[[Any, str], Any]:
