@@ -44,7 +44,7 @@ def test_metadata_only(spark, tmp_path, explain):
 def test_rewrites(spark, tmp_path, explain, vectors):
     table = Table(spark, tmp_path / "t", COLUMNS, ROWS, vectors=vectors)
     strategy = "Strategy: deletion vectors: " if vectors else "Strategy: copy-on-write: "
-    one_file = "inner join" if vectors else "left outer join"  # which brings the rows that stay, too
+    one_file = "inner join" if vectors else "left outer join"  # which has the unchanged rows, too
     for statement, kind, files, words in (
         ("DELETE FROM {t} WHERE v = 0 AND id > 2", "DELETE", 2, ["> "]),
         ("UPDATE {t} SET v = v + 41 WHERE id = 3", "UPDATE", 1, ["41"]),
@@ -82,6 +82,72 @@ def test_insert_only_and_nothing(spark, tmp_path, explain):
         text = explain(table, statement)
         assert "Files: 0 (0 B) of 3 files" in text
         assert "Strategy: nothing to do: " in text
+
+
+MANY = "SELECT id + 4 AS id, 1 AS v, 'b' AS p FROM range(2000)"
+
+
+def write_source(spark, tmp_path, rows: str) -> None:
+    """Files as a view: that spares the job that finds out their schema."""
+    spark.sql(f"INSERT OVERWRITE DIRECTORY '{tmp_path}/s' USING parquet {rows}")
+    spark.read.parquet(f"{tmp_path}/s").createOrReplaceTempView("source_of_explained")
+
+
+def section(text: str, title: str) -> str:
+    """A query and its plan."""
+    return text.partition(f"== {title}")[2].partition("\n== Insert job")[0]
+
+
+UPSERT = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_merge_into_a_large_table_shows_the_jobs_that_run(spark, tmp_path, explain, settings, vectors):
+    """A table is large, here, that has more than no bytes."""
+    table = Table(spark, tmp_path / "t", COLUMNS, ROWS, vectors=vectors)
+    with settings({"spark.headwater.merge.smallTargetBytes": "0"}):
+        source = "(SELECT id + 4 AS id, 1 AS v, 'b' AS p FROM range(3)) s ON t.id = s.id"
+        text = explain(table, f"MERGE INTO {{t}} t USING {source} {UPSERT}")
+        assert "Jobs: broadcast join, then insert: the source is small enough to be cached and broadcast" in text
+        assert "When it runs, the source's values of id narrow the files further." in text
+        joining, inserting = section(text, "Rewrite ==\n"), text.partition("\n== Insert job")[2]
+        assert "/*+ BROADCAST(source) */" in joining
+        assert "INNER JOIN" in joining
+        assert "BroadcastHashJoin" in joining
+        assert "RIGHT OUTER" not in text
+        assert "WHERE NOT is_matched(`source_row`)" in inserting
+        assert "Join" not in inserting.partition("== Physical Plan")[2]
+        for word in ("hw_", "org.apache", "headwater.spark", "@"):
+            assert word not in inserting, word
+        assert "narrow the files" not in explain(table, f"{MERGING} {UPSERT} WHEN NOT MATCHED BY SOURCE THEN DELETE")
+        # Its rows are files, but too few of them for a footer to have all keys: these take a job.
+        write_source(spark, tmp_path, "SELECT id * 4 + 1 AS id, 1 AS v, 'b' AS p FROM range(2)")
+        files = f"MERGE INTO {{t}} t USING source_of_explained s ON t.id = s.id {UPSERT}"
+        text = explain(table, files)
+        assert "Files: 3 (" in text
+        assert "Jobs: broadcast join, then insert: " in text
+        assert "source's values of id narrow the files further" in text
+        # Footers have the bounds of many rows: so the files that are read are known without a job.
+        write_source(spark, tmp_path, MANY)
+        assert "Files: 1 (" in explain(table, files)
+        assert "narrow the files" not in explain(table, files)
+
+
+def test_a_merge_that_leaves_few_files_shows_both_ways(spark, tmp_path, explain, settings):
+    table = Table(spark, tmp_path / "t", COLUMNS, ROWS)
+    sizes = sorted((table.path / file).stat().st_size for file in table.files())
+    write_source(spark, tmp_path, MANY)
+    files = f"MERGE INTO {{t}} t USING source_of_explained s ON t.id = s.id {UPSERT}"
+    with settings({"spark.headwater.merge.smallTargetBytes": str(sizes[-1])}):
+        text = explain(table, files)
+        assert "Files: 1 (" in text
+        assert "Jobs: broadcast join, unchanged rows included, then anti join: " in text
+        assert "/*+ BROADCAST(source) */" in text
+        assert "LEFT ANTI JOIN" in text.partition("\n== Insert job")[2]
+        few = explain(table, files.replace("source_of_explained", "(SELECT * FROM source_of_explained WHERE v = 1)"))
+        assert "Files: 3 (" in few
+        assert "if they leave at most" in few
+        assert "the jobs are: broadcast join, unchanged rows included, then anti join" in few
 
 
 @pytest.mark.parametrize("mode", ["EXTENDED", "FORMATTED", "CODEGEN", "COST"])

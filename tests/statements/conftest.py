@@ -16,6 +16,7 @@ class RecordingStatement(Statement):
         self.specifications = []
         self.begun = []
         self.relations = []
+        self.placed = []
 
     @property
     def hadoop(self):
@@ -30,7 +31,9 @@ class RecordingStatement(Statement):
         return len(self.relations) + 100
 
     def place(self, text):
-        return f"<{text}>"
+        if text not in self.placed:
+            self.placed.append(text)
+        return self.placed.index(text)
 
     def condition(self, text, schema):
         return text

@@ -39,19 +39,19 @@ def losing(times: int, condition: str = LOST) -> Any:
 
 @pytest.mark.parametrize("times", [0, 1, 3])
 def test_it_runs_again_from_a_new_snapshot(first: Any, times: int) -> None:
-    assert module._with_source_kept(first, losing(times)) == times
+    assert module._with_cached_source(first, losing(times)) == times
     assert first.statement.discarded == times
 
 
 def test_it_gives_up(first: Any) -> None:
     with pytest.raises(HeadwaterError) as raised:
-        module._with_source_kept(first, losing(99))
+        module._with_cached_source(first, losing(99))
     assert raised.value.condition == LOST
     assert first.statement.discarded == 3
 
 
 def test_other_errors_are_not_its_business(first: Any) -> None:
     with pytest.raises(HeadwaterError) as raised:
-        module._with_source_kept(first, losing(1, "DELTA_CANNOT_MODIFY_APPEND_ONLY"))
+        module._with_cached_source(first, losing(1, "DELTA_CANNOT_MODIFY_APPEND_ONLY"))
     assert raised.value.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     assert first.statement.discarded == 0

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.statements.change.request import Key
-from headwater.statements.change.source_keys import SourceKeys, ask
+from headwater.statements.change.source_keys import SourceKeys, read_source_keys
 
 LONG = Key("id", 5, '"long"')
 QUERIED = SourceKeys(2000, ["`id` >= 1 AND `id` <= 9"])
@@ -50,41 +50,43 @@ def many(first, last, kind=None):
 
 def test_bounds_over_all_files_and_row_groups(source):
     told = source(many(500, 2999), many(-7, 600), row_group_size=100)
-    assert ask(told, 3, [LONG]) == SourceKeys(3108, ["`id` >= -7 AND `id` <= 2999"])
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(3108, ["`id` >= -7 AND `id` <= 2999"])
     assert not told.queries
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32()])
 def test_narrower_whole_numbers(source, kind):
-    assert ask(source(pa.array([-5, None, 9] * 1000, kind)), 3, [LONG]) == SourceKeys(
+    assert read_source_keys(source(pa.array([-5, None, 9] * 1000, kind)), 3, [LONG]) == SourceKeys(
         3000, ["`id` >= -5 AND `id` <= 9"]
     )
 
 
 def test_nulls_alone_match_nothing(source):
     told = source(pa.array([None] * 3, pa.int64()), pa.array([], pa.int64()))
-    assert ask(told, 3, [LONG]) == SourceKeys(3, ["false"])
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(3, ["false"])
     assert not told.queries
 
 
 def test_no_files_at_all():
-    assert ask(Source([], ["id"]), 3, [LONG]) == SourceKeys(0, ["false"])
+    assert read_source_keys(Source([], ["id"]), 3, [LONG]) == SourceKeys(0, ["false"])
 
 
 def test_a_group_of_nulls_beside_others(source):
     told = source(pa.array([None] * 1000 + list(range(1000)), pa.int64()), row_group_size=1000)
-    assert ask(told, 3, [LONG]) == SourceKeys(2000, ["`id` >= 0 AND `id` <= 999"])
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(2000, ["`id` >= 0 AND `id` <= 999"])
 
 
 def test_few_keys_are_asked_for_one_by_one(source):
     told = source(many(1, 9))
-    assert ask(told, 3, [LONG]) == SourceKeys(9, ["`id` IN (1, 9)"])
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(9, ["`id` IN (1, 9)"])
     (query,) = told.queries
     assert "DISTINCT" in query
 
 
 def test_the_name_may_be_of_another_case(source):
-    assert ask(source(many(1, 2000), name="ID"), 3, [LONG]) == SourceKeys(2000, ["`id` >= 1 AND `id` <= 2000"])
+    assert read_source_keys(source(many(1, 2000), name="ID"), 3, [LONG]) == SourceKeys(
+        2000, ["`id` >= 1 AND `id` <= 2000"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,21 +103,21 @@ def test_the_name_may_be_of_another_case(source):
 )
 def test_what_footers_do_not_tell_is_queried(source, values, options):
     told = source(values, **options)
-    assert ask(told, 3, [LONG]) == QUERIED
+    assert read_source_keys(told, 3, [LONG]) == QUERIED
     assert len(told.queries) == 1
 
 
 def test_one_file_that_does_not_tell(source):
-    assert ask(source(many(1, 2000), many(1, 20, pa.uint8())), 3, [LONG]) == QUERIED
+    assert read_source_keys(source(many(1, 2000), many(1, 20, pa.uint8())), 3, [LONG]) == QUERIED
 
 
 @pytest.mark.parametrize(("files", "columns"), [(None, None), ([], [None])])
 def test_other_sources_are_queried(files, columns):
-    assert ask(Source(files, columns), 3, [LONG]) == QUERIED
+    assert read_source_keys(Source(files, columns), 3, [LONG]) == QUERIED
 
 
 def test_keys_that_are_no_whole_numbers_are_queried(source):
-    assert ask(source(many(1, 2000)), 3, [Key("id", 5, '"string"')]) == SourceKeys(
+    assert read_source_keys(source(many(1, 2000)), 3, [Key("id", 5, '"string"')]) == SourceKeys(
         2000, ["`id` >= '1' AND `id` <= '9'"]
     )
 
@@ -123,6 +125,6 @@ def test_keys_that_are_no_whole_numbers_are_queried(source):
 def test_a_file_that_cannot_be_read_is_the_jobs_to_tell(source, tmp_path):
     told = source(many(1, 2000))
     (tmp_path / "0.parquet").write_bytes(b"PAR1 and no more")
-    assert ask(told, 3, [LONG]) == QUERIED
+    assert read_source_keys(told, 3, [LONG]) == QUERIED
     (tmp_path / "0.parquet").unlink()
-    assert ask(told, 3, [LONG]) == QUERIED
+    assert read_source_keys(told, 3, [LONG]) == QUERIED

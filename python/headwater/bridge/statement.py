@@ -109,6 +109,10 @@ class Statement:
         """Make a relation over some files of a version, numbered in order, available as ``hw_plan.`n` ``; returns n."""
         return self._context.restrict(plan, orjson.dumps(description).decode())
 
+    def pin(self, plan: int, description: Mapping[str, Any]) -> None:
+        """From here on, read the table of a relation at a version wherever the statement reads it."""
+        self._context.pin(plan, orjson.dumps(description).decode())
+
     def keep(self, sql: str) -> int:
         """Make a query's rows, computed once, available as ``hw_plan.`n` ``; returns n.
 
@@ -156,13 +160,13 @@ class Statement:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
         return self._context.addRelation(table, version, orjson.dumps(files).decode())
 
-    def place(self, text: str) -> str:
-        """An expression a user wrote, in a rewrite: Spark parses it by itself, so that it can change nothing around it.
-        Spark's own error, about the text alone, where it is none.
+    def place(self, text: str) -> int:
+        """Make an expression a user wrote available as ``hw_expr.`n` ``; returns n. Spark parses it by itself, so that
+        it can change nothing around it. Spark's own error, about the text alone, where it is none.
         """
         if text not in self._placed:
             self._placed[text] = self._context.addText(text)
-        return f"hw_expr.`{self._placed[text]}`"
+        return self._placed[text]
 
     def expression_type(self, text: str, schema: str) -> str:
         """The type (JSON) of a Spark SQL expression over columns of a schema; Spark's own error where it has none."""

@@ -8,7 +8,7 @@ complete; a writer that enforces each and refuses rows where one is false or nul
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -39,13 +39,6 @@ class Check(NamedTuple):
     def text(self) -> str:
         """The whole condition, for people."""
         return f"{self.before}{self.sql}{self.after}"
-
-    def placed(self, place: Callable[[str], str]) -> str:
-        """The whole condition in a query.
-
-        :param place: makes SQL of what a user wrote, which by itself may change the query around it.
-        """
-        return self.text if self.kind == NOT_NULL else f"{self.before}{place(self.sql)}{self.after}"
 
 
 def checks(schema: StructType, configuration: Mapping[str, str]) -> list[Check]:

@@ -7,7 +7,7 @@ chapter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION
@@ -21,13 +21,6 @@ class GeneratedColumn(NamedTuple):
     name: str
     type: DataType
     sql: str
-
-    def value(self, place: Callable[[str], str]) -> str:
-        """The expression cast to the column's type: what to write.
-
-        :param place: makes SQL of what a user wrote, which by itself may change the query around it.
-        """
-        return f"CAST({place(self.sql)} AS {self.type.sql()})"
 
 
 def generated_columns(schema: StructType) -> list[GeneratedColumn]:

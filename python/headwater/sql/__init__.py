@@ -1,1 +1,1 @@
-"""Statements Spark's parser does not know."""
+"""SQL as text: the statements Spark's parser does not know, and the queries this package writes."""

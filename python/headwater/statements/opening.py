@@ -58,7 +58,7 @@ def staleness_limit(statement: Statement) -> int:
 def open_same(request: Mapping[str, Any], statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
     """As :func:`open_snapshot`, for a table a statement has seen before: it must still be the same one.
 
-    :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` where it was deleted and made anew meanwhile.
+    :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` where it was deleted and re-created meanwhile.
     """
     snapshot = open_snapshot(request["table"], statement, version, limit)
     seen = request.get("tableId")

@@ -1,8 +1,8 @@
-"""One attempt at a statement, and the next one after it lost to another writer.
+"""One attempt at a statement, and the next one after a conflict with another writer.
 
-Owns what an attempt works on: a snapshot that still has the columns the statement was analysed against, a transaction
-on it, the table as the statement leaves it. Promise: an attempt that ends in an error has committed nothing, and the
-files it wrote are deleted as far as they can be.
+Owns what an attempt works on: a snapshot that still has the columns the statement was analysed with, a transaction on
+it, the table as it will be. Promise: an attempt that ends in an error has committed nothing, and the files it wrote are
+deleted where possible.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from headwater.transaction import Transaction
 from headwater.transaction.queueing import backoff_seconds, queue_of
 
 _LOG = logging.getLogger(__name__)
-#: For so many seconds a statement that lost to another writer is run again.
+#: For so many seconds a statement that lost to another writer runs again.
 _RETRY_SECONDS = "spark.headwater.dml.retrySeconds"
 _DEFAULT_RETRY_SECONDS = 600
-#: Conflicts after which the statement may well succeed from a newer snapshot. One that has become impossible, as a
-#: column is not there any more, is refused when it begins again.
+#: Conflicts after which the statement may succeed on a newer snapshot. One that has become impossible, as a column was
+#: dropped, is refused when it begins again.
 _RETRIED = frozenset(
     {
         "DELTA_CONCURRENT_APPEND",
@@ -42,10 +42,10 @@ _RETRIED = frozenset(
         "DELTA_PROTOCOL_CHANGED",
     }
 )
-#: The rows kept of a source were lost with an executor. The next attempt computes and keeps them again.
+#: Rows of the cached source were lost with an executor. The next attempt computes and caches them again.
 _SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
 _SOURCE_ATTEMPTS = 4
-#: So many of the versions that a statement lost to are named in its error.
+#: The most versions a statement lost to that its error names.
 _MOST_VERSIONS = 5
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @dataclass
 class Attempt:
-    """What a statement works on this time."""
+    """What one attempt of a statement works on."""
 
     request: DmlRequest
     statement: Statement
@@ -72,7 +72,7 @@ class Attempt:
 
     @property
     def writes_vectors(self) -> bool:
-        """Whether replaced rows are marked deleted in deletion vectors, instead of files being written anew."""
+        """Whether replaced rows are marked in deletion vectors, instead of files being rewritten."""
         return self.enabled("delta.enableDeletionVectors")
 
     @property
@@ -115,8 +115,8 @@ def _with_newer(wanted: StructType, analysed: StructType, now: StructType) -> St
 
 
 def _check_no_new_columns(analysed: StructType, snapshot: Snapshot) -> None:
-    """That the table has no other columns, in no other order: a statement that rewrites rows has a value for each
-    column it was analysed with, and none for one that came later, which a query would simply not read.
+    """Check that the table has the same columns in the same order. A statement that rewrites rows has a value for each
+    column it was analysed with, and none for one that was added later.
 
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
     """
@@ -146,7 +146,7 @@ def check_appends_only(attempt: Attempt) -> None:
 
 
 def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T]) -> T:
-    """Do the work, again from a newer snapshot where another writer was in the way, until the deadline.
+    """Do the work; after a conflict with another writer again on a newer snapshot, until the deadline.
 
     Statements of this process that lost run one after the other (:mod:`headwater.transaction.queueing`).
 
@@ -155,14 +155,14 @@ def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T])
     began = time.monotonic()
     deadline = began + statement.whole_number(_RETRY_SECONDS, _DEFAULT_RETRY_SECONDS)
     queue = queue_of(locate(request.table, statement).path)
-    # Half of the time is left to run in, however long others take.
+    # Half of the time is left for running, however long others take.
     place = queue.arrive(_half_way(deadline), statement.check_cancelled)
     lost_to: list[str] = []
     try:
         while True:
             begun = begin(request, statement)
             try:
-                done = _with_source_kept(begun, work)
+                done = _with_cached_source(begun, work)
             except HeadwaterError as error:
                 if error.condition not in _RETRIED:
                     raise
@@ -180,7 +180,7 @@ def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T])
                     queue.note(True)
                     place = queue.take_place(seconds, _half_way(deadline), statement.check_cancelled)
                 else:
-                    # Only writers without a place won: other processes, or statements that were under way.
+                    # Only writers without a place won: other processes, or statements that were already running.
                     queue.lost_again(place, seconds)
                     statement.check_cancelled()
                     time.sleep(backoff_seconds(len(lost_to)))
@@ -199,15 +199,15 @@ def _half_way(deadline: float) -> float:
 
 
 def _tried(lost_to: Sequence[str], seconds: float) -> str:
-    """For the message of a conflict: how often a statement was run, for how long, and what it lost to."""
+    """For the message of a conflict: how often a statement ran, for how long, and what it lost to."""
     if len(lost_to) == 1:
         return ""
     named = list(dict.fromkeys(lost_to))[-_MOST_VERSIONS:]
     return f", which ran {len(lost_to)} times in {seconds:.1f} s and lost to versions {', '.join(named)}"
 
 
-def _with_source_kept(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
-    """Do the work, again from the start where an executor was lost with rows kept of the source.
+def _with_cached_source(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
+    """Do the work; again from the start where an executor was lost with rows of the cached source.
 
     :raises HeadwaterError: ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``.
     """
@@ -217,7 +217,9 @@ def _with_source_kept(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
         except HeadwaterError as error:
             if error.condition != _SOURCE_LOST:
                 raise
-            _LOG.warning("%s: rows kept of the source were lost with an executor; trying again", attempt.request.table)
+            _LOG.warning(
+                "%s: cached rows of the source were lost with an executor; trying again", attempt.request.table
+            )
             attempt.statement.discard()
             attempt = begin(attempt.request, attempt.statement)
     return work(attempt)
@@ -229,5 +231,5 @@ def evolved(attempt: Attempt) -> bool:
 
 
 def with_schema(attempt: Attempt, schema_text: str) -> None:
-    """Commit a schema that a write moved on, as identity columns do."""
+    """Commit a schema with what a write changed in it: high-water marks of identity columns."""
     attempt.txn.update_metadata(replace(attempt.txn.metadata, schema_string=schema_text))

@@ -1,7 +1,7 @@
-"""DELETE: rows that a condition is true for go.
+"""DELETE: rows for which a condition is true are removed.
 
-Owns which files go whole without being read (all of their rows match, as the log tells), and which are scanned for the
-rows to delete. Rows for which the condition is null stay.
+Owns which files are removed without being read, as the log shows that all of their rows match, and which are scanned
+for the rows to delete. Rows for which the condition is null are not deleted.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import pyarrow.compute as pc
 from headwater.bridge.statement import Statement
 from headwater.pruning import leaves_rows, prune_all
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
-from headwater.statements.change.ending import end, read
+from headwater.statements.change.ending import end, note_reads
 from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.outcome import (
     Effect,
     live_rows,
-    replace_files,
     replace_rows,
+    replace_whole_files,
     replaces_whole,
     run_job,
     steps,
 )
-from headwater.statements.change.request import Clause, DmlRequest, expression
-from headwater.statements.change.rewrite import Action, Rewrite, compose
-from headwater.statements.change.scan import Scan, scan, total_bytes
+from headwater.statements.change.request import Clause, DmlRequest
+from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite, rows_where
+from headwater.statements.change.scan import Scan, scan_files, total_bytes
 from headwater.statements.committing import removals
 from headwater.statements.read.scans import physical_name
 
@@ -40,7 +40,8 @@ def delete(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """``whole``: files that go without being read; ``mixed``: those to be scanned. Rows of ``snapshot.files``."""
+    """``whole``: files that are removed without being read; ``mixed``: those to be scanned. Rows of
+    ``snapshot.files``."""
 
     whole: pa.Table
     mixed: pa.Table
@@ -49,19 +50,22 @@ class _Plan:
 def _delete(attempt: Attempt) -> dict[str, Any]:
     check_appends_only(attempt)
     plan = _plan(attempt)
-    read(attempt, attempt.request.predicates)
+    note_reads(attempt, attempt.request.predicates)
     deleted = live_rows(attempt, plan.whole)
     attempt.txn.remove(removals(plan.whole))
     effect, changes, removed_bytes = Effect(), 0, total_bytes(plan.whole)
     scan_time = rewrite_time = 0
     if plan.mixed.num_rows:
         whole = replaces_whole(attempt, plan.mixed)
-        scanned = scan(attempt, plan.mixed, every_row=whole)
+        scanned = scan_files(attempt, plan.mixed, every_row=whole)
         attempt.statement.step("find rows to delete", 1, steps(attempt, whole))
         job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
         scan_time = attempt.milliseconds()
         deleted += job.replaced
-        effect = replace_files(attempt, scanned, job, 0) if whole else replace_rows(attempt, scanned, job.positions)
+        if whole:
+            effect = replace_whole_files(attempt, scanned, job, new=0)
+        else:
+            effect = replace_rows(attempt, scanned, job.positions)
         for change in job.changes:
             attempt.txn.add_action(change)
         changes = len(job.changes)
@@ -105,13 +109,13 @@ def _plan(attempt: Attempt) -> _Plan:
     whole = files.filter(pc.and_not(concerned, staying))
     mixed = files.filter(pc.and_(concerned, staying))
     if mixed.num_rows and _writes_changes(attempt):
-        # Readers of changes look at the change files alone where a commit has any.
+        # Where a commit has change data files, readers of changes read nothing else: these need every deleted row.
         return _Plan(files.slice(0, 0), files.filter(concerned))
     return _Plan(whole, mixed)
 
 
 def _whole_partitions(attempt: Attempt) -> pa.Table | None:
-    """The files that go by a condition over partition values alone; None for other conditions."""
+    """The files to remove by a condition over partition values alone; None for other conditions."""
     request, snapshot = attempt.request, attempt.snapshot
     if request.condition is None or not snapshot.partition_columns:
         return None
@@ -127,12 +131,12 @@ def _whole_partitions(attempt: Attempt) -> pa.Table | None:
     values = list(zip(*(column.to_pylist() for column in columns), strict=True))
     distinct = list(dict.fromkeys(values))
     found = matching([list(partition) for partition in distinct]) or []
-    going = {partition for partition, goes in zip(distinct, found, strict=True) if goes}
-    return snapshot.files.filter(pa.array([partition in going for partition in values], pa.bool_()))
+    deleted = {partition for partition, is_matching in zip(distinct, found, strict=True) if is_matching}
+    return snapshot.files.filter(pa.array([partition in deleted for partition in values], pa.bool_()))
 
 
 def _writes_changes(attempt: Attempt) -> bool:
-    """With deletion vectors, the log tells which rows were deleted."""
+    """With deletion vectors, the log itself shows which rows were deleted."""
     return attempt.writes_changes and not attempt.writes_vectors
 
 
@@ -140,10 +144,10 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     condition = attempt.request.condition
     changes = _writes_changes(attempt)
     if whole and condition is not None:
-        action = Action(0, Clause("delete"), expression(condition))
-        return compose(attempt, scanned.positioned, [action], changes=changes, keeps=True)
-    action = Action(0, Clause("delete"))
-    return compose(attempt, scanned.where(condition), [action], changes=changes)
+        action = Action(0, Clause("delete", condition))
+        return compose_rewrite(attempt, scanned.rows, [action], changes=changes, writes_unchanged_rows=True)
+    rows = rows_where(scanned.rows, condition)
+    return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
@@ -154,14 +158,14 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     shown = Explanation(attempt, "DELETE", mode)
     shown.files(plan.whole.num_rows + plan.mixed.num_rows, total_bytes(plan.whole) + total_bytes(plan.mixed))
     if plan.whole.num_rows:
-        shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log tells")
+        shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log shows")
     if plan.mixed.num_rows:
-        scanned = scan(attempt, plan.mixed)
-        shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
         whole = replaces_whole(attempt, plan.mixed)
+        scanned = scan_files(attempt, plan.mixed, every_row=whole)
+        shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
         shown.query(_rewrite(attempt, scanned, whole))
         if not whole:
             shown.copying()
     if not plan.whole.num_rows and not plan.mixed.num_rows:
-        shown.strategy("nothing to do", "no file can have a matching row, as the log tells")
+        shown.strategy("nothing to do", "no file can have a matching row, as the log shows")
     return shown.text()

@@ -1,9 +1,9 @@
-"""How the files of a rewrite are encoded, as the files they replace tell.
+"""How the files of a rewrite are encoded, which follows from the files they replace.
 
-Owns one choice: a column for which a dictionary was tried, and found of no use, is written without trying again. To
-look up each value in a dictionary that is thrown away in the end is half the work of writing identifiers, times and
-free text. What is read does not change: such a column ends up without a dictionary either way. Follows the chapter
-"Dictionary Encoding" of Parquet's encodings.
+Owns one choice: a column that the writer of the replaced files tried to encode with a dictionary, and gave that up, is
+written without trying again. Looking up each value in a dictionary that is thrown away in the end is half the work of
+writing identifiers, times and free text (bench case ``merge-copy``). What is read does not change: such a column has no
+dictionary either way. Follows the chapter "Dictionary Encoding" of Parquet's encodings.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from headwater.stores.parquet_footers import read_footer
 
 #: Prefix of the writer's option for a column.
 _DICTIONARY = "parquet.enable.dictionary#"
-#: Writers that try a dictionary for every column, and leave it where it does not make the column smaller.
+#: Writers that try a dictionary for every column, and give it up where it does not make the column smaller.
 _TRIES_DICTIONARIES = "parquet-mr "
 #: The writer gives up a dictionary of twice this size, in bytes.
 _MANY_VALUES = 512 << 10
-#: In so many times the rows, values that did not repeat in one file will not repeat often.
+#: One file represents all the rows where these are at most so many times as large: values that did not repeat in it
+#: will not repeat often. Chosen, not measured.
 _MUCH_MORE = 8
-#: Of files of less, in bytes, little is to be gained.
+#: Files of fewer bytes are not looked at, as they gain little. Chosen, not measured.
 _SMALL_FILE = 64 << 10
 
 
 def writer_options(attempt: Attempt, replaced: pa.Table) -> dict[str, str]:
     """Options of the Parquet writer for rows that come from files, given as rows of ``snapshot.files``.
 
-    The largest of the files is asked.
+    The largest of the files decides.
     """
     if not replaced.num_rows:
         return {}
@@ -45,16 +46,16 @@ def writer_options(attempt: Attempt, replaced: pa.Table) -> dict[str, str]:
     try:
         footer = read_footer(snapshot.store, absolute_path(snapshot.table_path, largest["path"]), largest["size"])
     except (OSError, pa.ArrowInvalid):
-        return {}  # the job that reads the file tells what is wrong with it
+        return {}  # the job that reads the file raises the error
     representative = total_bytes(replaced) <= _MUCH_MORE * largest["size"]
     columns = _without_dictionary(footer, _computed(attempt), 0 if representative else _MANY_VALUES)
     return {_DICTIONARY + column: "false" for column in columns}
 
 
 def _computed(attempt: Attempt) -> set[str]:
-    """Physical names of columns that an UPDATE may give values of another kind than they had, perhaps one for all rows.
+    """Physical names of columns to which an UPDATE assigns values, which may repeat where the old ones did not.
 
-    The source of a MERGE has values of the same kind as the target.
+    Values from the source of a MERGE repeat as those of the target do.
     """
     request = attempt.request
     if request.source is not None:
@@ -64,10 +65,10 @@ def _computed(attempt: Attempt) -> set[str]:
 
 
 def _without_dictionary(footer: pq.FileMetaData, besides: Collection[str], least_bytes: int) -> list[str]:
-    """Columns (dotted paths) whose values the writer of a file found not worth a dictionary.
+    """Columns (dotted paths) for which the writer of a file gave up a dictionary.
 
-    :param besides: columns, by the first name of their path, that are not asked about.
-    :param least_bytes: how large their values must be, without compression.
+    :param besides: columns, by the first name of their path, that are left out.
+    :param least_bytes: the least size of a column's values in a row group, without compression.
     """
     if not footer.num_row_groups or not (footer.created_by or "").startswith(_TRIES_DICTIONARIES):
         return []

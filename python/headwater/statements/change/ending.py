@@ -1,7 +1,7 @@
-"""The end of a statement: its commit, its metrics, its answer.
+"""The end of a statement: its reads, its commit, its metrics, its answer.
 
-Owns what a DELETE, UPDATE or MERGE answers with, and when there is nothing to commit. The names of metrics and
-parameters are those that other engines' readers of the history know.
+Owns what a DELETE, UPDATE or MERGE answers, and when there is nothing to commit. Metrics and parameters have the names
+that readers of the history know from other engines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def end(
 ) -> dict[str, Any]:
     """Commit what the transaction holds, if it holds anything.
 
-    :param counts: the statement's result: how many rows it affected, and of which kind.
+    :param counts: the statement's result: how many rows it affected, by kind.
     """
     answer: dict[str, Any] = {"counts": list(counts)}
     if not attempt.txn.has_changes and not evolved(attempt):
@@ -32,8 +32,10 @@ def end(
     return commit(attempt.txn, attempt.statement, Options(None), operation, parameters, measured, answer)
 
 
-def read(attempt: Attempt, predicates: Sequence[str]) -> None:
-    """Note what of the table the statement's result depends on: rows for which all predicates (in UTC) are true."""
+def note_reads(attempt: Attempt, predicates: Sequence[str]) -> None:
+    """Note for conflict detection which rows the result depends on: those for which all predicates (in UTC) are true,
+    or all rows where the source or a subquery reads the table too.
+    """
     if attempt.request.reads_target_elsewhere:
         attempt.txn.read_whole_table()
     else:

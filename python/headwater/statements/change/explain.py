@@ -1,4 +1,4 @@
-"""EXPLAIN of the statements that change rows: each tells about itself."""
+"""EXPLAIN of the statements that change rows: each describes itself."""
 
 from __future__ import annotations
 

@@ -1,19 +1,15 @@
 """EXPLAIN of a DELETE, UPDATE or MERGE: what it would do, in words, SQL and Spark's plan.
 
-Owns the text. Nothing is run: what only a job can tell, which of the files have matching rows, is not told.
+Owns the text. No job is run. A fact that only a job shows, such as which files have matching rows, is named as such.
 """
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 
+from headwater.sql.composing import Placeholders, Query
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.rewrite import Rewrite
-
-_EXPRESSION = re.compile(r"hw_expr\.`(\d+)`")
-_PLAN = re.compile(r"hw_plan\.`(\d+)`")
 
 
 class Explanation:
@@ -31,13 +27,13 @@ class Explanation:
         return _plural(files.num_rows, "file")
 
     def files(self, number: int, size: int) -> None:
-        """The files the statement would look at; ``size`` in bytes."""
+        """The files the statement would read or remove; ``size`` in bytes."""
         snapshot = self._attempt.snapshot
-        total = f"{_plural(snapshot.num_files, 'file')} ({_bytes(snapshot.size_in_bytes)})"
-        self._parts.append(f"Files: {number} ({_bytes(size)}) of {total}")
+        total = f"{_plural(snapshot.num_files, 'file')} ({size_text(snapshot.size_in_bytes)})"
+        self._parts.append(f"Files: {number} ({size_text(size)}) of {total}")
 
     def strategy(self, name: str, reason: str) -> None:
-        """How the statement would be done, and why so."""
+        """How the statement would run, and why."""
         self._parts.append(f"Strategy: {name}: {reason}")
 
     def rewriting(self, reason: str) -> None:
@@ -53,20 +49,20 @@ class Explanation:
 
     def query(self, rewrite: Rewrite, title: str = "Rewrite") -> None:
         """The rewrite and how Spark would run it."""
-        self._parts.append(f"\n== {title} ==\n{self._readable(rewrite.sql)}")
-        self._parts.append(f"\n{self._attempt.statement.explain(rewrite.sql, self._mode).strip()}")
+        self._parts.append(f"\n== {title} ==\n{self._readable(rewrite.query)}")
+        self._parts.append(f"\n{self._attempt.statement.explain(rewrite.query.text(), self._mode).strip()}")
 
-    def _readable(self, sql: str) -> str:
-        """The rewrite with what its placeholders stand for."""
+    def _readable(self, query: Query) -> str:
+        """The query with what its placeholders stand for."""
         request = self._attempt.request
         texts = self._attempt.statement.expression_texts()
-        sql = _EXPRESSION.sub(lambda match: texts[int(match.group(1))], sql)
-        return _PLAN.sub(lambda m: "<source>" if int(m.group(1)) == request.source else request.name, sql)
+        relation = {request.source: "<source>"}
+        return query.text(Placeholders(texts.__getitem__, lambda number: relation.get(number, request.name)))
 
     def copying(self) -> None:
-        """What follows a rewrite where there are no deletion vectors."""
+        """The job that follows a rewrite where there are no deletion vectors."""
         if not self._attempt.writes_vectors:
-            self.note("\nThen the rows that stay, of the files with replaced rows, are copied into new files.")
+            self.note("\nThen the unchanged rows of files with replaced rows are copied into new files.")
 
     def text(self) -> str:
         return "\n".join(self._parts)
@@ -76,7 +72,8 @@ def _plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _bytes(size: int) -> str:
+def size_text(size: int) -> str:
+    """A size in bytes, for people: ``1.5 MiB``."""
     amount, unit = float(size), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":

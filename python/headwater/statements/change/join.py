@@ -1,7 +1,7 @@
-"""How a MERGE brings target and source together.
+"""How a MERGE joins target and source.
 
-Owns the choice of join, which follows from the clauses: no outer join where only matched rows matter, an anti join
-where only unmatched rows of the source do; and the conditions under which the clauses of each kind are considered.
+Owns the kind of join, which follows from the clauses: no outer join where only matched rows matter, an anti join where
+only unmatched rows of the source do; and the conditions under which the clauses of each kind are considered.
 """
 
 from __future__ import annotations
@@ -9,157 +9,202 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.statements.change.request import Clause, DmlRequest, expression, relation
+from headwater.protocol.types import PrimitiveType
+from headwater.sql.composing import (
+    NULL,
+    STAR,
+    TRUE,
+    Alias,
+    Cast,
+    Column,
+    Expression,
+    IsNull,
+    Join,
+    Named,
+    Not,
+    Number,
+    Query,
+    Resolved,
+    RowNumber,
+    Rows,
+    call,
+    equal,
+    every,
+    infix,
+    is_not_null,
+    select,
+)
+from headwater.statements.change.request import Clause, DmlRequest
 from headwater.statements.change.rewrite import Action
 from headwater.statements.change.scan import Scan
+
+_TARGET, _SOURCE = "target", "source"
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows a rewrite is about (SQL), and the actions on them.
+    """The rows a rewrite is about, and the actions on them.
 
-    :param unique: whether a row of the target may come but once; else several matches are as good as one.
-    :param source_rows: whether the rows tell which row of the source they come from.
-    :param keeps: whether rows of the target without an action are among them too.
+    :param name: the kind of join, for people.
+    :param is_unique: whether a second match of a target's row is an error; else several matches are as good as one.
+    :param notes_source_rows: whether the rows have the number of their source row.
+    :param has_unchanged_rows: whether rows of the target without an action are among them.
     """
 
     name: str
-    rows: str
+    rows: Rows
     actions: Sequence[Action]
-    unique: bool = True
-    source_rows: bool = False
-    keeps: bool = False
+    is_unique: bool = True
+    notes_source_rows: bool = False
+    has_unchanged_rows: bool = False
 
 
 def deletes_all_matched(request: DmlRequest) -> bool:
-    """Whether the one thing done to matched rows is to delete them all: then it does not matter how many match."""
+    """Whether all matched rows are deleted, and nothing else happens to them: then several matches are no error."""
     matched = request.matched
     return len(matched) == 1 and matched[0].kind == "delete" and matched[0].condition is None
 
 
-def counted(source: str) -> str:
-    """SQL of the rows of a source, which the job counts."""
-    return f"(SELECT * FROM {source} WHERE count_row())"
+def counting(source: Rows) -> Rows:
+    """The rows of a source, which the job counts."""
+    return select(STAR, rows=source, where=call("count_row"))
 
 
-def join(
-    request: DmlRequest, scanned: Scan, source: str, *, changes: bool, alone: bool = False, keeps: bool = False
+def with_row_numbers(request: DmlRequest, source: Rows) -> Query:
+    """The rows of a source with a number each, in ``names.source``; another one each time they are read."""
+    return select(STAR, Alias(call("monotonically_increasing_id"), request.names.source), rows=source)
+
+
+def join_all(
+    request: DmlRequest,
+    scanned: Scan,
+    source: Rows,
+    *,
+    changes: bool,
+    in_one_task: bool = False,
+    unchanged_rows: bool = False,
 ) -> Joined:
     """All clauses over one join.
 
-    :param source: SQL of a relation.
-    :param alone: whether one task is to do it all: for little data, sooner done than sent about.
-    :param keeps: whether rows of the target without an action come too.
+    :param changes: whether change data is written.
+    :param in_one_task: whether one task reads both sides and joins them.
+    :param unchanged_rows: whether rows of the target without an action are among the result.
     """
-    on, names = _on(request), request.names
-    target = f"{_read(scanned.positioned, alone)} AS target"
+    names = request.names
+    file, present = Column(names.file), Column(names.present)
+    target = Named(_one_task(scanned.rows) if in_one_task else scanned.rows, _TARGET)
+    source = _one_task(source) if in_one_task else source
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     if inserts and not matched and not unmatched:
-        return Joined("anti join", _unmatched(request, scanned, source, alone), _numbered(inserts, None, 0))
-    if not keeps and not inserts and not unmatched and deletes_all_matched(request):
-        rows = f"(SELECT * FROM {target}\nLEFT SEMI JOIN {_read(source, alone)} AS source ON {on})"
-        return Joined("semi join", rows, _numbered(matched, None, 0))
-    all_rows = bool(unmatched) or keeps
+        return Joined("anti join", _without_match(request, target, source), _actions(inserts, None, 0))
+    if not unchanged_rows and not inserts and not unmatched and deletes_all_matched(request):
+        rows: Rows = select(STAR, rows=Join(target, "LEFT SEMI", Named(source, _SOURCE), _on(request)))
+        return Joined("semi join", rows, _actions(matched, None, 0))
+    all_rows = bool(unmatched) or unchanged_rows
     kind = "FULL OUTER" if inserts and all_rows else "RIGHT OUTER" if inserts else "LEFT OUTER" if all_rows else "INNER"
-    present = f"(SELECT *, true AS {names.present} FROM {_read(source, alone)}) AS source"
-    rows = f"(SELECT * FROM {target}\n{kind} JOIN {present} ON {on})"
-    both = None if kind == "INNER" else f"{names.file} IS NOT NULL AND {names.present}"
+    marked = Named(select(STAR, Alias(TRUE, names.present), rows=source), _SOURCE)
+    rows = select(STAR, rows=Join(target, kind, marked, _on(request)))
+    both = None if kind == "INNER" else every(is_not_null(file), present)
     actions = [
-        *_numbered(matched, both, 0),
-        *_numbered(inserts, f"{names.file} IS NULL", len(matched)),
-        *_numbered(unmatched, f"{names.present} IS NULL", len(matched) + len(inserts)),
+        *_actions(matched, both, 0),
+        *_actions(inserts, IsNull(file), len(matched)),
+        *_actions(unmatched, IsNull(present), len(matched) + len(inserts)),
     ]
-    unique = not deletes_all_matched(request)
-    if not unique and changes:
-        rows = _once(request, rows)
-    return Joined(f"{kind.lower()} join", rows, actions, unique, keeps=keeps)
-
-
-def numbered(request: DmlRequest, source: int) -> str:
-    """SQL of a relation with a number for each of its rows, which is another one whenever they are read anew."""
-    return f"(SELECT *, monotonically_increasing_id() AS {request.names.source} FROM {relation(source)})"
+    is_unique = not deletes_all_matched(request)
+    if not is_unique and changes:
+        rows = _each_once(request, rows)
+    return Joined(f"{kind.lower()} join", rows, actions, is_unique, has_unchanged_rows=unchanged_rows)
 
 
 def join_matched(
-    request: DmlRequest, scanned: Scan, source: str, *, changes: bool, broadcast: bool, keeps: bool = False
+    request: DmlRequest,
+    scanned: Scan,
+    source: Rows,
+    *,
+    changes: bool,
+    broadcast: bool,
+    unchanged_rows: bool = False,
 ) -> Joined:
-    """All clauses but inserts, over rows that tell which rows of the source found a match.
+    """All clauses but inserts, over rows that have the number of the source row they matched.
 
-    :param source: SQL of a relation with the column ``names.source``.
-    :param broadcast: whether the source is small enough to be sent to every task whole.
-    :param keeps: whether rows of the target without an action come too.
+    :param source: rows with the column ``names.source``.
+    :param changes: whether change data is written.
+    :param broadcast: whether the source is broadcast.
+    :param unchanged_rows: whether rows of the target without an action are among the result.
     """
     names = request.names
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
-    outer = bool(unmatched) or keeps
-    kind = "LEFT OUTER" if outer else "INNER"
-    hint = "/*+ BROADCAST(source) */ " if broadcast else ""
-    target = f"{scanned.positioned} AS target"
-    rows = f"(SELECT {hint}* FROM {target}\n{kind} JOIN {source} AS source ON {_on(request)})"
-    unique = not deletes_all_matched(request)
-    once = not unique and changes
-    if once:
-        # A row is told once to be deleted; the other rows of the source that matched it are noted all the same.
-        rows = _counted(request, rows)
-    guards = [*([f"{names.source} IS NOT NULL"] if outer else []), *([f"{names.match} = 1"] if once else [])]
+    is_outer = bool(unmatched) or unchanged_rows
+    kind = "LEFT OUTER" if is_outer else "INNER"
+    joined = Join(Named(scanned.rows, _TARGET), kind, Named(source, _SOURCE), _on(request))
+    rows: Rows = select(STAR, rows=joined, hint=f"BROADCAST({_SOURCE})" if broadcast else None)
+    is_unique = not deletes_all_matched(request)
+    counts_matches = not is_unique and changes
+    if counts_matches:
+        # Change data has a deleted row once; the other rows of the source that matched it are noted all the same.
+        rows = _with_match_numbers(request, rows)
+    guard = every(
+        is_not_null(Column(names.source)) if is_outer else None,
+        equal(Column(names.match), Number(1)) if counts_matches else None,
+    )
     actions = [
-        *_numbered(matched, " AND ".join(guards) or None, 0),
-        *_numbered(unmatched, f"{names.source} IS NULL", len(matched) + len(inserts)),
+        *_actions(matched, guard, 0),
+        *_actions(unmatched, IsNull(Column(names.source)), len(matched) + len(inserts)),
     ]
-    return Joined(f"{kind.lower()} join", rows, actions, unique, source_rows=True, keeps=keeps)
+    name = f"broadcast {kind.lower()} join" if broadcast else f"{kind.lower()} join"
+    return Joined(name, rows, actions, is_unique, notes_source_rows=True, has_unchanged_rows=unchanged_rows)
 
 
-def unmatched_source(request: DmlRequest, source: int) -> Joined:
-    """The inserts alone: the rows of the source that the job before found no match for.
+def rows_not_noted(request: DmlRequest, source: Rows) -> Joined:
+    """The inserts alone: the rows of the source for which the job before noted no match.
 
-    :param source: a relation with the column ``names.source``, the same as then.
+    :param source: rows with the column ``names.source``, numbered as they were in that job.
     """
-    unmatched = f"NOT is_matched({request.names.source})"
-    rows = f"(SELECT *, {_nowhere(request)} FROM {relation(source)} WHERE {unmatched})"
-    return Joined("rows without a match", rows, _numbered(request.not_matched, None, len(request.matched)))
+    is_matched = call("is_matched", Column(request.names.source))
+    rows = select(STAR, *_no_position(request), rows=source, where=Not(is_matched))
+    return Joined("rows without a match", rows, _actions(request.not_matched, None, len(request.matched)))
 
 
-def join_unmatched(request: DmlRequest, scanned: Scan, source: str) -> Joined:
-    """The inserts alone, found by a join of their own.
-
-    :param source: SQL of a relation.
-    """
-    rows = _unmatched(request, scanned, source, False)
-    return Joined("anti join", rows, _numbered(request.not_matched, None, len(request.matched)))
+def join_unmatched(request: DmlRequest, scanned: Scan, source: Rows) -> Joined:
+    """The inserts alone, found by an anti join."""
+    rows = _without_match(request, Named(scanned.rows, _TARGET), source)
+    return Joined("anti join", rows, _actions(request.not_matched, None, len(request.matched)))
 
 
-def _unmatched(request: DmlRequest, scanned: Scan, source: str, alone: bool) -> str:
-    target = f"{_read(scanned.positioned, alone)} AS target"
-    rows = f"{_read(source, alone)} AS source\nLEFT ANTI JOIN {target} ON {_on(request)}"
-    return f"(SELECT *, {_nowhere(request)} FROM {rows})"
+def _without_match(request: DmlRequest, target: Rows, source: Rows) -> Rows:
+    joined = Join(Named(source, _SOURCE), "LEFT ANTI", target, _on(request))
+    return select(STAR, *_no_position(request), rows=joined)
 
 
-def _nowhere(request: DmlRequest) -> str:
+def _no_position(request: DmlRequest) -> list[Expression]:
     """The position of a row that is not of the target."""
-    return f"CAST(NULL AS INT) AS {request.names.file}, CAST(NULL AS BIGINT) AS {request.names.row}"
+    return [
+        Alias(Cast(NULL, PrimitiveType("integer")), request.names.file),
+        Alias(Cast(NULL, PrimitiveType("long")), request.names.row),
+    ]
 
 
-def _once(request: DmlRequest, rows: str) -> str:
+def _each_once(request: DmlRequest, rows: Rows) -> Rows:
     """Each row of the target once, however many rows of the source match it."""
-    names = request.names
-    return f"(SELECT * FROM {_counted(request, rows)}\nWHERE {names.file} IS NULL OR {names.match} = 1)"
+    is_first = equal(Column(request.names.match), Number(1))
+    first = infix("OR", IsNull(Column(request.names.file)), is_first)
+    return select(STAR, rows=_with_match_numbers(request, rows), where=first)
 
 
-def _counted(request: DmlRequest, rows: str) -> str:
-    """The matches of each row of the target are numbered, from one."""
-    names = request.names
-    number = f"row_number() OVER (PARTITION BY {names.file}, {names.row} ORDER BY {names.row})"
-    return f"(SELECT *, {number} AS {names.match} FROM {rows})"
+def _with_match_numbers(request: DmlRequest, rows: Rows) -> Rows:
+    """The matches of each row of the target numbered, from one."""
+    file, row = Column(request.names.file), Column(request.names.row)
+    return select(STAR, Alias(RowNumber((file, row), row), request.names.match), rows=rows)
 
 
-def _read(rows: str, alone: bool) -> str:
-    return f"(SELECT /*+ COALESCE(1) */ * FROM {rows})" if alone else rows
+def _one_task(rows: Rows) -> Rows:
+    return select(STAR, rows=rows, hint="COALESCE(1)")
 
 
-def _on(request: DmlRequest) -> str:
+def _on(request: DmlRequest) -> Expression:
     assert request.condition is not None
-    return expression(request.condition)
+    return Resolved(request.condition)
 
 
-def _numbered(clauses: Sequence[Clause], guard: str | None, first: int) -> list[Action]:
+def _actions(clauses: Sequence[Clause], guard: Expression | None, first: int) -> list[Action]:
     return [Action(number, clause, guard) for number, clause in enumerate(clauses, first)]

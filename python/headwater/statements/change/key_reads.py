@@ -1,9 +1,9 @@
-"""The keys of a MERGE's source, for the case that the statement loses to another writer.
+"""The rows a MERGE depends on, by the keys of its source; for conflicts with other writers.
 
-Owns which conjuncts of the ON condition tell rows apart by their keys, and where the keys come from. The job that reads
-the source notes them as it goes: so they are those of the very rows it used, though the source give other rows when it
-is read again. They are complete only where the job is sure to read all of the source: where it keeps rows of the source
-that have no match, or joins in one task and finds a match. A source cached for the statement is asked when needed.
+Owns which conjuncts of the ON condition identify rows by their keys, and where the keys come from. The job that reads
+the source notes them as it goes. So they belong to the rows it used, even if the source has other rows when it is read
+again. They are complete only where the job is certain to read the whole source: where its join keeps source rows
+without a match, or runs in one task and finds a match. A source cached for the statement is queried when needed.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from collections.abc import Callable, Sequence
 
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
+from headwater.sql.composing import STAR, Alias, Cast, Expression, Relation, Resolved, Rows, call, select
 from headwater.statements.change.attempt import Attempt
-from headwater.statements.change.request import Key, expression, relation
+from headwater.statements.change.request import Key
 from headwater.transaction.keyed import KeyReads, Keys, comparable
 
-#: So many keys of a cached source are asked for, as many as the job would note.
+#: The most keys that are read from a cached source, as many as a job notes. Chosen, not measured: it limits memory.
 _MOST = 50_000
 
 
 def exact_keys(attempt: Attempt) -> list[Key]:
-    """The keys by which the rows a MERGE depends on are known; none where they are not."""
+    """The keys that identify the rows a MERGE depends on; none where they do not."""
     request, snapshot = attempt.request, attempt.snapshot
-    # Python functions would be run once more for every row.
+    # Python functions would run once more for every row.
     if request.not_matched_by_source or request.reads_target_elsewhere or request.runs_python:
         return []
     found = []
     for key in request.keys:
         column = snapshot.schema.find(key.column)
-        # Values of partition columns are in the log alone, which is pruned anyway.
+        # Values of partition columns are only in the log, which is pruned anyway.
         if column is None or not comparable(column) or column.name in snapshot.partition_columns:
             continue
         if parse_type(json.loads(key.type)) == column.type:
@@ -38,43 +39,44 @@ def exact_keys(attempt: Attempt) -> list[Key]:
     return found
 
 
-def noting(source: str, keys: Sequence[Key]) -> str:
-    """SQL of the rows of a source, whose keys the job notes."""
+def noting(source: Rows, keys: Sequence[Key]) -> Rows:
+    """The rows of a source, whose keys the job notes."""
     if not keys:
         return source
-    return f"(SELECT * FROM {source} WHERE note_keys({', '.join(expression(key.value) for key in keys)}))"
+    return select(STAR, rows=source, where=call("note_keys", *(Resolved(key.value) for key in keys)))
 
 
-def reads(attempt: Attempt, keys: Sequence[Key], kept: int | None) -> KeyReads:
-    """What the statement reads, by its keys.
+def key_reads(attempt: Attempt, keys: Sequence[Key], cached: int | None) -> KeyReads:
+    """The rows the statement depends on, by their keys.
 
-    :param kept: the cached source to ask; None where the statement's last job noted the keys.
+    :param cached: the cached source to query; None where the statement's last job noted the keys.
     """
     statement = attempt.statement
     load: Callable[[], Keys | None] = statement.noted_keys
-    if kept is not None:
-        source = kept
+    if cached is not None:
+        source = Relation(cached)
 
         def load() -> Keys | None:
-            return _ask(statement, source, keys)
+            return _query(statement, source, keys)
 
     return KeyReads(attempt.snapshot, [key.column for key in keys], load)
 
 
-def _ask(statement: Statement, source: int, keys: Sequence[Key]) -> Keys | None:
-    values = ", ".join(
-        f"{_plain(parse_type(json.loads(key.type)), expression(key.value))} AS k{i}" for i, key in enumerate(keys)
-    )
-    found = statement.query(f"SELECT DISTINCT {values} FROM {relation(source)} LIMIT {_MOST + 1}")
+def _query(statement: Statement, source: Rows, keys: Sequence[Key]) -> Keys | None:
+    values = [
+        Alias(_noted(parse_type(json.loads(key.type)), Resolved(key.value)), f"k{i}") for i, key in enumerate(keys)
+    ]
+    found = statement.query(select(*values, rows=source, is_distinct=True, limit=_MOST + 1).text())
     if len(found) > _MOST:
         return None
-    # A row without one of them has a null there.
+    # Nulls are missing from a row. A key with a null equals none.
     return [tuple(row[f"k{i}"] for i in range(len(keys))) for row in found if len(row) == len(keys)]
 
 
-def _plain(kind: DataType, value: str) -> str:
-    """SQL of a value as the job would note it."""
+def _noted(kind: DataType, value: Expression) -> Expression:
+    """A value as a job notes it."""
     if isinstance(kind, DecimalType):
-        return f"CAST({value} AS STRING)"
+        return Cast(value, PrimitiveType("string"))
     assert isinstance(kind, PrimitiveType)
-    return {"date": f"unix_date({value})", "timestamp": f"unix_micros({value})"}.get(kind.name, value)
+    function = {"date": "unix_date", "timestamp": "unix_micros"}.get(kind.name)
+    return value if function is None else call(function, value)

@@ -1,68 +1,74 @@
-"""MERGE: rows of a source update, delete and add rows of the table.
+"""MERGE: rows of a source update, delete and insert rows of a table.
 
-Owns the strategy. In general one join of the target's files with the source is one job, which writes new rows and notes
-the rows they replace. A small source is sent to all readers of a large target, which is then never shuffled; the rows
-of the source that found no match are inserted by a second job over the source alone. Which files are read at all is
-first narrowed by the source's own keys; where little is left to read, it is one join after all. Of a table without
-deletion vectors, the rows that stay are written by a job after the join's, but by the join's own where little is left,
-or where all of a table that is not large is read anyway; that few of its files might have done is then found out too
-late. Where both sides are tiny, one task does it all.
+In this order: choose a strategy (:mod:`headwater.statements.change.strategy`), which may take reading the source's
+keys, and with them prune the target's files; cache the source, if the strategy reads it twice; join target and source
+in a job that writes new rows and notes the positions of the rows they replace; insert the source's unmatched rows in a
+job of its own, if the join does not have them; remove the replaced rows from their files; commit.
+
+EXPLAIN makes the same plan and shows the queries of the same jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import schema_string
 from headwater.pruning import prune_all
 from headwater.schema.identity import IdentityColumn, identity_columns
+from headwater.sql.composing import STAR, Relation, Rows, select
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, with_schema
-from headwater.statements.change.ending import end, read
-from headwater.statements.change.explanation import Explanation
+from headwater.statements.change.ending import end, note_reads
+from headwater.statements.change.explanation import Explanation, size_text
 from headwater.statements.change.join import (
     Joined,
-    counted,
+    counting,
     deletes_all_matched,
-    join,
+    join_all,
     join_matched,
     join_unmatched,
-    numbered,
-    unmatched_source,
+    rows_not_noted,
+    with_row_numbers,
 )
-from headwater.statements.change.key_reads import exact_keys, noting, reads
+from headwater.statements.change.key_reads import exact_keys, key_reads, noting
 from headwater.statements.change.outcome import (
     Effect,
     Job,
     kept_rows,
     live_rows,
-    replace_files,
     replace_rows,
+    replace_whole_files,
     replaces_whole,
     run_job,
     steps,
 )
-from headwater.statements.change.request import Clause, DmlRequest, Key, relation
-from headwater.statements.change.rewrite import Rewrite, compose
-from headwater.statements.change.scan import Scan, scan, total_bytes
-from headwater.statements.change.source_keys import SourceKeys, ask, usable
+from headwater.statements.change.request import Clause, DmlRequest, Key
+from headwater.statements.change.rewrite import Rewrite, compose_rewrite
+from headwater.statements.change.scan import Scan, pin_version, scan_files, total_bytes
+from headwater.statements.change.source_keys import (
+    SourceKeys,
+    read_source_keys,
+    source_keys_without_jobs,
+    usable,
+)
+from headwater.statements.change.strategy import (
+    SMALL_SOURCE_BYTES,
+    SMALL_TARGET_BYTES,
+    Facts,
+    Inserts,
+    Needed,
+    Strategy,
+    choose,
+)
 from headwater.statements.change.update import check_identity_unassigned
-from headwater.statements.write.rows import SMALL_JOB_BYTES, advanced_identities
+from headwater.statements.write.rows import advanced_identities
 
-#: A target of less is joined at once: a look at the source's keys would cost more than it saves.
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
-_SMALL_TARGET_BYTES = 8 << 20
-#: A source of less is kept for the statement and sent to every task whole.
-_SMALL_SOURCE_BYTES = 64 << 20
-#: Files of less, all of which are read anyway, are written anew at once: to find out which of them need not be, and to
-#: read the others again, would take longer.
-_REWRITTEN_BYTES = 32 << 20
 
 
 def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -70,43 +76,23 @@ def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     return run(DmlRequest.of(request), statement, _merge)
 
 
-@dataclass
-class _Plan:
-    """``files``: rows of ``snapshot.files`` that may have matches. ``source``: the relation to join. ``split``: whether
-    inserts are a job of their own; ``kept``: whether the source has numbers for its rows then, as it was kept for both
-    jobs. ``broadcast``: whether it is sent to every task. ``alone``: whether one task does it all. ``keeps``: whether
-    the join's job writes the rows that stay, too. ``exact``: the keys that show whether rows of another writer matter.
-    """
-
-    files: pa.Table
-    source: int
-    split: bool = False
-    kept: bool = False
-    broadcast: bool = False
-    alone: bool = False
-    keeps: bool = False
-    keys: SourceKeys | None = None
-    identities: Sequence[IdentityColumn] = field(default_factory=list)
-    exact: Sequence[Key] = ()
-
-
 def _merge(attempt: Attempt) -> dict[str, Any]:
-    request = attempt.request
     _check(attempt)
     plan = _plan(attempt)
-    plan.exact = [] if plan.identities else exact_keys(attempt)
-    scanned = scan(attempt, plan.files, every_row=plan.keeps)
-    joined, job = _run(attempt, plan, scanned)
-    if plan.keeps and not _kept_all(attempt, scanned, joined, job):
+    if plan.strategy.caches_source:
+        plan = _with_cached_source(attempt, plan)
+    scanned = scan_files(attempt, plan.files, every_row=plan.strategy.writes_unchanged_rows)
+    joined, job = _run_join(attempt, plan, scanned)
+    if plan.strategy.otherwise is not None and not _has_each_row_once(attempt, scanned, joined, job):
         attempt.statement.discard()
-        plan = replace(plan, keeps=False)
-        joined, job = _run(attempt, plan, scanned)
+        plan = replace(plan, strategy=plan.strategy.otherwise)
+        joined, job = _run_join(attempt, plan, scanned)
     scan_time = attempt.milliseconds()
-    inserts_later = plan.split and bool(request.not_matched) and (plan.keys is None or len(job.source) < plan.keys.rows)
+    inserts_later = _inserts_later(attempt, plan, job)
     _note_reads(attempt, plan, job, inserts_later)
     effect = Effect()
-    if plan.keeps:
-        effect = replace_files(attempt, scanned, job, _new_rows(joined, job))
+    if plan.strategy.writes_unchanged_rows:
+        effect = replace_whole_files(attempt, scanned, job, new=_new_rows(joined, job))
     elif job.positions:
         effect = replace_rows(attempt, scanned, job.positions)
     jobs = [job]
@@ -123,58 +109,49 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
     return _end(attempt, plan, jobs, effect, scan_time)
 
 
-def _note_reads(attempt: Attempt, plan: _Plan, job: Job, inserts_later: bool) -> None:
-    """What of the table the result depends on: the rows with the source's keys, where these are known."""
-    request = attempt.request
-    predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
-    noted = inserts_later if plan.split else _notes_all(attempt, plan) and (bool(request.not_matched) or job.replaced)
-    if plan.exact and (plan.kept or noted):
-        attempt.txn.read_keys(reads(attempt, plan.exact, plan.source if plan.kept else None), predicates)
-    else:
-        read(attempt, [] if request.not_matched_by_source else predicates)
-
-
-def _notes_all(attempt: Attempt, plan: _Plan) -> bool:
-    """Whether the join's job is sure to read all of the source, if it finds a match at all."""
-    return bool(attempt.request.not_matched) or plan.alone
-
-
-def _run(attempt: Attempt, plan: _Plan, scanned: Scan) -> tuple[Joined, Job]:
-    """The join's job.
-
-    :raises HeadwaterError: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
-    """
+def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+    """What the statement would do. No job is run: what the source's keys prune may be unknown."""
+    attempt = begin(DmlRequest.of(request), statement)
+    _check(attempt)
+    plan = _plan(attempt, runs_jobs=False)
+    strategy, wanted = plan.strategy, attempt.request
+    scanned = scan_files(attempt, plan.files, every_row=strategy.writes_unchanged_rows)
     joined = _joined(attempt, plan, scanned)
-    number, of = (2, 3) if plan.split or plan.keys else (1, steps(attempt, plan.keeps))
-    attempt.statement.step("find matching rows", number, of)
-    job = run_job(attempt, _rewrite(attempt, plan, joined), plan.files, planned_ahead=plan.broadcast)
-    if joined.unique and job.repeated:
-        raise HeadwaterError(
-            "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
-            {"tableName": attempt.request.name, "count": job.repeated},
+    shown = Explanation(attempt, "MERGE", mode)
+    shown.files(plan.files.num_rows, total_bytes(plan.files))
+    if _changes_rows(wanted):
+        shown.rewriting(f"{joined.name} of target and source")
+    else:
+        shown.strategy("insert-only", f"no clause changes rows of the table; {joined.name} of target and source")
+    shown.note(f"Jobs: {strategy.name}: {strategy.reason}")
+    if plan.keys is None and plan.reads_keys:
+        shown.note(_unread_keys(attempt, plan))
+    if strategy.otherwise is not None:
+        shown.note(
+            "If the join's job shows that a row of the table would be written twice, or only rows to insert, it is "
+            f"repeated: {strategy.otherwise.name}."
         )
-    return joined, job
+    shown.query(_rewrite(attempt, plan, joined))
+    if strategy.inserts_apart and wanted.not_matched:
+        inserting = _inserting(attempt, plan, scanned, changes=attempt.writes_changes and _changes_rows(wanted))
+        shown.query(inserting, "Insert job, left out where each row of the source is known to have a match")
+    if _changes_rows(wanted) and not strategy.writes_unchanged_rows:
+        shown.copying()
+    return shown.text()
 
 
-def _new_rows(joined: Joined, job: Job) -> int:
-    return sum(job.actions.get(action.number, 0) for action in joined.actions if action.writes)
-
-
-def _kept_all(attempt: Attempt, scanned: Scan, joined: Joined, job: Job) -> bool:
-    """Whether a job that was to write the rows that stay, too, did no more and no less.
-
-    A row that several rows of the source match, of which a clause acts on one or none, comes several times. And where
-    rows are but inserted, the file they would be in has no need to go.
-    """
-    new = _new_rows(joined, job)
-    if not job.positions:
-        return new == 0
-    return kept_rows(job, new) == live_rows(attempt, scanned.files) - job.replaced
+def _unread_keys(attempt: Attempt, plan: _Plan) -> str:
+    names = ", ".join(key.column for key in usable(attempt.request.keys))
+    note = f"When it runs, the source's values of {names} narrow the files further"
+    few = choose(replace(plan.facts, bytes_left=0))
+    if isinstance(few, Strategy) and few != plan.strategy:
+        note += f"; if they leave at most {size_text(plan.facts.small_target_bytes)}, the jobs are: {few.name}"
+    return f"{note}."
 
 
 def _check(attempt: Attempt) -> None:
     request = attempt.request
-    if request.matched or request.not_matched_by_source:
+    if _changes_rows(request):
         check_appends_only(attempt)
     for clause in [*request.matched, *request.not_matched_by_source]:
         check_identity_unassigned(attempt, clause.assigned)
@@ -184,92 +161,128 @@ def _check(attempt: Attempt) -> None:
             raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
 
 
-def _plan(attempt: Attempt) -> _Plan:
-    """The strategy: which files, and how the source is read."""
+# -- The plan ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How the statement runs.
+
+    :param facts: what chose the strategy.
+    :param files: rows of ``snapshot.files`` that may have matches.
+    :param source: the relation to join; ``is_cached``: whether it is the cached source.
+    :param counts_source: whether the join's job counts the source's rows.
+    :param keys: what is known of the source's keys.
+    :param identities: identity columns that inserts leave out.
+    :param exact: the keys that identify the rows the statement depends on.
+    """
+
+    strategy: Strategy
+    facts: Facts
+    files: pa.Table
+    source: int
+    is_cached: bool = False
+    counts_source: bool = True
+    keys: SourceKeys | None = None
+    identities: Sequence[IdentityColumn] = ()
+    exact: Sequence[Key] = ()
+
+    @property
+    def reads_keys(self) -> bool:
+        """Whether the source's keys are read before it is joined."""
+        return self.facts.bytes_left is not None or (self.facts.keys_prune and self.strategy.caches_source)
+
+    @property
+    def notes_all_keys(self) -> bool:
+        """Whether the join's job is certain to read the whole source, if it finds a match at all."""
+        return self.facts.inserts or self.strategy.in_one_task
+
+
+def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
+    """The strategy and the files, before the source is cached.
+
+    :param runs_jobs: False for EXPLAIN: keys that only a job can read are unknown, and prune no files.
+    """
     request, snapshot, statement = attempt.request, attempt.snapshot, attempt.statement
     assert request.source is not None
-    files = snapshot.files
-    everywhere = bool(request.not_matched_by_source)
-    if request.predicates and not everywhere:
-        files = files.filter(prune_all(snapshot, request.predicates, "UTC"))
+    files, keys = _files(attempt), None
     identities = _generated_identities(attempt)
-    others = bool(request.matched or request.not_matched_by_source)
-    if not identities and (at_once := _at_once(attempt, files)) is not None:
-        return at_once
-    plan = _Plan(files, request.source, identities=identities)
-    # The size of the snapshot that sources and subqueries see must be known before they are looked at.
-    scan(attempt, files.slice(0, 0))
-    keys = usable(request.keys) if not everywhere and files.num_rows > 1 else []
-
-    def prune() -> None:
-        statement.step("read the source's keys", 1, 3)
-        plan.keys = ask(statement, plan.source, keys)
-        plan.files = _pruned(snapshot, files, request.predicates, plan.keys.predicates)
-
-    if keys and request.source_is_scan:
-        prune()
-        if not identities and not _is_large(plan.files, statement):
-            return _narrowed(attempt, plan)
-    small = _is_small_source(attempt)
-    split = bool(request.not_matched) and (small or (bool(identities) and others))
-    # Spark calls a source deterministic that has other rows each time it is read: a LIMIT, say, without an order.
-    unsteady = not request.source_is_scan and (bool(keys) or small)
-    if split or not request.source_deterministic or unsteady:
-        source = numbered(request, request.source) if split else relation(request.source)
-        plan.source = statement.keep(f"SELECT * FROM {source}")
-        plan.split, plan.kept, plan.broadcast = split, split, small
-    if keys and plan.keys is None:
-        prune()
-    return plan
+    facts = _facts(attempt, files, fills_identities=bool(identities))
+    choice = choose(facts)
+    if isinstance(choice, Needed) or choice.caches_source:
+        pin_version(attempt)
+    while isinstance(choice, Needed):
+        if choice is Needed.SOURCE_KEYS:
+            keys = _read_keys(statement, request.source, request.keys, runs_jobs)
+            if keys is not None:
+                files = snapshot.files.filter(prune_all(snapshot, [*request.predicates, *keys.predicates], "UTC"))
+            facts = replace(facts, bytes_left=total_bytes(files))
+        else:
+            facts = replace(facts, source_is_small=statement.plan_size(request.source) <= SMALL_SOURCE_BYTES)
+        choice = choose(facts)
+    return _Plan(
+        strategy=choice,
+        facts=facts,
+        files=files,
+        source=request.source,
+        counts_source=keys is None and runs_jobs,
+        keys=keys,
+        identities=identities,
+        exact=exact_keys(attempt) if runs_jobs and not identities else (),
+    )
 
 
-def _at_once(attempt: Attempt, files: pa.Table) -> _Plan | None:
-    """All of the source is read by one job, and the inserts are part of it; None where the target is too large."""
+def _files(attempt: Attempt) -> pa.Table:
+    """The files that may have matches by the condition's own predicates."""
+    request, snapshot = attempt.request, attempt.snapshot
+    if not request.predicates or request.not_matched_by_source:
+        return snapshot.files
+    return snapshot.files.filter(prune_all(snapshot, request.predicates, "UTC"))
+
+
+def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Facts:
     request = attempt.request
-    assert request.source is not None
-    if _is_large(files, attempt.statement):
-        rewritten = (
-            bool(request.not_matched_by_source) and _may_keep(attempt) and total_bytes(files) <= _REWRITTEN_BYTES
-        )
-        return _Plan(files, request.source, keeps=True) if rewritten else None
-    alone = total_bytes(files) + (request.source_bytes or 0) <= SMALL_JOB_BYTES
-    replaces = bool(request.matched or request.not_matched_by_source)
-    return _Plan(files, request.source, alone=alone, keeps=alone and replaces and replaces_whole(attempt, files))
+    # A source that only reads files reads no fewer of them once Spark has optimised it, which takes its time.
+    estimate = request.source_bytes if request.source_is_scan else None
+    return Facts(
+        target_files=files.num_rows,
+        target_bytes=total_bytes(files),
+        source_bytes=request.source_bytes,
+        source_is_scan=request.source_is_scan,
+        source_deterministic=request.source_deterministic,
+        changes_rows=_changes_rows(request),
+        inserts=bool(request.not_matched),
+        not_matched_by_source=bool(request.not_matched_by_source),
+        fills_identities=fills_identities,
+        has_keys=bool(usable(request.keys)),
+        may_rewrite=_changes_rows(request) and not attempt.writes_vectors and not request.runs_python,
+        rewrites_whole=replaces_whole(attempt, files),
+        condition_deterministic=request.condition_deterministic,
+        deletes_each_once=attempt.writes_changes and deletes_all_matched(request),
+        small_target_bytes=attempt.statement.whole_number(_SMALL_TARGET, SMALL_TARGET_BYTES),
+        source_is_small=True if estimate is not None and estimate <= SMALL_SOURCE_BYTES else None,
+    )
 
 
-def _narrowed(attempt: Attempt, plan: _Plan) -> _Plan:
-    """The same, where the source's keys left little to read: what is read is written anew."""
-    request = attempt.request
-    # A row that several delete, told once to be deleted, would come again as one that stays.
-    told_once = attempt.writes_changes and deletes_all_matched(request)
-    if _may_keep(attempt) and request.condition_deterministic and not told_once:
-        plan.keeps = plan.split = plan.broadcast = _is_small_source(attempt)
-    return plan
+def _read_keys(statement: Statement, source: int, keys: Sequence[Key], runs_jobs: bool) -> SourceKeys | None:
+    if not runs_jobs:
+        return source_keys_without_jobs(statement, source, usable(keys))
+    statement.step("read the source's keys", 1, 3)
+    return read_source_keys(statement, source, usable(keys))
 
 
-def _may_keep(attempt: Attempt) -> bool:
-    """Whether the join's job may write the rows that stay, too."""
-    request = attempt.request
-    changes_rows = bool(request.matched or request.not_matched_by_source)
-    return changes_rows and not attempt.writes_vectors and not request.runs_python
-
-
-def _is_small_source(attempt: Attempt) -> bool:
-    request = attempt.request
-    assert request.source is not None
-    # What reads files reads no more of them once it is optimised, which takes its time.
-    told = request.source_bytes if request.source_is_scan else None
-    if told is not None and told <= _SMALL_SOURCE_BYTES:
-        return True
-    return attempt.statement.plan_size(request.source) <= _SMALL_SOURCE_BYTES
-
-
-def _is_large(files: pa.Table, statement: Statement) -> bool:
-    return total_bytes(files) > statement.whole_number(_SMALL_TARGET, _SMALL_TARGET_BYTES)
-
-
-def _pruned(snapshot: Snapshot, files: pa.Table, predicates: Sequence[str], keys: Sequence[str]) -> pa.Table:
-    return snapshot.files.filter(prune_all(snapshot, [*predicates, *keys], "UTC")) if keys else files
+def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
+    """The plan with the source cached, and with fewer files where its keys are read only now."""
+    source = Relation(plan.source)
+    query = with_row_numbers(attempt.request, source) if plan.strategy.inserts_apart else select(STAR, rows=source)
+    plan = replace(plan, source=attempt.statement.keep(query.text()), is_cached=True)
+    if not plan.reads_keys or plan.keys is not None:
+        return plan
+    keys = _read_keys(attempt.statement, plan.source, attempt.request.keys, True)
+    assert keys is not None
+    predicates = [*attempt.request.predicates, *keys.predicates]
+    files = attempt.snapshot.files.filter(prune_all(attempt.snapshot, predicates, "UTC"))
+    return replace(plan, keys=keys, files=files, counts_source=False)
 
 
 def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
@@ -280,45 +293,127 @@ def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
     return [c for c in identity_columns(attempt.target.schema) if c.name.lower() not in given]
 
 
-def _joined(attempt: Attempt, plan: _Plan, scanned: Scan, *, counts: bool = True) -> Joined:
-    """How target and source are brought together.
+def _changes_rows(request: DmlRequest) -> bool:
+    return bool(request.matched or request.not_matched_by_source)
 
-    :param counts: whether the job is to count the source's rows, where they are not known.
+
+# -- The jobs ----------------------------------------------------------------------------------------------------------
+
+
+def _run_join(attempt: Attempt, plan: _Plan, scanned: Scan) -> tuple[Joined, Job]:
+    """The join's job.
+
+    :raises HeadwaterError: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
     """
-    changes = attempt.writes_changes
-    source = relation(plan.source) if plan.kept or not plan.split else numbered(attempt.request, plan.source)
-    if counts and plan.keys is None:
-        source = counted(source)
-    if not plan.split and _notes_all(attempt, plan):
-        source = noting(source, plan.exact)
-    if plan.split:
-        return join_matched(
-            attempt.request, scanned, source, changes=changes, broadcast=plan.broadcast, keeps=plan.keeps
+    strategy = plan.strategy
+    joined = _joined(attempt, plan, scanned)
+    three = strategy.inserts_apart or plan.keys is not None
+    number, of = (2, 3) if three else (1, steps(attempt, strategy.writes_unchanged_rows))
+    attempt.statement.step("find matching rows", number, of)
+    job = run_job(attempt, _rewrite(attempt, plan, joined), plan.files, planned_ahead=strategy.is_planned_ahead)
+    if joined.is_unique and job.repeated:
+        raise HeadwaterError(
+            "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+            {"tableName": attempt.request.name, "count": job.repeated},
         )
-    return join(attempt.request, scanned, source, changes=changes, alone=plan.alone, keeps=plan.keeps)
+    return joined, job
+
+
+def _joined(attempt: Attempt, plan: _Plan, scanned: Scan) -> Joined:
+    """The join of target and source."""
+    request, strategy = attempt.request, plan.strategy
+    source = _numbered_source(attempt, plan) if strategy.inserts_apart else Relation(plan.source)
+    if plan.counts_source:
+        source = counting(source)
+    if strategy.inserts_apart:
+        return join_matched(
+            request,
+            scanned,
+            source,
+            changes=attempt.writes_changes,
+            broadcast=strategy.broadcasts,
+            unchanged_rows=strategy.writes_unchanged_rows,
+        )
+    return join_all(
+        request,
+        scanned,
+        noting(source, plan.exact) if plan.notes_all_keys else source,
+        changes=attempt.writes_changes,
+        in_one_task=strategy.in_one_task,
+        unchanged_rows=strategy.writes_unchanged_rows,
+    )
+
+
+def _numbered_source(attempt: Attempt, plan: _Plan) -> Rows:
+    """The source with a number for each row; in the cached source, rows have theirs."""
+    source = Relation(plan.source)
+    return source if plan.is_cached else with_row_numbers(attempt.request, source)
 
 
 def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
     only_inserts = all(action.clause.kind == "insert" for action in joined.actions)
-    return compose(
+    return compose_rewrite(
         attempt,
         joined.rows,
         joined.actions,
         changes=attempt.writes_changes and not only_inserts,
-        identities=() if plan.split else plan.identities,
-        source_rows=joined.source_rows,
-        keeps=joined.keeps,
+        identities=() if plan.strategy.inserts_apart else plan.identities,
+        notes_source_rows=joined.notes_source_rows,
+        writes_unchanged_rows=joined.has_unchanged_rows,
     )
 
 
 def _inserting(attempt: Attempt, plan: _Plan, scanned: Scan, *, changes: bool) -> Rewrite:
-    """The inserts, where they are a job of their own."""
-    request, source = attempt.request, plan.source
-    if plan.kept:
-        joined = unmatched_source(request, source)
+    """The inserts, where they are a job of their own.
+
+    :param changes: whether they are written as change data, too, as the commit has other change data.
+    """
+    if plan.strategy.inserts is Inserts.FROM_CACHE:
+        joined = rows_not_noted(attempt.request, _numbered_source(attempt, plan))
     else:
-        joined = join_unmatched(request, scanned, noting(relation(source), plan.exact))
-    return compose(attempt, joined.rows, joined.actions, changes=changes, identities=plan.identities)
+        joined = join_unmatched(attempt.request, scanned, noting(Relation(plan.source), plan.exact))
+    return compose_rewrite(attempt, joined.rows, joined.actions, changes=changes, identities=plan.identities)
+
+
+def _new_rows(joined: Joined, job: Job) -> int:
+    return sum(job.actions.get(action.number, 0) for action in joined.actions if action.writes)
+
+
+def _has_each_row_once(attempt: Attempt, scanned: Scan, joined: Joined, job: Job) -> bool:
+    """Whether a job that was to write the unchanged rows, too, wrote each of them once.
+
+    A row that several rows of the source match, of which a clause acts on one or none, comes several times. And where
+    rows are only inserted, no file needs to be replaced.
+    """
+    new = _new_rows(joined, job)
+    if not job.positions:
+        return new == 0
+    return kept_rows(job, new) == live_rows(attempt, scanned.files) - job.replaced
+
+
+def _inserts_later(attempt: Attempt, plan: _Plan, job: Job) -> bool:
+    """Whether a job for the inserts follows: not where each row of the source is known to have a match."""
+    if not plan.strategy.inserts_apart or not attempt.request.not_matched:
+        return False
+    return plan.keys is None or len(job.source) < plan.keys.rows
+
+
+# -- The result --------------------------------------------------------------------------------------------------------
+
+
+def _note_reads(attempt: Attempt, plan: _Plan, job: Job, inserts_later: bool) -> None:
+    """Note the rows the result depends on: those with the source's keys, where these are known."""
+    request, strategy = attempt.request, plan.strategy
+    predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
+    cached = plan.source if strategy.inserts is Inserts.FROM_CACHE else None
+    if strategy.inserts_apart:
+        are_noted = inserts_later
+    else:
+        are_noted = plan.notes_all_keys and (bool(request.not_matched) or bool(job.replaced))
+    if plan.exact and (cached is not None or are_noted):
+        attempt.txn.read_keys(key_reads(attempt, plan.exact, cached), predicates)
+    else:
+        note_reads(attempt, [] if request.not_matched_by_source else predicates)
 
 
 def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -> None:
@@ -381,37 +476,8 @@ def _clauses(request: DmlRequest) -> int:
 
 
 def _predicates(clauses: Sequence[Clause]) -> list[dict[str, str]]:
-    told = []
+    described = []
     for clause in clauses:
         condition = {"predicate": clause.condition_text} if clause.condition_text is not None else {}
-        told.append({**condition, "actionType": clause.kind})
-    return told
-
-
-def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
-    """What the statement would do. The source is not read, so its keys narrow nothing here."""
-    attempt = begin(DmlRequest.of(request), statement)
-    _check(attempt)
-    wanted, snapshot = attempt.request, attempt.snapshot
-    assert wanted.source is not None
-    files = snapshot.files
-    if wanted.predicates and not wanted.not_matched_by_source:
-        files = files.filter(prune_all(snapshot, wanted.predicates, "UTC"))
-    shown = Explanation(attempt, "MERGE", mode)
-    shown.files(files.num_rows, total_bytes(files))
-    scanned = scan(attempt, files)
-    at_once = _at_once(attempt, files)
-    plan = at_once or _Plan(files, wanted.source)
-    joined = _joined(attempt, plan, scanned, counts=False)
-    if not wanted.matched and not wanted.not_matched_by_source:
-        shown.strategy("insert-only", "no clause changes rows of the table: an anti join finds what is new")
-    else:
-        shown.rewriting(f"{joined.name} of target and source")
-    keys = usable(wanted.keys)
-    if keys and not wanted.not_matched_by_source and at_once is None:
-        names = ", ".join(key.column for key in keys)
-        shown.note(f"When it runs, the source's values of {names} narrow the files further.")
-    shown.query(_rewrite(attempt, plan, joined))
-    if (wanted.matched or wanted.not_matched_by_source) and not plan.keeps:
-        shown.copying()
-    return shown.text()
+        described.append({**condition, "actionType": clause.kind})
+    return described

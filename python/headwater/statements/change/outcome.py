@@ -1,9 +1,9 @@
-"""What becomes of a table's files once a rewrite's job has run.
+"""The job of a rewrite, and what it does to the table's files.
 
-Owns the job and its account: files and change data it wrote, the rows it replaced by file, how many rows each action
-had. And what follows from it: a file all of whose rows are replaced goes; of the others, the replaced rows are marked
-in a deletion vector, or the rows that stay are copied into new files. Follows the protocol's chapters "Deletion
-Vectors" and "Add CDC File".
+Owns the job and its result: the files and change data it wrote, the positions of the rows it replaced by file, the
+number of rows of each action. And what follows from these: a file is removed once all of its rows are replaced; of
+other files, the replaced rows are marked in a deletion vector, or the unchanged rows are copied into new files. Follows
+the protocol's chapters "Deletion Vectors" and "Add CDC File".
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.protocol.types import StructType, schema_string
-from headwater.schema.constraints import quote
+from headwater.sql.composing import Alias, Query, Resolved, select
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.encodings import writer_options
-from headwater.statements.change.request import expression, relation
 from headwater.statements.change.rewrite import Rewrite
-from headwater.statements.change.scan import Scan, scan
+from headwater.statements.change.scan import Scan, scan_files
 from headwater.statements.committing import removals, vector_of
 from headwater.statements.opening import Options
 from headwater.statements.write.change_data import is_change_file, with_changes
@@ -35,20 +34,21 @@ from headwater.stores import absolute_path
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction.row_level import Mark
 
-#: A file of less is written anew in the job that looks for the rows to replace, though it may turn out to have none.
+#: A single file up to this size is rewritten by the job that looks for the rows to replace, though it may have none
+#: (bench cases ``update-small`` and ``delete-small``, whose files are far smaller; none measures the limit).
 _SMALL_FILE_BYTES = 16 << 20
 
 
 @dataclass
 class Job:
-    """A rewrite's job, done.
+    """The result of a rewrite's job.
 
-    :param positions: the rows replaced, by file number of the scan.
-    :param actions: how many rows each action had.
-    :param repeated: rows of the target that were replaced more than once.
-    :param source: the numbers of the source's rows that found a match, where that was asked for.
-    :param source_rows: how many rows the source has, where that was asked for.
-    :param raw: the files, but those of change data, as the writer described them.
+    :param positions: the positions of the replaced rows, by file number of the scan.
+    :param actions: the number of rows of each action.
+    :param repeated: the number of target rows that were replaced more than once.
+    :param source: the numbers of the source rows that have a match, where the rewrite notes them.
+    :param source_rows: the number of source rows, where the rewrite counts them.
+    :param raw: the files as the writer described them, without those of change data.
     """
 
     written: Written
@@ -62,14 +62,14 @@ class Job:
 
     @property
     def replaced(self) -> int:
-        """How many rows of the target are replaced."""
+        """The number of target rows that are replaced."""
         return sum(len(positions) for positions in self.positions.values())
 
 
 def steps(attempt: Attempt, whole: bool) -> int:
     """How many jobs it takes to replace rows, the one that finds them included.
 
-    :param whole: whether that one writes the rows that stay in their files, too.
+    :param whole: whether that job writes the unchanged rows of the files, too.
     """
     return 1 if whole or attempt.writes_vectors else 2
 
@@ -86,27 +86,27 @@ def run_job(
     answer = attempt.statement.write_tracked(spec)
     written = describe_files(attempt.target, answer["files"], True)
     return Job(
-        written,
-        written.changes,
-        {int(number): _bitmap(text) for number, text in answer["positions"].items()},
-        {int(number): count for number, count in answer["actions"].items()},
-        answer["repeated"],
-        _bitmap(answer["source"]),
-        answer["counted"],
-        [file for file in answer["files"] if not is_change_file(file)],
+        written=written,
+        changes=written.changes,
+        positions={int(number): _bitmap(text) for number, text in answer["positions"].items()},
+        actions={int(number): count for number, count in answer["actions"].items()},
+        repeated=answer["repeated"],
+        source=_bitmap(answer["source"]),
+        source_rows=answer["counted"],
+        raw=[file for file in answer["files"] if not is_change_file(file)],
     )
 
 
 def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> dict[str, Any]:
-    # What is written nowhere needs no options.
-    spec = {**_write(attempt, rewrite.sql, replaced if rewrite.has_rows else None), "tracked": True}
+    # Rows that are not written need no options.
+    spec = {**_write(attempt, rewrite.query, replaced if rewrite.has_rows else None), "tracked": True}
     if not rewrite.has_rows:
         return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
     return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
 
 
-def _write(attempt: Attempt, query: str, replaced: pa.Table | None) -> dict[str, Any]:
-    """A write of a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
+def _write(attempt: Attempt, query: Query, replaced: pa.Table | None) -> dict[str, Any]:
+    """A write job for a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
     spec = specification(attempt.target, query, Options(None))
     if replaced is not None:
         spec["options"].update(writer_options(attempt, replaced))
@@ -119,8 +119,12 @@ def _bitmap(text: str) -> BitMap64:
 
 @dataclass
 class Effect:
-    """What a statement does to files: those removed, by number, those of them that stay with rows marked deleted, the
-    rows copied, and the counts of deletion vectors."""
+    """What a statement does to files.
+
+    :param removed: the numbers of files that get a tombstone.
+    :param marked: those of them that are added again with a deletion vector, by number.
+    :param copied: the files with copies of unchanged rows.
+    """
 
     removed: list[int] = field(default_factory=list)
     marked: dict[int, AddFile] = field(default_factory=dict)
@@ -131,15 +135,19 @@ class Effect:
 
     @property
     def files_gone(self) -> int:
-        """How many files are no longer part of the table, under any deletion vector."""
+        """How many files are no longer part of the table, with any deletion vector."""
         return len(self.removed) - len(self.marked)
 
 
 def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap64]) -> Effect:
-    """Take rows out of files: into the transaction go a tombstone for each file and, where rows stay, what has them."""
+    """Remove rows from files.
+
+    The transaction gets a tombstone for each file and, for files with unchanged rows, either the file with a deletion
+    vector or new files with copies of these rows.
+    """
     effect = Effect()
     rows = scanned.files.take(pa.array(sorted(positions), pa.int64())).to_pylist()
-    staying: dict[int, BitMap64] = {}
+    partly: dict[int, BitMap64] = {}
     by_number = dict(zip(sorted(positions), rows, strict=True))
     for number, row in by_number.items():
         effect.removed.append(number)
@@ -148,13 +156,13 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
         if before is not None:
             gone = gone | deletion_vectors.read(before, attempt.snapshot.table_path, attempt.snapshot.store)
         if len(gone) < physical_rows(attempt, row):
-            staying[number] = gone
+            partly[number] = gone
         elif before is not None:
             effect.vectors_removed += 1
-    if staying and attempt.writes_vectors:
-        _mark(attempt, effect, {number: by_number[number] for number in staying}, staying)
-    elif staying:
-        effect.copied = _copy(attempt, scanned, staying)
+    if partly and attempt.writes_vectors:
+        _mark(attempt, effect, {number: by_number[number] for number in partly}, partly)
+    elif partly:
+        effect.copied = _copy(attempt, scanned, partly)
     removed = scanned.files.take(pa.array(effect.removed, pa.int64()))
     tombstones = dict(zip(effect.removed, removals(removed), strict=True))
     if _may_share_files(attempt):
@@ -169,18 +177,19 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
 
 
 def _may_share_files(attempt: Attempt) -> bool:
-    """Whether another writer may mark other rows of the same files: where the rows that the statement depends on are
-    known by their keys, or are those it marks. The latter not where the source or a subquery reads the table too, nor
-    where rows are inserted because none matched.
+    """Whether another writer may mark other rows of the same files (row-level concurrency).
+
+    The rows the statement depends on must be known by their keys, or be the rows it marks. They are more than those
+    where the source or a subquery reads the table too, or where rows are inserted because none matched.
     """
     txn = attempt.txn
     return txn.reads_keys or (not txn.reads_whole_table and not attempt.request.not_matched)
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
-    """Whether a rewrite may as well write all of its rows anew: that of one small file, which saves a second job.
+    """Whether the job that finds the rows writes the unchanged ones, too: those of one small file, to save a job.
 
-    Not where Python functions would be run for rows they are not meant for.
+    Not with Python functions, which would run for rows the condition is not true for.
     """
     request = attempt.request
     if attempt.writes_vectors or request.condition is None or request.runs_python or files.num_rows != 1:
@@ -189,14 +198,14 @@ def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
 
 
 def kept_rows(job: Job, new: int) -> int:
-    """How many of the rows a job wrote stay as they were; ``new``: how many it made."""
+    """How many of the rows a job wrote are unchanged; ``new``: how many are not."""
     return job.written.rows - new
 
 
-def replace_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> Effect:
-    """All the files go, and what the job wrote has all the rows that stay; none goes where no row is replaced.
+def replace_whole_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> Effect:
+    """Remove all files, whose unchanged rows the job wrote into its own; none is removed if no row is replaced.
 
-    :param new: how many of the rows written are not of the files, or not as they were.
+    :param new: how many of the rows written are not unchanged rows of the files.
     """
     if not job.positions:
         attempt.statement.discard()
@@ -224,7 +233,7 @@ def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mappi
 
 def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:
     stats = json.loads(row["stats"]) if row["stats"] else {}
-    # The bounds are those of all the file's rows, of which some are gone now.
+    # The bounds are those of all the file's rows, deleted ones included.
     stats = {"numRecords": physical_rows(attempt, row), **stats, "tightBounds": False}
     return AddFile(
         path=row["path"],
@@ -242,11 +251,11 @@ def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) ->
 
 
 def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Written:
-    """Write the rows that stay into new files."""
+    """Copy the unchanged rows into new files."""
     numbers = sorted(gone)
     files = scanned.files.take(pa.array(numbers, pa.int64()))
-    source = scan(attempt, files, {i: gone[number] for i, number in enumerate(numbers)}, every_row=True)
-    query = copy_query(attempt, source.plan)
+    left_out = {i: gone[number] for i, number in enumerate(numbers)}
+    query = _copies(attempt, scan_files(attempt, files, left_out, every_row=True))
     attempt.statement.last_step("copy the other rows of changed files")
     listed = attempt.statement.write(_write(attempt, query, files))
     written = describe_files(attempt.target, listed, True)
@@ -256,7 +265,7 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
 
 
 def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
-    """Rows are not lost, whatever mistake of ours or of a file's statistics would lose them.
+    """Check that no row is lost, whatever mistake of ours or of a file's statistics would lose it.
 
     :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
     """
@@ -265,18 +274,18 @@ def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
         raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
 
 
-def copy_query(attempt: Attempt, plan: int) -> str:
-    """The rows of a relation, as the table's files have them."""
-    columns = ", ".join(
-        f"{expression(number)} AS {quote((column.name,))}"
+def _copies(attempt: Attempt, scanned: Scan) -> Query:
+    """The rows of a scan with the table's columns."""
+    columns = [
+        Alias(Resolved(number), column.name)
         for number, column in zip(attempt.request.columns, attempt.target.schema, strict=True)
         if not is_void(column)
-    )
-    return f"SELECT {columns} FROM {relation(plan)}"
+    ]
+    return select(*columns, rows=scanned.rows)
 
 
 def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
-    """How many rows a file has, deleted ones included; read from the file where the log does not say."""
+    """How many rows a file has, deleted ones included; from the file's footer where the log does not have it."""
     stats = json.loads(row["stats"]) if row["stats"] else {}
     known = stats.get("numRecords")
     if isinstance(known, int):
@@ -286,7 +295,7 @@ def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
 
 
 def live_rows(attempt: Attempt, files: pa.Table) -> int:
-    """How many rows of files, given as rows of ``snapshot.files``, are not deleted."""
+    """How many rows of files, rows of ``snapshot.files``, are not deleted."""
     rows = files.to_pylist()
     deleted: int = sum(row["deletion_vector"]["cardinality"] for row in rows if row["deletion_vector"] is not None)
     return sum(physical_rows(attempt, row) for row in rows) - deleted

@@ -1,7 +1,7 @@
 """The resolved pieces of a DELETE, UPDATE or MERGE, as Spark's side sends them.
 
-Owns the names of the request's members. Relations and expressions are numbers, which stand in a rewrite as
-``hw_plan.`n` `` and ``hw_expr.`n` ``.
+Owns the names of the request's members. Relations and expressions are numbers; in a query they stand as
+:class:`headwater.sql.composing.Relation` and :class:`headwater.sql.composing.Resolved`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,6 @@ from typing import Any
 
 from headwater.protocol.types import parse_schema
 from headwater.statements.internal_names import InternalNames
-
-
-def expression(number: int) -> str:
-    """A resolved expression, in a rewrite."""
-    return f"hw_expr.`{number}`"
-
-
-def relation(number: int) -> str:
-    """A resolved relation, in a rewrite."""
-    return f"hw_plan.`{number}`"
 
 
 @dataclass(frozen=True)
@@ -61,13 +51,12 @@ class Key:
 
 
 class RewriteNames:
-    """What a rewrite calls the columns it adds to the user's.
+    """Names of the columns that a rewrite adds to the user's.
 
-    ``file``, ``row``: the number of the file a row of the target is in and its position there. ``action``: the number
-    of the action that is taken. ``written``: whether the row is written. ``source``: the number of the row of the
-    source. ``present``: true in rows with a row of the source. ``match``: how many matches of the row of the target
-    came before. ``kind``: what a row is where there is change data; ``change``: whether it is a row of a change data
-    file.
+    ``file``, ``row``: the number of the file that a row of the target is in, and its position there. ``action``: the
+    number of the action taken. ``written``: whether the row is written. ``source``: the number of the source row.
+    ``present``: true in rows that have a source row. ``match``: the number of the match among those of its target row.
+    ``kind``: what a row is where there is change data. ``change``: whether it is a row of a change data file.
     """
 
     def __init__(self, names: InternalNames) -> None:

@@ -1,9 +1,17 @@
-"""The rewrite of a statement: one SQL query for the rows to write, the change data, and the rows replaced.
+"""The rewrite of a statement: one query for the rows to write, the change data, and the positions of replaced rows.
 
-Owns the levels of that query, innermost first: the rows the statement is about; which action each row has; the columns'
-values; generated columns; constraints; for a change data feed, the rows each becomes; and the columns that tell the
-writer what a row replaces. A level that has nothing to do is left out. Promise: each value is computed once for a row,
-before the row becomes several, so the change data feed has the very values that the table has.
+Owns the levels of that query, innermost first:
+
+1. the rows the statement is about,
+2. which action each row gets,
+3. the columns' values,
+4. generated columns,
+5. constraints,
+6. for a change data feed, the rows that each row becomes,
+7. the columns that show the writer which row is replaced.
+
+A level with nothing to do is left out. Promise: each value is computed once for a row, before the row becomes several,
+so the change data feed has exactly the values of the table.
 """
 
 from __future__ import annotations
@@ -11,17 +19,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.protocol.types import StructField, StructType
-from headwater.schema.constraints import quote
+from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import IdentityColumn
+from headwater.sql.composing import (
+    FALSE,
+    NULL,
+    STAR,
+    TRUE,
+    Alias,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    In,
+    IsNull,
+    Number,
+    Query,
+    Resolved,
+    Rows,
+    Select,
+    Text,
+    call,
+    equal,
+    every,
+    infix,
+    is_not_null,
+    select,
+    when,
+    where,
+)
 from headwater.statements.change.attempt import Attempt
-from headwater.statements.change.request import Clause, expression
+from headwater.statements.change.request import Clause
 from headwater.statements.write.change_data import CHANGE_TYPE
-from headwater.statements.write.rows import checks_sql, is_void, table_checks
+from headwater.statements.write.rows import (
+    check_conditions,
+    identity_values,
+    in_one_partition,
+    is_void,
+    parsed_by_spark,
+    table_checks,
+)
 
 #: What a row of the query is, where there is change data: the table's own row, or one of a change data file.
-_DATA, _BEFORE, _AFTER, _DELETE, _INSERT = range(5)
+_DATA, _BEFORE, _AFTER, _DELETE, _INSERT = map(Number, range(5))
 _CHANGE_TYPES = {
     _BEFORE: "update_preimage",
     _AFTER: "update_postimage",
@@ -29,254 +70,278 @@ _CHANGE_TYPES = {
     _INSERT: "insert",
 }
 _EMITTED = {"update": (_DATA, _BEFORE, _AFTER), "delete": (_DELETE,), "insert": (_DATA, _INSERT)}
+_LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
 
 
 @dataclass(frozen=True)
 class Action:
-    """A clause with its number and the SQL condition under which it is considered; the first that holds is taken."""
+    """A clause with its number, and a further condition (``guard``) under which it is considered.
+
+    A row gets the first action whose condition is true.
+    """
 
     number: int
     clause: Clause
-    guard: str | None = None
+    guard: Expression | None = None
 
     @property
     def writes(self) -> bool:
         return self.clause.kind != "delete"
 
     @property
-    def when(self) -> str:
-        """The condition under which the action is taken, all told."""
-        parts = [self.guard] if self.guard else []
-        if self.clause.condition is not None:
-            parts.append(expression(self.clause.condition))
-        return " AND ".join(parts) or "true"
+    def when(self) -> Expression | None:
+        """The guard and the clause's own condition; None where the action is always taken."""
+        own = self.clause.condition
+        return every(self.guard, None if own is None else Resolved(own))
 
 
 @dataclass(frozen=True)
 class Rewrite:
     """A query and what its rows have: the table's columns (none where nothing is written), and change data."""
 
-    sql: str
+    query: Query
     has_rows: bool
     has_changes: bool
 
 
-def compose(
+def compose_rewrite(
     attempt: Attempt,
-    rows: str,
+    rows: Rows,
     actions: Sequence[Action],
     *,
     changes: bool,
     identities: Sequence[IdentityColumn] = (),
-    source_rows: bool = False,
-    keeps: bool = False,
+    notes_source_rows: bool = False,
+    writes_unchanged_rows: bool = False,
 ) -> Rewrite:
     """The rewrite.
 
-    :param rows: the innermost query, with the columns ``names.file`` and ``names.row``, null for rows of the source
-        alone.
+    :param rows: the innermost query, with the columns ``names.file`` and ``names.row``, both null in rows that are of
+        the source alone.
     :param changes: whether change data is written.
-    :param identities: columns that get their next values.
-    :param source_rows: whether ``rows`` has ``names.source``, to be noted of rows without an action too.
-    :param keeps: whether rows of the target without an action are written as they are.
+    :param identities: identity columns that inserts fill with their next values.
+    :param notes_source_rows: whether ``rows`` has ``names.source``, which is noted for rows without an action too.
+    :param writes_unchanged_rows: whether rows of the target without an action are written as they are.
     """
-    return _Composer(attempt, actions, changes, identities, source_rows, keeps).compose(rows)
+    levels = _Levels(
+        attempt,
+        actions,
+        changes=changes,
+        identities=identities,
+        notes_source_rows=notes_source_rows,
+        writes_unchanged_rows=writes_unchanged_rows,
+    )
+    return levels.around(rows)
 
 
-class _Composer:
+class _Levels:
+    """The levels of one rewrite; arguments as of :func:`compose_rewrite`."""
+
     def __init__(
         self,
         attempt: Attempt,
         actions: Sequence[Action],
+        *,
         changes: bool,
         identities: Sequence[IdentityColumn],
-        source_rows: bool,
-        keeps: bool,
+        notes_source_rows: bool,
+        writes_unchanged_rows: bool,
     ) -> None:
         self.request = attempt.request
-        self.names = attempt.request.names
+        self.names = names = attempt.request.names
         self.target = attempt.target
         self.schema: StructType = self.target.schema
         self.actions = actions
-        self.place = attempt.statement.place
+        self.parsed = parsed_by_spark(attempt.statement)
         self.changes = changes
         self.identities = {column.name.lower(): column for column in identities}
-        self.source_rows = source_rows
-        self.keeps = keeps
-        #: Rows without an action come too: they replace nothing.
-        self.idle_rows = keeps or source_rows
-        self.has_rows = changes or keeps or any(action.writes for action in actions)
+        self.generated = {column.name.lower(): column for column in generated_columns(self.schema)}
+        self.notes_source_rows = notes_source_rows
+        self.writes_unchanged_rows = writes_unchanged_rows
+        #: Rows without an action are in the query too: they replace nothing.
+        self.has_idle_rows = writes_unchanged_rows or notes_source_rows
+        self.has_rows = changes or writes_unchanged_rows or any(action.writes for action in actions)
+        self.stored = [(position, column) for position, column in enumerate(self.schema) if not is_void(column)]
+        self.file, self.row, self.action = Column(names.file), Column(names.row), Column(names.action)
+        self.written, self.source, self.kind = Column(names.written), Column(names.source), Column(names.kind)
+        self.control = [self.file, self.row, self.action, self.written, self.source]
+        self.values = {position: self._value(position, column) for position, column in self.stored}
+        self.changed = self._changed()
 
-    def compose(self, rows: str) -> Rewrite:
-        query = self._acting(rows)
+    def around(self, rows: Rows) -> Rewrite:
+        query = self._with_actions(rows)
         if self.identities:
-            query = self._numbered(query)
-        query = self._valued(query)
+            query = self._with_identities(query)
+        query = self._with_values(query)
         if self.has_rows:
-            query = self._generated(query)
+            query = self._with_generated(query)
             query = self._checked(query)
         if self.changes:
-            query = self._multiplied(query)
+            query = self._with_changes(query)
         return Rewrite(query, self.has_rows, self.changes)
 
-    def _acting(self, rows: str) -> str:
-        """Which action a row has; rows without one are dropped, unless their source rows are noted."""
-        action, file = self.names.action, self.names.file
+    # -- Actions -------------------------------------------------------------------------------------------------------
+
+    def _with_actions(self, rows: Rows) -> Query:
+        """Which action a row has. Rows without one are dropped, unless they are written or their source row noted."""
+        name = self.names.action
         if not self.actions:
-            return f"SELECT *, CAST(NULL AS INT) AS {action} FROM {rows}"
-        only = self.actions[0]
-        if len(self.actions) == 1 and only.when == "true":
-            return f"SELECT *, {only.number} AS {action} FROM {rows}"
-        branches = " ".join(f"WHEN {each.when} THEN {each.number}" for each in self.actions)
-        query = f"SELECT *, CASE {branches} END AS {action} FROM {rows}"
-        if self.keeps and any(each.clause.kind == "insert" for each in self.actions):
-            # What is kept is of the target.
-            return f"SELECT * FROM ({query})\nWHERE {action} IS NOT NULL OR {file} IS NOT NULL"
-        return query if self.idle_rows else f"SELECT * FROM ({query})\nWHERE {action} IS NOT NULL"
+            return select(STAR, Alias(Cast(NULL, _INT), name), rows=rows)
+        conditions = [(action.when, Number(action.number)) for action in self.actions]
+        if len(conditions) == 1 and conditions[0][0] is None:
+            return select(STAR, Alias(conditions[0][1], name), rows=rows)
+        taken = Case(tuple((condition or TRUE, number) for condition, number in conditions))
+        query = select(STAR, Alias(taken, name), rows=rows)
+        if self.writes_unchanged_rows and any(action.clause.kind == "insert" for action in self.actions):
+            # Unchanged rows are rows of the target.
+            return select(STAR, rows=query, where=infix("OR", is_not_null(self.action), is_not_null(self.file)))
+        return query if self.has_idle_rows else select(STAR, rows=query, where=is_not_null(self.action))
 
-    def _numbered(self, query: str) -> str:
+    # -- Values --------------------------------------------------------------------------------------------------------
+
+    def _with_identities(self, query: Query) -> Query:
         """Identity values, numbered without gaps: in one partition, and below what numbers its rows."""
-        values = ", ".join(
-            f"({column.next_value}L + {column.step}L * monotonically_increasing_id())"
-            f" AS {self.names.identity(position)}"
-            for position, column in self._identities()
-        )
-        return f"SELECT *, {values} FROM (SELECT /*+ REPARTITION(1) */ * FROM ({query}))"
+        values = [
+            Alias(identity_values(self.identities[column.name.lower()]), self.names.identity(position))
+            for position, column in enumerate(self.schema)
+            if column.name.lower() in self.identities
+        ]
+        return select(STAR, *values, rows=in_one_partition(query))
 
-    def _identities(self) -> list[tuple[int, IdentityColumn]]:
-        found = ((position, self.identities.get(field.name.lower())) for position, field in enumerate(self.schema))
-        return [(position, column) for position, column in found if column is not None]
-
-    def _valued(self, query: str) -> str:
-        """The values of the rows as they will be and, where they differ and are told, as they were."""
+    def _with_values(self, query: Query) -> Query:
+        """The values of the rows after the statement and, where change data needs them, before it."""
         names = self.names
-        writing = [str(action.number) for action in self.actions if action.writes]
-        write = f"coalesce({_among(names.action, writing)}, false)"
-        if self.keeps:
-            write = f"({names.action} IS NULL OR {write})"
-        columns = self._values() if self.has_rows else []
-        before = [f"{expression(self.request.columns[i])} AS {names.before(i)}" for i in self._changed()]
-        source = names.source if self.source_rows else f"CAST(NULL AS BIGINT) AS {names.source}"
-        control = [*self._position(), names.action, f"{write} AS {names.written}", source]
-        return f"SELECT {', '.join([*columns, *before, *control])}\nFROM ({query})"
+        writing = [action.number for action in self.actions if action.writes]
+        written: Expression = call("coalesce", self._is_action(writing), FALSE)
+        if self.writes_unchanged_rows:
+            written = infix("OR", IsNull(self.action), written)
+        columns = self._named(self.values) if self.has_rows else []
+        before = [Alias(self._own(position), names.before(position)) for position in self.changed]
+        source = self.source if self.notes_source_rows else Alias(Cast(NULL, _LONG), names.source)
+        control = [*self._position(), self.action, Alias(written, names.written), source]
+        return Select((*columns, *before, *control), query)
 
-    def _position(self) -> list[str]:
-        names = self.names
-        if not self.idle_rows:
-            return [names.file, names.row]
-        return [f"CASE WHEN {names.action} IS NOT NULL THEN {name} END AS {name}" for name in (names.file, names.row)]
+    def _position(self) -> list[Expression]:
+        if not self.has_idle_rows:
+            return [self.file, self.row]
+        return [Alias(when(is_not_null(self.action), column), column.name) for column in (self.file, self.row)]
 
-    def _values(self) -> list[str]:
-        return [f"{self._value(position)} AS {quote((column.name,))}" for position, column in self._stored()]
+    def _named(self, values: dict[int, Expression]) -> list[Expression]:
+        return [Alias(values[position], column.name) for position, column in self.stored]
 
-    def _stored(self) -> list[tuple[int, StructField]]:
-        return [(position, column) for position, column in enumerate(self.schema) if not is_void(column)]
+    def _own(self, position: int) -> Resolved:
+        """A column's value in the target."""
+        return Resolved(self.request.columns[position])
 
-    def _value(self, position: int) -> str:
-        """A column's value, told by the action; actions that give it the same value share a branch."""
-        column = self.schema.fields[position]
-        by_value: dict[str, list[str]] = {}
+    def _value(self, position: int, column: StructField) -> Expression:
+        """A column's value, which depends on the action; actions that give it the same value share a branch."""
+        by_value: dict[Expression, list[int]] = {}
         for action in self.actions:
             if not action.writes:
                 continue
-            value = expression(action.clause.values[position])
+            value: Expression = Resolved(action.clause.values[position])
             if action.clause.kind == "insert" and column.name.lower() in self.identities:
-                value = self.names.identity(position)
-            by_value.setdefault(value, []).append(str(action.number))
-        return self._choice(by_value, expression(self.request.columns[position]))
+                value = Column(self.names.identity(position))
+            by_value.setdefault(value, []).append(action.number)
+        return self._choice(by_value, self._own(position))
 
-    def _choice(self, by_value: dict[str, list[str]], own: str) -> str:
-        """SQL for the value of the action; the column itself, which is harmless, needs no condition."""
-        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not self.idle_rows
+    def _choice(self, by_value: dict[Expression, list[int]], own: Resolved) -> Expression:
+        """The value of the action. Where that is the column itself it needs no condition, as reading it cannot fail."""
+        everywhere = len(self.actions) == sum(map(len, by_value.values())) and not self.has_idle_rows
         if list(by_value) == [own] or not by_value:
             return own
         if len(by_value) == 1 and everywhere:
             return next(iter(by_value))
-        branches = " ".join(
-            f"WHEN {_among(self.names.action, numbers)} THEN {value}" for value, numbers in by_value.items()
-        )
-        return f"CASE {branches}{f' ELSE {own}' if self.keeps else ''} END"
+        branches = tuple([(self._is_action(numbers), value) for value, numbers in by_value.items()])
+        return Case(branches, own if self.writes_unchanged_rows else None)
 
     def _changed(self) -> list[int]:
-        """The positions of columns whose values before must be told beside the new ones."""
+        """The positions of columns whose values before the statement change data needs beside the new ones."""
         # Where there are inserts alone, no row has a state before.
         if not self.changes or all(action.clause.kind == "insert" for action in self.actions):
             return []
         return [
             position
-            for position, column in self._stored()
-            if self._value(position) != expression(self.request.columns[position]) or self._computing(column)
+            for position, column in self.stored
+            if self.values[position] != self._own(position) or self._computing(column)
         ]
 
-    def _computing(self, column: StructField) -> list[str]:
-        """The actions that were not given a value for a generated column."""
+    # -- Generated columns and constraints -----------------------------------------------------------------------------
+
+    def _computing(self, column: StructField) -> list[int]:
+        """The actions that gave a generated column no value."""
         name = column.name.lower()
-        if all(generated.name.lower() != name for generated in generated_columns(self.schema)):
+        if name not in self.generated:
             return []
-        return [str(action.number) for action in self.actions if action.writes and name not in action.clause.assigned]
+        return [action.number for action in self.actions if action.writes and name not in action.clause.assigned]
 
-    def _checked_columns(self) -> list[str]:
-        """Columns some action was given a value for: a generated one among them must have the right value."""
-        given = {name for action in self.actions for name in action.clause.assigned}
-        return [column.name for column in self.schema if column.name.lower() in given]
-
-    def _generated(self, query: str) -> str:
-        """Generated columns computed again, in the rows of actions that were not given a value for them."""
-        computed = {column.name.lower(): column for column in generated_columns(self.schema)}
-        if not computed:
+    def _with_generated(self, query: Query) -> Query:
+        """Generated columns computed again, in the rows of actions that gave them no value."""
+        if not self.generated:
             return query
-        columns = []
-        for _, column in self._stored():
-            name, numbers = quote((column.name,)), self._computing(column)
+        columns: list[Expression] = []
+        for _, column in self.stored:
+            value, numbers = Column(column.name), self._computing(column)
             if numbers:
-                value = computed[column.name.lower()].value(self.place)
-                columns.append(f"CASE WHEN {_among(self.names.action, numbers)} THEN {value} ELSE {name} END AS {name}")
+                computed = Cast(self.parsed(self.generated[column.name.lower()].sql), column.type)
+                columns.append(Alias(when(self._is_action(numbers), computed, value), column.name))
             else:
-                columns.append(name)
-        before = [self.names.before(position) for position in self._changed()]
-        return f"SELECT {', '.join([*columns, *before, *self._control])}\nFROM ({query})"
+                columns.append(value)
+        before = [Column(self.names.before(position)) for position in self.changed]
+        return Select((*columns, *before, *self.control), query)
 
-    @property
-    def _control(self) -> list[str]:
-        names = self.names
-        return [names.file, names.row, names.action, names.written, names.source]
-
-    def _checked(self, query: str) -> str:
-        """The table's conditions on the rows that are made; those that are kept have met them before."""
-        new = self.names.written + (f" AND {self.names.action} IS NOT NULL" if self.keeps else "")
-        for holds in checks_sql(table_checks(self.target, self._checked_columns()), self.schema, self.place):
-            query = f"SELECT * FROM ({query})\nWHERE CASE WHEN {new} THEN {holds} ELSE true END"
+    def _checked(self, query: Query) -> Query:
+        """The table's constraints on the rows that are new; unchanged rows met them when they were written."""
+        new = every(self.written, is_not_null(self.action) if self.writes_unchanged_rows else None)
+        assert new is not None
+        # A generated column that some action gave a value must have the right one.
+        given = {name for action in self.actions for name in action.clause.assigned}
+        checked = [column.name for column in self.schema if column.name.lower() in given]
+        for holds in check_conditions(table_checks(self.target, checked), self.schema, self.parsed):
+            query = select(STAR, rows=query, where=when(new, holds, TRUE))
         return query
 
-    def _multiplied(self, query: str) -> str:
-        """The rows each row becomes, of the table and of change data, in the order the writer wants: the table's
-        columns, what tells change data apart, what a row replaces."""
-        names = self.names
-        branches = " ".join(
-            f"WHEN {action.number} THEN array({', '.join(map(str, _EMITTED[action.clause.kind]))})"
+    # -- Change data ---------------------------------------------------------------------------------------------------
+
+    def _with_changes(self, query: Query) -> Query:
+        """The rows that each row becomes, of the table and of change data, in the order of columns the writer wants:
+        the table's columns, the two that mark change data, those that show which row is replaced.
+        """
+        names, kind = self.names, self.kind
+        emitted = [
+            (equal(self.action, Number(action.number)), call("array", *_EMITTED[action.clause.kind]))
             for action in self.actions
-        )
-        # A row without an action is still noted, once.
-        other = f" ELSE array({_DATA})" if self.idle_rows else ""
-        query = f"SELECT *, explode(CASE {names.action} {branches}{other} END) AS {names.kind}\nFROM ({query})"
-        columns, changed = [], set(self._changed())
-        for position, column in self._stored():
-            name = quote((column.name,))
-            before = f"CASE WHEN {names.kind} IN ({_BEFORE}, {_DELETE}) THEN {names.before(position)} ELSE {name} END"
-            columns.append(f"{before} AS {name}" if position in changed else name)
-        kinds = " ".join(f"WHEN {kind} THEN '{change}'" for kind, change in _CHANGE_TYPES.items())
-        change = [f"CASE {names.kind} {kinds} END AS {CHANGE_TYPE}", f"{names.kind} <> {_DATA} AS {names.change}"]
-        first = f"{names.kind} IN ({_DATA}, {_DELETE})"
-        control = [
-            *(f"CASE WHEN {first} THEN {name} END AS {name}" for name in (names.file, names.row)),
-            f"CASE WHEN {first} THEN {names.action} END AS {names.action}",
-            f"({names.kind} <> {_DATA} OR {names.written}) AS {names.written}",
-            names.source,
         ]
-        return f"SELECT {', '.join([*columns, *change, *control])}\nFROM ({query})"
+        # A row without an action is in the result once.
+        kinds = Case(tuple(emitted), call("array", _DATA) if self.has_idle_rows else None)
+        query = select(STAR, Alias(call("explode", kinds), names.kind), rows=query)
+        columns: list[Expression] = []
+        changed = set(self.changed)
+        for position, column in self.stored:
+            value = Column(column.name)
+            if position in changed:
+                is_before = In(kind, (_BEFORE, _DELETE))
+                columns.append(Alias(when(is_before, Column(names.before(position)), value), column.name))
+            else:
+                columns.append(value)
+        types = Case(tuple((equal(kind, number), Text(word)) for number, word in _CHANGE_TYPES.items()))
+        is_change = infix("<>", kind, _DATA)
+        replaces = In(kind, (_DATA, _DELETE))
+        control = [
+            *(Alias(when(replaces, column), column.name) for column in (self.file, self.row, self.action)),
+            Alias(infix("OR", is_change, self.written), names.written),
+            self.source,
+        ]
+        return Select((*columns, Alias(types, CHANGE_TYPE), Alias(is_change, names.change), *control), query)
+
+    def _is_action(self, numbers: Sequence[int]) -> Expression:
+        if not numbers:
+            return FALSE
+        if len(numbers) == 1:
+            return equal(self.action, Number(numbers[0]))
+        return In(self.action, tuple(map(Number, numbers)))
 
 
-def _among(column: str, numbers: Sequence[str]) -> str:
-    if not numbers:
-        return "false"
-    return f"{column} = {numbers[0]}" if len(numbers) == 1 else f"{column} IN ({', '.join(numbers)})"
+def rows_where(rows: Rows, condition: int | None) -> Rows:
+    """The rows for which a condition of the statement, by its number, is true; all of them where there is none."""
+    return where(rows, None if condition is None else Resolved(condition))

@@ -1,7 +1,7 @@
 """The target, restricted to the files a statement may touch.
 
-Owns the relation a rewrite reads: which files it has, in which order (their numbers), which of their rows are gone, and
-which columns are read late: only in rows for which somebody asks for their values, once the condition was true.
+Owns the relation a rewrite reads: its files and their order, which numbers them; the rows that are left out; and late
+materialization: the columns that are read only for rows the condition is true for.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
+from headwater.sql.composing import Relation
 from headwater.statements.change.attempt import Attempt
-from headwater.statements.change.request import expression, relation
 from headwater.statements.read.scans import describe, file_list
 from headwater.stores import LocalStore
 
 _LATE = "spark.headwater.dml.lateFileBytes"
-#: To read late is to open the file a second time, which does not pay for files of fewer bytes.
+#: Late materialization opens a file a second time, which does not pay for files of fewer bytes (bench case
+#: ``update-few``). The second size is for files that are not local.
 _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
 #: Late columns are read value by value while at most one row in so many needs them; above that, reading all is faster.
 #: With one row in a hundred, the bench case `update-vectors`, both take about the same time.
 _ROWS_PER_LATE_VALUE = 64
+#: The members of a table's description that pin its version.
+_STATE = ("version", "tableId", "sizeInBytes", "hasDeletionVectors", "schema")
 
 
 @dataclass(frozen=True)
@@ -37,22 +40,19 @@ class Scan:
     plan: int
 
     @property
-    def positioned(self) -> str:
-        """The relation, in a rewrite: its rows have the number of their file and their position in it."""
-        return relation(self.plan)
-
-    def where(self, condition: int | None) -> str:
-        """The rows of it that a condition, given by its number, is true for; all where there is none."""
-        return self.positioned if condition is None else f"{self.positioned}\nWHERE {expression(condition)}"
+    def rows(self) -> Relation:
+        """The relation in a query: its rows have the number of their file and their position in it."""
+        return Relation(self.plan)
 
 
-def scan(
+def scan_files(
     attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None, *, every_row: bool = False
 ) -> Scan:
-    """A scan of some of the snapshot's files.
+    """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
+    also where its source or a subquery reads it.
 
-    :param gone: positions that are left out, all of them, by file number; for other files, their deletion vectors say.
-    :param every_row: whether all columns of all rows are wanted, not of those alone that a condition is true for.
+    :param gone: the positions that are left out, by file number; of other files, those in their deletion vectors are.
+    :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
     """
     snapshot = attempt.snapshot
     described = describe(snapshot)
@@ -65,7 +65,7 @@ def scan(
     plan = attempt.statement.restrict(
         attempt.request.target,
         {
-            **{name: described[name] for name in ("version", "tableId", "sizeInBytes", "hasDeletionVectors", "schema")},
+            **{name: described[name] for name in _STATE},
             "listedBytes": total_bytes(files),
             "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
             "lateColumns": [] if every_row else _late_columns(attempt, files),
@@ -78,8 +78,17 @@ def scan(
     return Scan(files, plan)
 
 
+def pin_version(attempt: Attempt) -> None:
+    """Let the statement see the target at the snapshot's version wherever its source or a subquery reads it.
+
+    A scan does so, too; this is for a statement that looks at its source before.
+    """
+    described = describe(attempt.snapshot)
+    attempt.statement.pin(attempt.request.target, {name: described[name] for name in _STATE})
+
+
 def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
-    """The flat columns the condition is not about, where the files are large enough."""
+    """The columns for late materialization: flat ones that are not in the condition, of files that are large enough."""
     request = attempt.request
     least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
     least = attempt.statement.whole_number(_LATE, least)

@@ -1,8 +1,8 @@
 """Which files of the target a MERGE's source can match, by the source's own keys.
 
-Owns the question to the source, its least and greatest keys, or all of them where they are few, and the predicates
-over the target that follow. A key is a column of the target that the ON condition equates with an expression over the
-source; a row of the target matches only where the column has one of the source's values.
+Owns reading the source's least and greatest keys, or all of them where they are few, and the predicates over the target
+that follow. A key is a column of the target that the ON condition equates with an expression over the source. A row of
+the target matches only if the column has one of the source's values.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
 from headwater.schema.constraints import quote
-from headwater.statements.change.request import Key, expression, relation
+from headwater.sql.composing import STAR, Alias, Cast, Expression, Relation, Resolved, Rows, call, select
+from headwater.statements.change.request import Key
 from headwater.stores import store_for
 from headwater.stores.parquet_footers import read_footer
 from headwater.times import timestamp_text
 
-#: So many distinct keys are asked for one by one.
+#: Sources of up to this many rows are asked for each of their distinct keys, not for the least and greatest alone.
+#: Chosen, not measured: each is a value in a predicate.
 _FEW = 1000
-#: The footers of so many files are read one after the other.
+#: The footers of up to this many files are read, one after the other; of more files, a query is faster. Chosen, not
+#: measured.
 _FEW_FILES = 32
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
 
@@ -35,52 +38,67 @@ _Bounds = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """What the source's keys say: how many rows it has, and predicates (SQL, times in UTC) that rows of the target
-    meet if they match at all."""
+    """How many rows the source has, and predicates (SQL, times in UTC) that are true for each row of the target that
+    matches."""
 
     rows: int
     predicates: Sequence[str]
 
 
 def usable(keys: Sequence[Key]) -> list[Key]:
-    """The keys whose types have an order that SQL literals can tell."""
-    return [key for key in keys if _as_text(_type(key)) is not None]
+    """The keys of types that can be read as text and have an order."""
+    return [key for key in keys if _is_usable(_type(key))]
 
 
-def ask(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys:
-    """Read the source's keys: from the footers of its files where they tell, else by a query.
+def read_source_keys(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys:
+    """The source's keys: from the footers of its files where these have them, else by a query.
 
     :param plan: the relation the keys' expressions are over.
     """
-    source = relation(plan)
-    kinds = [_type(key) for key in keys]
-    rows, bounds = _told_by_footers(statement, plan, keys) or _queried(statement, source, keys)
+    rows, bounds = _bounds_of_footers(statement, plan, keys) or _queried_bounds(statement, Relation(plan), keys)
+    if any(least is None for least, _ in bounds):
+        return SourceKeys(rows, ["false"])  # every key is null, and null equals nothing
     predicates = []
-    for key, kind, (least, greatest) in zip(keys, kinds, bounds, strict=True):
-        if least is None or greatest is None:
-            return SourceKeys(rows, ["false"])  # every key is null, and null equals nothing
-        column = quote((key.column,))
-        if rows <= _FEW and least != greatest:
-            query = f"SELECT DISTINCT {_text(kind, expression(key.value))} AS k FROM {source}"
-            values = [row["k"] for row in statement.query(query) if row.get("k") is not None]
-            predicates.append(f"{column} IN ({', '.join(_literal(kind, value) for value in values)})")
+    for key, bound in zip(keys, bounds, strict=True):
+        if _are_few(rows, bound):
+            value = Alias(_as_text(_type(key), Resolved(key.value)), "k")
+            found = statement.query(select(value, rows=Relation(plan), is_distinct=True).text())
+            predicates.append(_is_one_of(key, [row["k"] for row in found if row.get("k") is not None]))
         else:
-            predicates.append(f"{column} >= {_literal(kind, least)} AND {column} <= {_literal(kind, greatest)}")
+            predicates.append(_is_between(key, bound))
     return SourceKeys(rows, predicates)
 
 
-def _queried(statement: Statement, source: str, keys: Sequence[Key]) -> tuple[int, list[_Bounds]]:
+def source_keys_without_jobs(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys | None:
+    """What :func:`read_source_keys` returns, where that takes no job; else None."""
+    known = _bounds_of_footers(statement, plan, keys)
+    if known is None:
+        return None
+    rows, bounds = known
+    if any(least is None for least, _ in bounds):
+        return SourceKeys(rows, ["false"])
+    if any(_are_few(rows, bound) for bound in bounds):
+        return None
+    return SourceKeys(rows, [_is_between(key, bound) for key, bound in zip(keys, bounds, strict=True)])
+
+
+def _are_few(rows: int, bound: _Bounds) -> bool:
+    """Whether each of the keys is worth to be known."""
+    return rows <= _FEW and bound[0] != bound[1]
+
+
+def _queried_bounds(statement: Statement, source: Rows, keys: Sequence[Key]) -> tuple[int, list[_Bounds]]:
     bounds = [
-        f"{_text(_type(key), f'{bound}({expression(key.value)})')} AS {bound}{i}"
+        Alias(_as_text(_type(key), call(bound, Resolved(key.value))), f"{bound}{i}")
         for i, key in enumerate(keys)
         for bound in ("min", "max")
     ]
-    found = statement.query(f"SELECT {', '.join(['count(*) AS n', *bounds])} FROM {source}")[0]
+    found = statement.query(select(Alias(call("count", STAR), "n"), *bounds, rows=source).text())[0]
     return int(found["n"]), [(found.get(f"min{i}"), found.get(f"max{i}")) for i in range(len(keys))]
 
 
-def _told_by_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tuple[int, list[_Bounds]] | None:
-    """As a query would tell, of whole numbers in plain Parquet files; None where it takes a query."""
+def _bounds_of_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tuple[int, list[_Bounds]] | None:
+    """The same for whole numbers in plain Parquet files; None where it takes a query."""
     if not all(_is_whole(_type(key)) for key in keys):
         return None
     read = statement.parquet_files(plan, [key.value for key in keys], _FEW_FILES)
@@ -90,14 +108,14 @@ def _told_by_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tu
     try:
         footers = [read_footer(*store_for(path, hadoop, statement.confs), size) for path, size in read["files"]]
     except (OSError, pa.ArrowInvalid, HeadwaterError):
-        return None  # the job that reads the file tells what is wrong with it
+        return None  # the job that reads the file raises the error
     bounds = [_bounds(footers, column) for column in read["columns"]]
     known = [bound for bound in bounds if bound is not None]
     return (sum(footer.num_rows for footer in footers), known) if len(known) == len(bounds) else None
 
 
 def _bounds(footers: Sequence[pq.FileMetaData], column: str) -> _Bounds | None:
-    """A column's least and greatest value in some files, both None where all are null; None where that is not told."""
+    """A column's least and greatest value in some files, both None where all are null; None where these are unknown."""
     least, greatest = [], []
     for footer in footers:
         found = [i for i in range(footer.num_columns) if footer.schema.column(i).path.lower() == column.lower()]
@@ -105,11 +123,11 @@ def _bounds(footers: Sequence[pq.FileMetaData], column: str) -> _Bounds | None:
             return None
         for group in range(footer.num_row_groups):
             chunk = footer.row_group(group).column(found[0])
-            told = chunk.statistics
-            if told is not None and told.has_min_max:
-                least.append(told.min_raw)
-                greatest.append(told.max_raw)
-            elif chunk.num_values and not (told is not None and told.null_count == chunk.num_values):
+            known = chunk.statistics
+            if known is not None and known.has_min_max:
+                least.append(known.min_raw)
+                greatest.append(known.max_raw)
+            elif chunk.num_values and not (known is not None and known.null_count == chunk.num_values):
                 return None
     return (str(min(least)), str(max(greatest))) if least else (None, None)
 
@@ -130,22 +148,29 @@ def _type(key: Key) -> DataType:
     return parse_type(json.loads(key.type))
 
 
-def _as_text(kind: DataType) -> str | None:
-    """SQL that turns a value into text :func:`_literal` can read; None for types whose order text does not keep."""
-    if isinstance(kind, DecimalType):
-        return "CAST({} AS STRING)"
+def _is_usable(kind: DataType) -> bool:
     if isinstance(kind, PrimitiveType):
-        if kind.name in _WHOLE or kind.name in ("string", "date"):
-            return "CAST({} AS STRING)"
-        if kind.name == "timestamp":
-            return "CAST(unix_micros({}) AS STRING)"
-    return None
+        return kind.name in _WHOLE or kind.name in ("string", "date", "timestamp")
+    return isinstance(kind, DecimalType)
 
 
-def _text(kind: DataType, value: str) -> str:
-    template = _as_text(kind)
-    assert template is not None
-    return template.format(value)
+def _as_text(kind: DataType, value: Expression) -> Expression:
+    """A value as the text that :func:`_literal` takes."""
+    if kind == PrimitiveType("timestamp"):
+        value = call("unix_micros", value)
+    return Cast(value, PrimitiveType("string"))
+
+
+def _is_one_of(key: Key, values: Sequence[str]) -> str:
+    kind = _type(key)
+    return f"{quote((key.column,))} IN ({', '.join(_literal(kind, value) for value in values)})"
+
+
+def _is_between(key: Key, bound: _Bounds) -> str:
+    (least, greatest), kind, column = bound, _type(key), quote((key.column,))
+    assert least is not None
+    assert greatest is not None
+    return f"{column} >= {_literal(kind, least)} AND {column} <= {_literal(kind, greatest)}"
 
 
 def _literal(kind: DataType, text: str) -> str:

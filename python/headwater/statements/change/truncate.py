@@ -1,4 +1,4 @@
-"""TRUNCATE TABLE: every file goes, the table stays."""
+"""TRUNCATE TABLE: every file is removed, the table is not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.statements.opening import Options, open_snapshot
 
 
 def truncate(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """Remove every file of a table; an empty table is left as it is."""
+    """Remove every file of a table; an empty table is not changed."""
     snapshot = open_snapshot(request["table"], statement)
     if not snapshot.num_files:
         return {"version": snapshot.version}

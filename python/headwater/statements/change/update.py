@@ -1,8 +1,8 @@
-"""UPDATE: rows that a condition is true for get new values.
+"""UPDATE: rows for which a condition is true get new values.
 
 With deletion vectors, one job reads the files that may have such rows, writes the rows with their new values and notes
-which rows they replace. Without, a job that reads the condition's columns alone finds the files that have such rows,
-and a second one writes all their rows anew.
+the positions of the replaced ones. Without them, a job that reads only the condition's columns finds the files that
+have such rows, and a second job rewrites these files.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.pruning import prune_all
 from headwater.schema.identity import identity_columns
+from headwater.sql.composing import Resolved
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
-from headwater.statements.change.ending import end, read
+from headwater.statements.change.ending import end, note_reads
 from headwater.statements.change.explanation import Explanation
-from headwater.statements.change.outcome import Job, replace_files, replace_rows, replaces_whole, run_job, steps
-from headwater.statements.change.request import Clause, DmlRequest, expression
-from headwater.statements.change.rewrite import Action, Rewrite, compose
-from headwater.statements.change.scan import Scan, scan, total_bytes
+from headwater.statements.change.outcome import Job, replace_rows, replace_whole_files, replaces_whole, run_job, steps
+from headwater.statements.change.request import Clause, DmlRequest
+from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite, rows_where
+from headwater.statements.change.scan import Scan, scan_files, total_bytes
 
 
 def update(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def update(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
 
 
 def check_identity_unassigned(attempt: Attempt, assigned: frozenset[str]) -> None:
-    """Identity columns are given once, when a row comes.
+    """Refuse values for identity columns, which rows get once, when they are inserted.
 
     :raises HeadwaterError: ``DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED``.
     """
@@ -43,11 +44,11 @@ def _update(attempt: Attempt) -> dict[str, Any]:
     check_appends_only(attempt)
     check_identity_unassigned(attempt, attempt.request.matched[0].assigned)
     files = _files(attempt)
-    read(attempt, attempt.request.predicates)
+    note_reads(attempt, attempt.request.predicates)
     if not files.num_rows:
         return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
     whole = replaces_whole(attempt, files)
-    scanned = scan(attempt, files, every_row=whole)
+    scanned = scan_files(attempt, files, every_row=whole)
     found = None
     if not whole and _finds_first(attempt):
         attempt.statement.step("find matching rows", 1, 2)
@@ -55,7 +56,7 @@ def _update(attempt: Attempt) -> dict[str, Any]:
         files = files.take(pa.array(sorted(found.positions), pa.int64()))
         if not files.num_rows:
             return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
-        scanned, whole = scan(attempt, files, every_row=True), True
+        scanned, whole = scan_files(attempt, files, every_row=True), True
     scan_time = attempt.milliseconds()
     if found is not None:
         attempt.statement.step("write the files with updated rows", 2, 2)
@@ -67,7 +68,7 @@ def _update(attempt: Attempt) -> dict[str, Any]:
     else:
         scan_time = attempt.milliseconds()
     if whole:
-        effect = replace_files(attempt, scanned, job, job.replaced)
+        effect = replace_whole_files(attempt, scanned, job, new=job.replaced)
     else:
         effect = replace_rows(attempt, scanned, job.positions)
         attempt.txn.add(job.written.files)
@@ -97,7 +98,7 @@ def _parameters(attempt: Attempt) -> dict[str, Any]:
 
 
 def _finds_first(attempt: Attempt) -> bool:
-    """Whether a search for the files to write anew comes first; its condition is then asked twice."""
+    """Whether a search for the files to rewrite comes first; the condition is then evaluated twice."""
     request = attempt.request
     if attempt.writes_vectors or request.runs_python:
         return False
@@ -105,13 +106,13 @@ def _finds_first(attempt: Attempt) -> bool:
 
 
 def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
-    """The rows the condition is true for: only noted, not written."""
-    rows = scanned.where(attempt.request.condition)
-    return compose(attempt, rows, [Action(0, Clause("delete"))], changes=False)
+    """The rows for which the condition is true: only noted, not written."""
+    rows = rows_where(scanned.rows, attempt.request.condition)
+    return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=False)
 
 
 def _check_same(found: Job, done: Job) -> None:
-    """The rows that were found are the rows that were updated.
+    """Check that the rows found are the rows updated.
 
     :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
     """
@@ -135,9 +136,9 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     condition = attempt.request.condition
     clause, changes = attempt.request.matched[0], attempt.writes_changes
     if whole and condition is not None:
-        action = Action(0, clause, expression(condition))
-        return compose(attempt, scanned.positioned, [action], changes=changes, keeps=True)
-    return compose(attempt, scanned.where(condition), [Action(0, clause)], changes=changes)
+        action = Action(0, clause, guard=Resolved(condition))
+        return compose_rewrite(attempt, scanned.rows, [action], changes=changes, writes_unchanged_rows=True)
+    return compose_rewrite(attempt, rows_where(scanned.rows, condition), [Action(0, clause)], changes=changes)
 
 
 def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
@@ -149,13 +150,15 @@ def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
     shown.files(files.num_rows, total_bytes(files))
     if files.num_rows:
         shown.rewriting("the condition decides row by row")
-        scanned, whole = scan(attempt, files), replaces_whole(attempt, files)
+        whole = replaces_whole(attempt, files)
+        scanned = scan_files(attempt, files, every_row=whole)
         first = not whole and _finds_first(attempt)
         if first:
             shown.query(_search(attempt, scanned), "Search for files with such rows")
+            scanned = scan_files(attempt, files, every_row=True)
         shown.query(_rewrite(attempt, scanned, whole or first))
         if not whole and not first:
             shown.copying()
     else:
-        shown.strategy("nothing to do", "no file can have a matching row, as the log tells")
+        shown.strategy("nothing to do", "no file can have a matching row, as the log shows")
     return shown.text()

@@ -1,7 +1,7 @@
-"""Change data beside data: both are written by one job.
+"""Change data beside data: one job writes both.
 
-Owns the two columns that come after the table's own in such a job, by which the writer tells a row of the table from
-one of a change data file. Follows the protocol's chapter "Change Data Files".
+Owns the two columns that follow the table's own in such a job. By them the writer separates rows of the table from rows
+of change data files. Follows the protocol's chapter "Change Data Files".
 """
 
 from __future__ import annotations
@@ -11,63 +11,61 @@ from typing import Any
 
 from headwater.protocol.file_names import CHANGE_DATA_DIRECTORY
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
-from headwater.schema.constraints import quote
+from headwater.sql.composing import FALSE, STAR, TRUE, Alias, Column, Expression, Query, Rows, Text, call, select, when
 from headwater.statements.internal_names import InternalNames
 
-#: What became of the row; null in the table's own rows, whose files do not have the column.
+#: The change a row of a change data file is; null in the table's own rows, whose files lack the column.
 CHANGE_TYPE = "_change_type"
 
 
 def change_column(schema: StructType) -> str:
-    """What the column is called that says whether a row belongs into a change data file; the writer keeps those in a
-    folder of their own.
-    """
+    """The name of the column that is true in rows of change data files, which the writer puts into another folder."""
     return InternalNames.beside([*schema.names, *(column.physical_name for column in schema)]).of("is_change")
 
 
 def with_changes(specification: Mapping[str, Any], change: str) -> dict[str, Any]:
-    """A write job whose query has the two columns after the table's.
+    """A write job whose query has the two columns of change data after the table's.
 
     :param change: the name of the second.
     """
     columns = parse_schema(specification["schema"])
-    told = (
+    added = (
         StructField(CHANGE_TYPE, PrimitiveType("string")),
         StructField(change, PrimitiveType("boolean")),
     )
     return {
         **specification,
-        "schema": schema_string(StructType((*columns, *told))),
+        "schema": schema_string(StructType((*columns, *added))),
         "partitionBy": [change, *specification["partitionBy"]],
         "changeColumn": change,
     }
 
 
 def is_change_file(file: Mapping[str, Any]) -> bool:
-    """Whether a file of a job's answer has change data."""
+    """Whether a file that a job wrote is a change data file."""
     return str(file["path"]).startswith(f"{CHANGE_DATA_DIRECTORY}/")
 
 
-def inserting(schema: StructType, query: str) -> str:
-    """Rows that are new: each as it is, and as an ``insert``.
+def inserted_rows(schema: StructType, rows: Query) -> Query:
+    """New rows: each as it is, and as an ``insert``.
 
     :param schema: the table's.
-    :param query: the rows, whose values are computed before they are multiplied.
+    :param rows: the rows, whose values are computed before they are multiplied.
     """
-    query = f"SELECT *, explode(array(false, true)) AS {change_column(schema)} FROM ({query})"
-    return _told("insert", schema, query)
+    both = Alias(call("explode", call("array", FALSE, TRUE)), change_column(schema))
+    return _with_change_type(schema, select(STAR, both, rows=rows), "insert")
 
 
-def deleting(schema: StructType, rows: str, condition: str) -> str:
-    """Rows of files that go: those a condition is true for as a ``delete``, the others as they are.
+def deleted_rows(schema: StructType, rows: Rows, condition: Expression) -> Query:
+    """Rows of files that are removed: as a ``delete`` where a condition is true, else as they are.
 
     :param schema: the table's.
     """
-    return _told("delete", schema, f"SELECT *, coalesce({condition}, false) AS {change_column(schema)} FROM {rows}")
+    is_deleted = Alias(call("coalesce", condition, FALSE), change_column(schema))
+    return _with_change_type(schema, select(STAR, is_deleted, rows=rows), "delete")
 
 
-def _told(kind: str, schema: StructType, query: str) -> str:
-    change = change_column(schema)
-    columns = [quote((column.name,)) for column in schema if column.type != PrimitiveType("void")]
-    told = f"CASE WHEN {change} THEN '{kind}' END AS {CHANGE_TYPE}"
-    return f"SELECT {', '.join([*columns, told, change])}\nFROM ({query})"
+def _with_change_type(schema: StructType, rows: Query, kind: str) -> Query:
+    is_change = Column(change_column(schema))
+    columns = [Column(column.name) for column in schema if column.type != PrimitiveType("void")]
+    return select(*columns, Alias(when(is_change, Text(kind)), CHANGE_TYPE), is_change, rows=rows)

@@ -1,8 +1,8 @@
 """INSERT, ``DataFrame.write`` and ``writeTo``: rows into an existing table.
 
 Owns what a write may change: which columns the table will have, which files it replaces. ``resolve_write`` answers
-while the statement is analysed, ``write`` does the work, ``plan_save`` tells a save by path which of the two worlds,
-new table or existing, it is in.
+while the statement is analysed, ``write`` does the work, ``plan_save`` decides whether a save by path creates a table
+or writes into one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from headwater.schema.identity import identity_columns
 from headwater.statements.committing import commit, skip_if_done, transaction
 from headwater.statements.opening import Options, locate, open_same, open_snapshot
 from headwater.statements.read.scans import names_version_of_table
-from headwater.statements.write.overwrite import Overwrite, removed_bytes, replace_files, replace_where, tells_changes
+from headwater.statements.write.overwrite import (
+    Overwrite,
+    needs_change_data,
+    remove_replaced,
+    removed_bytes,
+    replace_where,
+)
 from headwater.statements.write.rows import Target, unknown_columns_error, write_rows
 from headwater.transaction import Transaction
 
@@ -128,14 +134,16 @@ def write(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     target = Target(snapshot.table_path, txn.protocol, txn.metadata)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
-    changes = tells_changes(snapshot, overwrite, data_change)
+    changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
         statement, target, request["plan"], names, options, checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
-    kept, removed = replace_files(statement, txn, snapshot, overwrite, written, data_change, changes)
+    kept, removed = remove_replaced(
+        statement, txn, snapshot, overwrite, written=written, data_change=data_change, changes=changes
+    )
     txn.add([*written.files, *kept.files])
     for change in [*written.changes, *kept.changes]:
         txn.add_action(change)

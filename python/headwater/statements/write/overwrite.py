@@ -1,8 +1,8 @@
-"""Overwrites: which files a write replaces, and what of them stays.
+"""Overwrites: which files a write replaces, and which of their rows it keeps.
 
-Owns the three ways of overwriting. Everything: all files go. By partition: the files of the partitions written to go.
-By predicate (``replaceWhere``): a file with only matching rows goes as it is, one with others too is written anew
-without the rows that match.
+Owns the three ways of overwriting. Everything: all files are removed. By partition: the files of the partitions written
+to are removed. By predicate (``replaceWhere``): files with matching rows are removed, and their other rows are copied
+into new files.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from headwater.protocol.types import schema_string
 from headwater.pruning import is_partition_only, leaves_rows, prune
 from headwater.schema import visible
 from headwater.schema.constraints import quote
+from headwater.sql.composing import FALSE, Column, Not, Relation, call, select
 from headwater.statements.committing import removals
 from headwater.statements.opening import Options
 from headwater.statements.read.scans import file_list
-from headwater.statements.write.change_data import change_column, deleting, with_changes
-from headwater.statements.write.rows import Target, Written, describe_files, is_void, specification
+from headwater.statements.write.change_data import change_column, deleted_rows, with_changes
+from headwater.statements.write.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
 from headwater.transaction import Transaction
 
 
@@ -44,27 +45,29 @@ class Overwrite:
     plain: str | None = None
 
 
-def tells_changes(snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
-    """Whether the write needs change data: where files go whole, and whole files come, the log tells the changes."""
+def needs_change_data(snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
+    """Whether the write needs change data. Where it removes and adds whole files, the log itself has the changes."""
     if overwrite.predicate is None or not data_change:
         return False
     if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
         return False
-    return bool(_concerned(snapshot, overwrite)[1].num_rows > 0)
+    return bool(_matching(snapshot, overwrite)[1].num_rows > 0)
 
 
-def replace_files(
+def remove_replaced(
     statement: Statement,
     txn: Transaction,
     snapshot: Snapshot,
     overwrite: Overwrite,
+    *,
     written: Written,
     data_change: bool,
     changes: bool,
 ) -> tuple[Written, pa.Table]:
-    """Remove what the write replaces. Returns the rows written anew and the rows of ``snapshot.files`` removed.
+    """Remove what the write replaces. Returns the rows copied and the rows of ``snapshot.files`` removed.
 
-    :param changes: whether change data tells of each row that goes.
+    :param written: the write's own rows.
+    :param changes: whether each removed row is written as change data.
     """
     removed = snapshot.files.slice(0, 0)
     kept = Written()
@@ -81,22 +84,28 @@ def replace_files(
             txn.read_whole_table()
         else:
             txn.read_where([overwrite.plain], "UTC")
-        removed, mixed = _concerned(snapshot, overwrite)
+        removed, mixed = _matching(snapshot, overwrite)
         if mixed.num_rows:
-            # Readers of changes look at the change files alone where a commit has any: then all rows are told.
-            kept = _keep_others(
-                statement, snapshot, overwrite.predicate, removed if changes else mixed, data_change, changes
+            # Where a commit has change data files, readers of changes read nothing else: then these need every row.
+            kept = _copy_others(
+                statement,
+                snapshot,
+                overwrite.predicate,
+                files=removed if changes else mixed,
+                data_change=data_change,
+                changes=changes,
             )
             if changes and not kept.changes and not written.files:
-                # No row goes and none comes. Files that were written anew for it would read as changes.
+                # No row is removed or added. The copies would read as changes.
                 statement.discard()
                 return Written(), removed.slice(0, 0)
     txn.remove(removals(removed, data_change))
     return kept, removed
 
 
-def _concerned(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Table]:
-    """Rows of ``snapshot.files`` that may have matching rows, and those of them that may have others too."""
+def _matching(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Table]:
+    """The files that may have matching rows, and those of them that may have others too; rows of
+    ``snapshot.files``."""
     if overwrite.plain is None:
         return snapshot.files, snapshot.files
     matching = prune(snapshot, overwrite.plain, "UTC")
@@ -104,19 +113,20 @@ def _concerned(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.T
     return snapshot.files.filter(matching), snapshot.files.filter(both)
 
 
-def _keep_others(
-    statement: Statement, snapshot: Snapshot, predicate: str, files: pa.Table, data_change: bool, changes: bool
+def _copy_others(
+    statement: Statement, snapshot: Snapshot, predicate: str, *, files: pa.Table, data_change: bool, changes: bool
 ) -> Written:
-    """Write anew the rows a predicate does not accept, with the columns the table had before the write."""
+    """Copy the rows for which a predicate is not true, with the columns the table had before the write."""
     listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
-    rows = f"hw_plan.`{statement.add_relation(snapshot.table_path, snapshot.version, listed)}`"
+    rows = Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed))
+    matches = parsed_by_spark(statement)(predicate)
     target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
-    columns = [quote((column.name,)) for column in snapshot.schema if not is_void(column)]
     if changes:
-        query = deleting(snapshot.schema, rows, statement.place(predicate))
+        query = deleted_rows(snapshot.schema, rows, matches)
         spec = with_changes(specification(target, query, Options(None)), change_column(snapshot.schema))
     else:
-        query = f"SELECT {', '.join(columns)} FROM {rows} WHERE NOT coalesce({statement.place(predicate)}, false)"
+        columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
+        query = select(*columns, rows=rows, where=Not(call("coalesce", matches, FALSE)))
         spec = specification(target, query, Options(None))
     statement.step("copy rows that are not replaced")
     return describe_files(target, statement.write(spec), data_change)

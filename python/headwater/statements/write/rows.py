@@ -1,7 +1,7 @@
 """Writing rows: from a resolved plan to data files and their ``add`` actions.
 
-Owns what every statement that writes rows shares: computed columns, constraints as part of the query, names and ids as
-the files have them, statistics. Nothing here commits; files that no commit names are unreferenced and harmless.
+Owns what every statement that writes rows shares: computed columns, constraints as part of the query, the columns'
+names and ids in files, statistics. Nothing here commits; files that no commit references are harmless.
 """
 
 from __future__ import annotations
@@ -17,24 +17,49 @@ from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
 from headwater.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol
 from headwater.protocol.column_metadata import COLUMN_ID
-from headwater.protocol.columns import map_fields
+from headwater.protocol.columns import map_fields, parse_name
 from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable
-from headwater.schema.constraints import Check, check_constraints, invariants, not_null_checks, quote
-from headwater.schema.generated import GeneratedColumn, generated_checks, generated_columns
+from headwater.schema.constraints import GENERATED, Check, check_constraints, invariants, not_null_checks
+from headwater.schema.generated import generated_checks, generated_columns
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
+from headwater.sql.composing import (
+    NULL,
+    STAR,
+    TRUE,
+    Alias,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    Field,
+    IsNull,
+    Number,
+    Query,
+    Relation,
+    Resolved,
+    Rows,
+    Text,
+    call,
+    every,
+    infix,
+    is_not_null,
+    select,
+    when,
+)
 from headwater.statements.opening import Options
-from headwater.statements.write.change_data import change_column, inserting, is_change_file, with_changes
+from headwater.statements.write.change_data import change_column, inserted_rows, is_change_file, with_changes
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 _PARQUET_FIELD_ID = "parquet.field.id"
 _NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
-#: So many columns of a row are shown, where any may tell which row it is.
+#: The most columns of a row that an error about NOT NULL shows.
 _MOST_SHOWN = 10
-#: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves.
+#: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves
+#: (bench case ``merge-small``).
 SMALL_JOB_BYTES = 1 << 20
 #: Spark's settings of a job without a stage whose end could change the plan of the next: no adaptive execution.
 STATIC_PLAN_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
@@ -45,15 +70,18 @@ _SMALL_JOB_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
 }
 
+#: Makes a node of an expression that a user wrote.
+Parsed = Callable[[str], Expression]
+
 
 @dataclass
 class Written:
-    """What a write job left: files for the commit, and its metrics."""
+    """What a write job wrote: files for the commit, and its metrics."""
 
     files: list[AddFile] = field(default_factory=list)
     changes: list[AddCDCFile] = field(default_factory=list)
     rows: int = 0
-    #: The table's schema with identity columns moved on; None where none was generated.
+    #: The table's schema with new high-water marks of identity columns; None where none was generated.
     schema: StructType | None = None
 
     @property
@@ -95,7 +123,7 @@ def write_rows(
     :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
     :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
     :param enforce: False for rows that are the table's own already.
-    :param changes: whether change data tells of each row that it was inserted.
+    :param changes: whether each row is written as change data, too: an ``insert``.
     """
     schema = target.schema
     check_writable(schema)
@@ -106,9 +134,17 @@ def write_rows(
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     checked = extra_checks if enforce else ()
-    query = compose(target, plan, provided, identities, checked, enforce, statement.place)
+    query = _query(
+        target,
+        plan,
+        provided=provided,
+        identities=identities,
+        extra_checks=checked,
+        enforce=enforce,
+        parsed=parsed_by_spark(statement),
+    )
     if changes:
-        query = inserting(schema, query)
+        query = inserted_rows(schema, query)
     spec = specification(target, query, options)
     statement.step("write rows")
     files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
@@ -147,50 +183,52 @@ def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_chan
     return written
 
 
-def compose(
+def parsed_by_spark(statement: Statement) -> Parsed:
+    """Nodes of expressions that users wrote: Spark parses each by itself."""
+    return lambda text: Resolved(statement.place(text))
+
+
+def _query(
     target: Target,
     plan: int,
+    *,
     provided: Sequence[str],
     identities: Sequence[IdentityColumn],
     extra_checks: Sequence[tuple[Check, str]],
     enforce: bool,
-    place: Callable[[str], str],
-) -> str:
-    """The query whose rows go into the files: the plan itself where nothing is to be added, else one level for each
-    step.
-
-    :param place: makes SQL of what a user wrote.
-    """
+    parsed: Parsed,
+) -> Query:
+    """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step."""
     schema = target.schema
-    source = f"hw_plan.`{plan}`"
     have = {name.lower() for name in provided}
-    computed: dict[str, GeneratedColumn] = {
-        c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have
-    }
+    computed = {c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have}
     ids = {c.name.lower(): c for c in identities}
     checks = table_checks(target, provided) if enforce else []
     checks += [(check, condition) for check, condition in extra_checks]
     stored = [f for f in schema if not is_void(f)]
+    rows: Rows = Relation(plan)
     if not computed and not ids and not checks and [f.name for f in stored] == list(provided):
-        return f"TABLE {source}"
-    columns = []
+        return Relation(plan)
+    columns: list[Expression] = []
     for column in stored:
-        name, folded = quote((column.name,)), column.name.lower()
+        folded = column.name.lower()
         if folded in have:
-            columns.append(name)
+            columns.append(Column(column.name))
         elif folded in computed:
-            columns.append(f"{computed[folded].value(place)} AS {name}")
+            columns.append(Alias(Cast(parsed(computed[folded].sql), column.type), column.name))
         elif folded in ids:
-            columns.append(f"{_identity_sql(ids[folded])} AS {name}")
+            columns.append(Alias(identity_values(ids[folded]), column.name))
         else:
-            columns.append(f"CAST(NULL AS {column.type.sql()}) AS {name}")
-    if ids:
-        # One partition, and below what numbers its rows: so there are no gaps, whatever the plan's own partitions are.
-        source = f"(SELECT /*+ REPARTITION(1) */ * FROM {source})"
-    query = f"SELECT {', '.join(columns)} FROM {source}"
-    for holds in checks_sql(checks, schema, place):
-        query = f"SELECT * FROM ({query}) WHERE {holds}"
+            columns.append(Alias(Cast(NULL, column.type), column.name))
+    query = select(*columns, rows=in_one_partition(rows) if ids else rows)
+    for holds in check_conditions(checks, schema, parsed):
+        query = select(STAR, rows=query, where=holds)
     return query
+
+
+def in_one_partition(rows: Rows) -> Rows:
+    """Rows in one partition, below the expression that numbers them: so the numbers have no gaps."""
+    return select(STAR, rows=rows, hint="REPARTITION(1)")
 
 
 def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, str]]:
@@ -205,46 +243,62 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     ]
 
 
-def checks_sql(checks: Sequence[tuple[Check, str]], schema: StructType, place: Callable[[str], str]) -> list[str]:
-    """SQL conditions that are true where the checks hold, and else end the statement with the row's values.
+def check_conditions(checks: Sequence[tuple[Check, str]], schema: StructType, parsed: Parsed) -> list[Expression]:
+    """Conditions that are true where the checks hold, and else end the statement with the row's values.
 
-    :param checks: each with the error condition that its violation is.
-    :param place: makes SQL of what a user wrote.
+    :param checks: each with the error condition of its violation.
     """
     not_null = [check for check, condition in checks if condition == _NOT_NULL]
     others = [(check, condition) for check, condition in checks if condition != _NOT_NULL]
-    found = [_check_sql(check, condition, schema, place) for check, condition in others]
-    return [_not_null_sql(not_null, schema), *found] if not_null else found
+    found = [_check_condition(check, condition, schema, parsed) for check, condition in others]
+    return [_not_null_condition(not_null, schema), *found] if not_null else found
 
 
-def _not_null_sql(checks: Sequence[Check], schema: StructType) -> str:
-    """All of them at once, as there may be many: the first that does not hold is named, and the row's first values."""
-    holds = " AND ".join(f"({check.sql})" for check in checks)
-    broken = " ".join(f"WHEN coalesce(NOT ({check.sql}), true) THEN {_literal(check.name)}" for check in checks)
+def _not_null_condition(checks: Sequence[Check], schema: StructType) -> Expression:
+    """All of them in one condition, as there may be many. The error names the first that is violated."""
+    # A check's name is the path of its column.
+    columns = [(check.name, Field(parse_name(check.name))) for check in checks]
+    holds = every(*(is_not_null(column) for _, column in columns))
+    assert holds is not None
+    violated = Case(tuple((IsNull(column), Text(name)) for name, column in columns))
     shown = [column for column in schema if _shown(column)][:_MOST_SHOWN]
-    raised = _raise_sql(_NOT_NULL, {"columnName": f"CASE {broken} END"}, shown)
-    return f"CASE WHEN {holds} THEN true ELSE {raised} END"
+    return when(holds, TRUE, _row_error(_NOT_NULL, {"columnName": violated}, shown))
 
 
-def _check_sql(check: Check, condition: str, schema: StructType, place: Callable[[str], str]) -> str:
-    fill = {name: _literal(text) for name, text in (("constraintName", check.name), ("expression", check.text))}
+def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
+    name = Text(check.name)
     shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
-    raised = _raise_sql(condition, {**fill, "columnName": fill["constraintName"]}, shown)
-    return f"CASE WHEN {check.placed(place)} THEN true ELSE {raised} END"
+    fill = {"constraintName": name, "columnName": name, "expression": Text(check.text)}
+    return when(_holds(check, schema, parsed), TRUE, _row_error(condition, fill, shown))
 
 
-def _raise_sql(condition: str, fill: Mapping[str, str], shown: Sequence[StructField]) -> str:
-    """SQL that ends the statement with a condition, its message filled from SQL texts and a row's columns."""
+def _holds(check: Check, schema: StructType, parsed: Parsed) -> Expression:
+    if check.kind != GENERATED:
+        return parsed(check.sql)
+    column = schema.find(check.name)
+    assert column is not None
+    return infix("<=>", Column(column.name), Cast(parsed(check.sql), column.type))
+
+
+def _row_error(condition: str, fill: Mapping[str, Expression], shown: Sequence[StructField]) -> Expression:
+    """Ends the statement with an error condition, its message filled with expressions and a row's columns."""
     message = conditions()[condition]
     lines = message["message"]
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
-    values = ", ".join(
-        f"{_literal(f' - {f.name} : ')}, coalesce(CAST({quote((f.name,))} AS STRING), 'null'), '\\n'" for f in shown
-    )
-    filled = {f"<{name}>": sql for name, sql in {**fill, "values": values}.items()}
-    parts = [filled.get(text, _literal(text)) for text in re.split(r"(<\w+>)", template) if text]
-    parts = [part for part in parts if part]
-    return f"raise_row_error({_literal(condition)}, {_literal(str(message['sqlState']))}, concat({', '.join(parts)}))"
+    values: list[Expression] = []
+    for column in shown:
+        value = call("coalesce", Cast(Column(column.name), PrimitiveType("string")), Text("null"))
+        values += [Text(f" - {column.name} : "), value, Text("\n")]
+    parts: list[Expression] = []
+    for text in re.split(r"(<\w+>)", template):
+        name = text[1:-1] if text.startswith("<") else ""
+        if name == "values":
+            parts += values
+        elif name in fill:
+            parts.append(fill[name])
+        elif text:
+            parts.append(Text(text))
+    return call("raise_row_error", Text(condition), Text(str(message["sqlState"])), call("concat", *parts))
 
 
 def _mentioned(sql: str, schema: StructType) -> list[StructField]:
@@ -261,13 +315,10 @@ def _shown(column: StructField) -> bool:
     )
 
 
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"
-
-
-def _identity_sql(column: IdentityColumn) -> str:
-    return f"({column.next_value}L + {column.step}L * monotonically_increasing_id())"
+def identity_values(column: IdentityColumn) -> Expression:
+    """The next values of an identity column, one a row, in order."""
+    steps = infix("*", Number(column.step, is_long=True), call("monotonically_increasing_id"))
+    return infix("+", Number(column.next_value, is_long=True), steps)
 
 
 def is_void(column: StructField) -> bool:
@@ -275,8 +326,8 @@ def is_void(column: StructField) -> bool:
     return column.type == PrimitiveType("void")
 
 
-def specification(target: Target, query: str, options: Options) -> dict[str, Any]:
-    """A write job, as the JVM's writer wants it."""
+def specification(target: Target, query: Query, options: Options) -> dict[str, Any]:
+    """A write job, as Spark's side takes it."""
     mode = mapping.mode(target.metadata.configuration, target.protocol)
     stored = StructType(tuple(f for f in target.schema if not is_void(f)))
     physical = {f.name.lower(): f.physical_name for f in target.schema}
@@ -286,7 +337,7 @@ def specification(target: Target, query: str, options: Options) -> dict[str, Any
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
     return {
         "path": target.path,
-        "query": query,
+        "query": query.text(),
         "schema": schema_string(file_schema(stored, mode)),
         "partitionBy": [
             physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns

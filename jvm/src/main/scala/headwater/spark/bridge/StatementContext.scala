@@ -220,11 +220,8 @@ final class StatementContext(val session: SparkSession) {
     val relation = plans(plan).asInstanceOf[LogicalRelation]
     val files = relation.relation.asInstanceOf[HadoopFsRelation]
     val index = files.location.asInstanceOf[HeadwaterFileIndex]
-    def state(bytes: String, vectors: String) = TableState(
-      index.path, described.get("version").asLong(), Json.text(described.get("tableId")), described.get(bytes).asLong(),
-      described.get(vectors).asBoolean(), described.get("schema").asText())
-    pinned(index.path) = state("sizeInBytes", "hasDeletionVectors")
-    val listed = state("listedBytes", "listsDeletionVectors")
+    pin(index.path, described)
+    val listed = state(index.path, described, "listedBytes", "listsDeletionVectors")
     val only = new HeadwaterFileIndex(
       session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(described.get("files")), numbersFiles = true)
     val (number, position) = (described.get("fileColumn").asText(), described.get("rowColumn").asText())
@@ -232,6 +229,19 @@ final class StatementContext(val session: SparkSession) {
     val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(position))
     addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession), number, position))
   }
+
+  /** From here on, the statement reads the table of a relation at a version wherever it does. */
+  def pin(plan: Int, description: String): Unit = {
+    val files = plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation]
+    pin(files.location.asInstanceOf[HeadwaterFileIndex].path, Json.parse(description))
+  }
+
+  private def pin(path: String, described: JsonNode): Unit =
+    pinned(path) = state(path, described, "sizeInBytes", "hasDeletionVectors")
+
+  private def state(path: String, described: JsonNode, bytes: String, vectors: String) = TableState(
+    path, described.get("version").asLong(), Json.text(described.get("tableId")), described.get(bytes).asLong(),
+    described.get(vectors).asBoolean(), described.get("schema").asText())
 
   /** In which partitions, given by the text of their values, a condition is true; null if it needs more than partition columns. */
   def matchingPartitions(plan: Int, condition: Int, partitions: String): String = {

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 case class IsMatched(child: Expression, rows: PositionSet) extends UnaryExpression with Predicate {
   override def nullIntolerant: Boolean = true
   override def prettyName: String = "is_matched"
+  override protected def stringArgs: Iterator[Any] = Iterator(child)
   override protected def nullSafeEval(input: Any): Any = rows.contains(input.asInstanceOf[Long])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
