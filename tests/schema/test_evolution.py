@@ -13,7 +13,7 @@ from headwater.schema.evolution import (
     add_columns,
     change_type,
     is_write_compatible,
-    merge,
+    merge_schemas,
     schema_mismatch,
     schema_mismatch_error,
     set_comment,
@@ -45,7 +45,7 @@ def test_new_columns_are_appended_nullable_and_existing_ones_kept():
             StructField("M", MapType(STRING, schema(z=ArrayType(INT, False)))),
         )
     )
-    merged = merge(table, data)
+    merged = merge_schemas(table, data)
     assert merged.sql() == ("struct<A:int,st:struct<X:int,y:int>,m:map<string,struct<q:int,z:array<int>>>,new:string>")
     assert merged.fields[0] == table.fields[0]
     assert merged.fields[3] == StructField("new", STRING, True, {"comment": "n"})
@@ -54,34 +54,34 @@ def test_new_columns_are_appended_nullable_and_existing_ones_kept():
 
 def test_data_that_fits_leaves_the_type():
     table = schema(l=LONG, d=DOUBLE, e=DecimalType(20, 0), v=INT)
-    assert merge(table, schema(l=INT, d=FLOAT, e=LONG, v=VOID)) == table
+    assert merge_schemas(table, schema(l=INT, d=FLOAT, e=LONG, v=VOID)) == table
 
 
 def test_a_void_column_takes_the_type_of_the_data_without_record():
-    merged = merge(schema(v=VOID), schema(v=ArrayType(INT, False)))
+    merged = merge_schemas(schema(v=VOID), schema(v=ArrayType(INT, False)))
     assert merged == schema(v=ArrayType(INT, True))
 
 
 @pytest.mark.parametrize("data", [LONG, STRING, ArrayType(INT), schema(x=INT)])
 def test_types_that_do_not_meet_are_refused(data):
     with pytest.raises(HeadwaterError) as error:
-        merge(schema(s=schema(c=INT)), schema(s=schema(C=data)))
+        merge_schemas(schema(s=schema(c=INT)), schema(s=schema(C=data)))
     assert error.value.condition == "DELTA_FAILED_TO_MERGE_FIELDS"
     assert "s.c" in error.value.text
 
 
 def test_keep_existing_type_keeps_primitives_only():
-    assert merge(schema(c=INT), schema(c=STRING), keep_existing_type=True) == schema(c=INT)
+    assert merge_schemas(schema(c=INT), schema(c=STRING), keep_existing_type=True) == schema(c=INT)
     with pytest.raises(HeadwaterError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
-        merge(schema(c=INT), schema(c=ArrayType(INT)), keep_existing_type=True)
+        merge_schemas(schema(c=INT), schema(c=ArrayType(INT)), keep_existing_type=True)
 
 
 def test_widening_records_each_change_at_its_struct_field():
     table = schema(a=SHORT, m=MapType(STRING, ArrayType(BYTE)), arr=ArrayType(schema(x=FLOAT)), d=DATE)
     data = schema(a=INT, m=MapType(STRING, ArrayType(LONG)), arr=ArrayType(schema(x=DOUBLE)), d=NTZ)
-    merged = merge(table, data, allow_widening=True)
+    merged = merge_schemas(table, data, allow_widening=True)
     assert merged.sql() == data.sql()
-    again = merge(merged, schema(a=LONG), allow_widening=True)
+    again = merge_schemas(merged, schema(a=LONG), allow_widening=True)
     assert again.find("a").metadata == {
         "delta.typeChanges": [
             {"fromType": "short", "toType": "integer"},
@@ -169,11 +169,11 @@ SCHEMAS = st.lists(
 @given(SCHEMAS, SCHEMAS, st.booleans())
 def test_whatever_merges_then_fits_and_merging_again_changes_nothing(table, data, widening):
     try:
-        merged = merge(table, data, allow_widening=widening)
+        merged = merge_schemas(table, data, allow_widening=widening)
     except HeadwaterError:
         return
     assert is_write_compatible(merged, data)
-    assert merge(merged, data, allow_widening=widening) == merged
+    assert merge_schemas(merged, data, allow_widening=widening) == merged
     assert [f.name for f in merged][: len(table)] == table.names
 
 

@@ -24,7 +24,7 @@ _VOID = PrimitiveType("void")
 _OWN_METADATA = ("delta.", CURRENT_DEFAULT, EXISTS_DEFAULT)
 
 
-def merge(
+def merge_schemas(
     table: StructType, data: StructType, *, allow_widening: bool = False, keep_existing_type: bool = False
 ) -> StructType:
     """The table's schema grown so that it holds ``data``'s columns, as ``mergeSchema`` does.

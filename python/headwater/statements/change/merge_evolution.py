@@ -15,7 +15,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import mapping, visible
-from headwater.schema.evolution import merge
+from headwater.schema.evolution import merge_schemas
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.opening import open_same
@@ -44,7 +44,7 @@ def merge_target(request: dict[str, Any], statement: Statement) -> dict[str, Any
     if not evolves:
         return answer
     brought = source if request["star"] else _copied(source, request["assigned"])
-    schema = merge(table, brought, allow_widening=widens(snapshot), keep_existing_type=True)
+    schema = merge_schemas(table, brought, allow_widening=widens(snapshot), keep_existing_type=True)
     if schema == table:
         return answer
     configuration = snapshot.metadata.configuration
@@ -94,5 +94,5 @@ def _only(struct: StructType, path: Sequence[str]) -> StructField | None:
 
 def _both(one: StructField, other: StructField) -> StructField:
     if isinstance(one.type, StructType) and isinstance(other.type, StructType):
-        return replace(one, type=merge(one.type, other.type, allow_widening=False, keep_existing_type=True))
+        return replace(one, type=merge_schemas(one.type, other.type, allow_widening=False, keep_existing_type=True))
     return other

@@ -18,7 +18,7 @@ from headwater.protocol.types import StructField, StructType, parse_schema, sche
 from headwater.schema import mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
-from headwater.schema.evolution import merge
+from headwater.schema.evolution import merge_schemas
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.committing import commit, skip_if_done, transaction
@@ -86,7 +86,7 @@ def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, st
     if _overwrites_schema(options):
         target = data
     elif _may_evolve(options, statement):
-        target = merge(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
+        target = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
     elif request["byName"] and (error := unknown_columns_error(table, data)):
         raise error
     given = {f.name.lower() for f in data}
@@ -219,7 +219,7 @@ def evolve_metadata(
     if _overwrites_schema(options) and overwrite.kind == "all":
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
     elif _may_evolve(options, statement):
-        new = merge(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
+        new = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
     else:
         unknown = [f.name for f in data if table.find(f.name) is None]
         if unknown:
