@@ -200,7 +200,9 @@ def test_statistics_of_unchanged_files_are_parsed_once(log, make, monkeypatch):
     parsed = []
     plain = statistics.values_of
     monkeypatch.setattr(
-        statistics, "values_of", lambda texts, wanted: parsed.append(len(texts)) or plain(texts, wanted)
+        statistics,
+        "values_of",
+        lambda texts, wanted: parsed.append(len(texts)) or plain(texts, wanted),  # type: ignore[func-returns-value]
     )
     log.commit(1, make.remove("5"), make.add("x", '{"numRecords":1000}'))
     second = log.load(base=first)

@@ -170,7 +170,7 @@ def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
             (f"{merging} {insert} VALUES (u.id, 1, named_struct('a', CAST(NULL AS INT)))", ("Column s.a ",)),
         ):
             refused(table, statement, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", *words)
-        for statement, words in (
+        for statement, words in (  # type: ignore[assignment]
             ("UPDATE {t} SET v = 105 WHERE id = 3", ("v_and_id", "v < 100 OR id IS NULL", " - v : 105", " - id : 3")),
             ("UPDATE {t} SET twice = 5 WHERE id = 3", ("twice", "id * 2", " - twice : 5", " - id : 3")),
             (f"{merging} WHEN MATCHED THEN UPDATE SET v = 107", ("v_and_id", " - v : 107", " - id : 3")),

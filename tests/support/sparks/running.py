@@ -257,8 +257,8 @@ def family(root: int) -> list[tuple[int, str]]:
         children.setdefault(int(parent), []).append((int(pid), command))
         commands[int(pid)] = command
     found = [(root, commands.get(root, ""))]
-    for pid, _ in found:
-        found.extend(children.get(pid, []))
+    for known, _ in found:
+        found.extend(children.get(known, []))
     return found
 
 

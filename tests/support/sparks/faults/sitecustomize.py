@@ -84,7 +84,7 @@ def install() -> None:
     def put_if_absent(store: LocalStore, path: str, data: bytes) -> None:
         (put_commit if "/_delta_log/" in path and path.endswith(".json") else put)(store, path, data)
 
-    LocalStore.put_if_absent = put_if_absent  # type: ignore[method-assign]
+    LocalStore.put_if_absent = put_if_absent  # type: ignore[method-assign, assignment]
     around(Statement, "write", "before_write", "after_write")
     around(Statement, "write_tracked", "before_job", "after_job")
     around(Statement, "begin_commit", "before_begin", None)
