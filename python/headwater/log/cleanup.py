@@ -122,7 +122,7 @@ def _is_expired(file: FileInfo, version: int) -> bool:
 
 
 def _expired_sidecars(snapshot: Snapshot, checkpoints: list[CheckpointFiles], now: int) -> list[FileInfo]:
-    """Sidecars that no checkpoint names and that are old enough to be of none that is being written."""
+    """Sidecars that no checkpoint names, and that are too old to belong to a checkpoint being written."""
     store = snapshot.store
     try:
         listed = store.list_from(f"{log_directory(snapshot.table_path)}/{SIDECAR_DIRECTORY}")

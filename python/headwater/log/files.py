@@ -4,7 +4,7 @@ Owns :data:`FILE_SCHEMA`, the building of its columns from parsed actions, and :
 of ``add`` actions from one source (a checkpoint file, or the commits after it). A snapshot is a list of blocks, each
 with the positions that later commits have removed, so that a new version costs what its commit holds and not what the
 table holds. Follows the protocol's chapters "Add File and Remove File" and "Action Reconciliation". Statistics text,
-the bulk of a checkpoint, is not kept: it is read again where it is asked for.
+the bulk of a checkpoint, is not kept in memory: it is read again on request.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class FileActions:
     _AT_ONCE = 4096
 
     def __init__(self, read_again: Callable[[], Iterator[tuple[bool, dict[str, Any]]]] | None = None) -> None:
-        """``read_again`` gives the parsed objects themselves once more, in order, for whoever iterates over them."""
+        """``read_again`` parses the objects once more, in order; iteration uses it."""
         self._read_again = read_again
         self.keys: list[FileKey] = []
         self.kinds = bytearray()  #: for each key whether it is that of an add

@@ -113,7 +113,7 @@ class LogSegment:
 
     @property
     def tip(self) -> FileInfo:
-        """The file that tells this version apart from one of another table at the same path."""
+        """The file that distinguishes this version from one of another table at the same path."""
         commit = self.listing.commits.get(self.version)
         if commit is not None:
             return commit

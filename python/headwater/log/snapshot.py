@@ -332,7 +332,7 @@ def _replay(state: TableState, ranges: Sequence[CommitRange], listing: LogListin
 def _parse_together(ranges: Sequence[CommitRange], contents: Sequence[bytes]) -> ParsedActions | None:
     """Many small files as one, which come to the same: to build columns for each takes longer than to parse it.
 
-    None where they are large, or damaged, so that one after the other must be parsed to tell which.
+    None where they are large; or damaged, so that parsing them one by one shows which.
     """
     if len(ranges) < 2 or sum(map(len, contents)) > _PARSED_TOGETHER_BYTES or not all(contents):
         return None
@@ -413,7 +413,7 @@ def _advance(base: Snapshot, store: Store, version: int | None) -> Snapshot | No
     files += [file for c in listing.checkpoints if c.version == base.version for file in c.files]
     files += [c.file for c in base.segment.listing.compactions if c.last == base.version]
     if base.segment.tip not in files:
-        return None  # the log was cleaned up beyond it, or the table dropped and made anew
+        return None  # the log was cleaned up beyond it, or the table dropped and re-created
     if version is None:
         target = max(listing.latest or 0, base.version)
     elif version <= (listing.latest or 0):

@@ -78,7 +78,7 @@ class SnapshotCache:
         def refresh() -> None:
             try:
                 self._refresh(entry, table_path, store)
-            except Exception as error:  # the next reader past the limit meets it, and is told
+            except Exception as error:  # the next reader past the limit gets the error
                 _LOG.warning("%s could not be brought up to date behind a reader: %s", table_path, error)
             finally:
                 entry.refreshing.release()

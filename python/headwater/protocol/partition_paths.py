@@ -29,7 +29,7 @@ def escape_name(name: str) -> str:
 
 
 def unescape_name(name: str) -> str:
-    """The inverse of :func:`escape_name`; a ``%`` that starts no escape stays."""
+    """The inverse of :func:`escape_name`; a ``%`` that starts no escape is unchanged."""
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), name)
 
 

@@ -77,7 +77,7 @@ def parse_bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class Property:
-    """A known property. ``accepts`` tells whether a text is a value, ``expected`` says in words which are.
+    """A known property. ``accepts`` returns whether a text is a valid value, ``expected`` says in words which are.
 
     ``unused`` says why nothing here acts on it, in a sentence; None of one that something does. A property that is
     unused is recorded, for other engines and for versions to come, and whoever sets it is warned.

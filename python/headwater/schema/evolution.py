@@ -2,7 +2,7 @@
 
 Owns mergeSchema's rule, the check whether data fits a table as it is, and the edits of single columns. Follows the
 protocol's chapters "Type Widening", "Void Type" and "Schema Serialization Format". Promise: a column that exists keeps
-its name, position, nullability and metadata; what is added is nullable, at the end unless told otherwise; data files
+its name, position, nullability and metadata; what is added is nullable, at the end unless asked otherwise; data files
 written before stay readable.
 """
 

@@ -39,7 +39,7 @@ def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> 
 
 
 def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """An existing table can go from no mapping to mapping by name, and otherwise stays.
+    """An existing table can change from no mapping to mapping by name; every other change of mode is refused.
 
     Going back to none would need every file rewritten under the logical names.
 

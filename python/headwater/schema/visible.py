@@ -29,7 +29,7 @@ def _visible(field: StructField) -> dict[str, Any]:
 
 def changed(then: StructType, now: StructType) -> bool:
     """Whether a query analysed with one schema cannot be run with the other: a column is gone, or its type, its name in
-    the files or its promise of no nulls is another. Columns that came later are in nobody's way.
+    the files or its promise of no nulls is another. Columns added later do not matter.
     """
     return not _reads(then, now)
 

@@ -1,7 +1,7 @@
 """The local file system as a store, used directly.
 
 Follows the protocol's chapter "Creation of New Log Entries": a commit is put only if no file of its name exists.
-Promises of :meth:`LocalStore.put_if_absent`: exactly one of several writers succeeds, nobody ever sees part of the
+Promises of :meth:`LocalStore.put_if_absent`: exactly one of several writers succeeds, no reader ever sees part of the
 content, and what succeeded survives a crash.
 """
 

@@ -7,7 +7,7 @@ wrote (:class:`WinningCommit`). Follows the protocol's chapters "Action Reconcil
 - ``Serializable``: what was committed could have happened one after the other, in the order of the versions.
 - ``WriteSerializable``: the same, except that a blind append (a commit that read nothing) may be ordered before a
   version that precedes it, so that appends never make a running DELETE, UPDATE or MERGE fail.
-- ``SnapshotIsolation``: only for commits that change no data (compaction); what others add is none of their business.
+- ``SnapshotIsolation``: only for commits that change no data (compaction); appends by other writers do not conflict.
 
 Promise: each conflict is a documented error that names the winner: its version, operation, time and, where files are
 the reason, their partition. Whether a file may match what was read is asked only where the answer matters.
@@ -106,14 +106,14 @@ class WinningCommit:
 
     @staticmethod
     def of_actions(version: int, actions: ParsedActions, modification_time: int | None = None) -> WinningCommit:
-        """The winner that a commit file holds; ``modification_time`` of the file is used where the commit tells no
+        """The winner that a commit file holds; ``modification_time`` of the file is used where the commit has no
         time.
         """
         info = actions.commit_info or {}
-        told = info.get("inCommitTimestamp") or info.get("timestamp")
+        recorded = info.get("inCommitTimestamp") or info.get("timestamp")
         return WinningCommit(
             version,
-            told if isinstance(told, int) else modification_time,
+            recorded if isinstance(recorded, int) else modification_time,
             str(info.get("operation") or "an unnamed operation"),
             # Only a writer's own word makes a commit a blind append: one that says nothing may have read the table.
             info.get("isBlindAppend") is True,
@@ -180,7 +180,7 @@ def counts_appends(mine: Intent, winner: WinningCommit) -> bool:
 
 
 def _appends(mine: Intent, winner: WinningCommit) -> None:
-    """Rows came that what this transaction read would have shown it. Files that only rearrange rows bring none."""
+    """The winner added rows that this transaction would have read. Files that only rearrange rows add none."""
     if not counts_appends(mine, winner):
         return
     # A file that is removed and added again, with another deletion vector, brings no rows: its removal is what matters.
@@ -192,7 +192,7 @@ def _appends(mine: Intent, winner: WinningCommit) -> None:
 
 
 def _deletes_of_read_files(mine: Intent, winner: WinningCommit) -> None:
-    """Rows that this transaction read went, or changed."""
+    """The winner deleted or changed rows that this transaction read."""
     if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
         return
     gone = mine.reads.removed([file for file in winner.removes if file.data_change])
@@ -203,7 +203,7 @@ def _deletes_of_read_files(mine: Intent, winner: WinningCommit) -> None:
 def _deletes_of_deleted_files(mine: Intent, winner: WinningCommit) -> None:
     """A file is rewritten by both, so that the second would bring back rows, or write them twice.
 
-    Only paths are compared: whoever changes a file's deletion vector removes the file as it was.
+    Only paths are compared: a writer that changes a file's deletion vector removes the file as it was.
     """
     mine_paths = {path for path, _ in mine.removed}
     both = [file for file in winner.removes if canonical_path(file.path) in mine_paths]
@@ -236,7 +236,7 @@ _RULES: tuple[Callable[[Intent, WinningCommit], None], ...] = (
     _domains,
 )
 
-#: So many partitions are named in a message; the rest are counted.
+#: How many partitions a message names; the others are counted.
 _MOST_PARTITIONS = 3
 
 
@@ -254,5 +254,5 @@ def _partitions(files: Iterable[AddFile] | Iterable[RemoveFile]) -> str:
 
 
 def _conflict(condition: str, winner: WinningCommit, **parameters: str) -> HeadwaterError:
-    # Who runs a statement again says here how often it tried.
+    # A caller that runs a statement again puts the number of its attempts here.
     return HeadwaterError(condition, {**winner.description, "tried": "", **parameters})

@@ -25,7 +25,7 @@ def check_same_table(snapshot: Snapshot, store: Store) -> None:
         return
     try:
         found = store.following([tip.path])
-    except OSError:  # the put will tell whether the store works
+    except OSError:  # the put will show whether the store works
         return
     if found is None or tip in found:
         return

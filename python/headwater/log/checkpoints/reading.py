@@ -53,7 +53,7 @@ class UnreadableCheckpoint(Exception):
 
 @dataclass
 class CheckpointState:
-    """A table's state as a checkpoint tells it."""
+    """A table's state as a checkpoint holds it."""
 
     protocol: Protocol
     metadata: Metadata

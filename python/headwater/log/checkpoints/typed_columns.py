@@ -85,7 +85,7 @@ class ParsedPartitionValues:
 
     @staticmethod
     def of_snapshot(snapshot: Snapshot) -> ParsedPartitionValues | None:
-        """None where the table has no partitions, or a value that cannot be told without knowing a session's time
+        """None where the table has no partitions, or a value that depends on a session's time
         zone, or is damaged.
         """
         if not snapshot.partition_columns:
