@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.types import PRIMITIVES, ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 
@@ -55,7 +56,7 @@ def check_characters(schema: StructType, configuration: Mapping[str, str]) -> No
 
     :raises HeadwaterError: ``DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES``.
     """
-    if configuration.get("delta.columnMapping.mode", "none").lower() != "none":
+    if (properties.text(configuration, "delta.columnMapping.mode") or "").lower() != "none":
         return
     bad = [format_name(path) for path, field in all_fields(schema) if set(field.name) & set(INVALID_CHARACTERS)]
     if bad:
@@ -134,7 +135,7 @@ def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *
     :raises HeadwaterError: ``DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS``; ``RESERVED_CDC_COLUMNS_ON_WRITE`` when
         writing.
     """
-    if configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+    if not properties.boolean(configuration, "delta.enableChangeDataFeed"):
         return
     taken = [name for name in schema.names if name.lower() in CHANGE_COLUMNS]
     if taken:

@@ -27,11 +27,12 @@ from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
 #: Commits between two checkpoints where ``delta.checkpointInterval`` is not set or not valid.
-_DEFAULT_INTERVAL = 10
+_DEFAULT_INTERVAL = int(properties.text({}, "delta.checkpointInterval") or 0)
 #: Checksums that may wait for one table; each holds a snapshot. The oldest is skipped.
 _MOST_PENDING = 16
 
