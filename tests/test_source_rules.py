@@ -1,0 +1,14 @@
+"""Rules for the sources that no linter knows."""
+
+from __future__ import annotations
+
+import re
+
+from support.paths import TESTS
+
+
+def test_tests_find_their_modules_without_changing_the_path() -> None:
+    """What tests share is imported as ``support.<name>``; see :mod:`support`."""
+    change = re.compile(r"sys\.path(\[|\.(insert|append|extend)| *\+?=)")
+    found = [str(file) for file in TESTS.rglob("*.py") if change.search(file.read_text(encoding="utf-8"))]
+    assert not found
