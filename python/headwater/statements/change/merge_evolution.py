@@ -1,7 +1,6 @@
-"""What columns a MERGE's target will have, said while the statement is analysed.
+"""Schema evolution of MERGE: the columns the target will have, which analysis needs to know.
 
-Owns schema evolution of MERGE: which columns of the source it brings into the table, where the statement or the session
-allows that.
+Owns which columns of the source are added to the table, where the statement or the session allows that.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from headwater.statements.write.insert import AUTO_MERGE, widens
 
 
 def merge_target(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """``target``: a table's description with the columns the statement brings, None where it brings none; ``computed``:
-    columns (lower case) the table fills in where the source lacks them; ``bySource``: whether ``*`` stands for the
+    """``target``: the table's description with the columns the statement adds, None where it adds none; ``computed``:
+    columns (lower case) that the table computes where the source lacks them; ``bySource``: whether ``*`` stands for the
     source's columns, not the target's.
 
     :raises HeadwaterError: ``DELTA_MERGE_SOURCE_DUPLICATE_COLUMNS``, and those of merging schemas.
@@ -66,7 +65,7 @@ def _check_distinct(source: StructType) -> None:
 
 
 def _copied(source: StructType, assigned: Sequence[Mapping[str, Sequence[str]]]) -> StructType:
-    """What of the source's schema is assigned to columns of the same names."""
+    """The part of the source's schema that is assigned to columns of the same names."""
     brought: dict[str, StructField] = {}
     for assignment in assigned:
         key, value = list(assignment["key"]), list(assignment["value"])
