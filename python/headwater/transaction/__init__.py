@@ -1,6 +1,6 @@
 """Transactions: committing a version, conflicts with other writers, row-level concurrency, post-commit maintenance.
 
-The commit protocol and its failure model: :mod:`headwater.transaction.transaction`.
+The commit protocol and its failure model: :mod:`headwater.transaction.commit_loop`.
 """
 
 from headwater.transaction.conflicts import Isolation
