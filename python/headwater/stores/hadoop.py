@@ -220,7 +220,7 @@ class ConditionalStore(HadoopStore):
     """An object store that creates an object on the condition that there is none: S3.
 
     If a create succeeded but its answer was lost and the client asked again, the failure looks like a taken name or an
-    error. In both cases the caller looks for its commit (:mod:`headwater.transaction.transaction`).
+    error. In both cases the caller looks for its commit (:mod:`headwater.transaction.commit_loop`).
     """
 
     puts_if_absent = True
