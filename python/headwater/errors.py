@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from headwater.redaction import without_credentials
 
@@ -66,20 +65,6 @@ class HeadwaterError(Exception):
         template = "\n".join(lines) if isinstance(lines, list) else str(lines)
         self.text = _PLACEHOLDER.sub(lambda m: self.parameters.get(m.group(1), m.group(0)), template)
         super().__init__(f"[{condition}] {self.text} SQLSTATE: {self.sql_state}")
-
-    def describe(self) -> dict[str, Any]:
-        """The error as Spark's side takes it."""
-        return {
-            "condition": self.condition,
-            "sqlState": self.sql_state,
-            "text": _encodable(self.text),
-            "parameters": {name: _encodable(value) for name, value in self.parameters.items()},
-        }
-
-
-def _encodable(text: str) -> str:
-    """File names that are no UTF-8 hold lone surrogates, which neither JSON nor the JVM takes."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def access_failed(error: OSError, path: str | None = None) -> HeadwaterError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater.bridge.process import serve
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headwater.bridge.calls import Handler
 
 
-def _handlers() -> Mapping[str, Handler]:
+def _handlers() -> Mapping[str, Handler[Any]]:
     """Every handler. Importing them takes most of a second, which passes while Spark itself starts."""
     from headwater.statements.registry import HANDLERS
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headwater.bridge.hadoop_files import failure_of
+from headwater.bridge.messages.trouble import StoreCause
 from headwater.stores.hadoop import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 S3 = "software.amazon.awssdk.services.s3.model.S3Exception"
 
 
 def cause(name, message="words", status=None):
-    return {"class": name, "message": message, "status": status}
+    return StoreCause(class_name=name, message=message, status=status)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_kinds_of_failures(causes, kind):
     error = failure_of("s3a://b/x", causes)
     assert type(error) is kind
     assert error.filename == "s3a://b/x"
-    assert error.strerror.startswith(causes[0]["class"].rpartition(".")[2])
+    assert error.strerror.startswith(causes[0].class_name.rpartition(".")[2])
 
 
 def test_a_reason_is_one_line_of_some_length():

@@ -1,13 +1,15 @@
 import json
 
+import msgspec
 import pytest
 
+from headwater.bridge.messages.define import ParseRequest
 from headwater.errors import HeadwaterError
 from headwater.statements.parsing import parse
 
 
 def parsed(text):
-    return parse({"text": text}, None)
+    return json.loads(msgspec.json.encode(parse(ParseRequest(text=text), None)))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import json
 
+import msgspec
 import pytest
 
+from headwater.bridge.messages import SessionSettings
 from headwater.bridge.statement import Statement
 
 
@@ -11,7 +13,8 @@ class RecordingStatement(Statement):
     """Answers every write with the files it was told to, and knows every expression's type to be boolean."""
 
     def __init__(self, confs=None, time_zone="UTC"):
-        super().__init__(None, {"confs": confs or {}, "timeZone": time_zone, "user": "tester", "sparkVersion": "4.2.0"})
+        settings = SessionSettings(confs=confs or {}, time_zone=time_zone, user="tester", spark_version="4.2.0")
+        super().__init__(None, settings)
         self.written = []
         self.specifications = []
         self.begun = []
@@ -44,8 +47,8 @@ class RecordingStatement(Statement):
     def settled(self, path):
         return False
 
-    def begin_commit(self, description):
-        self.begun.append(description)
+    def begin_commit(self, commit):
+        self.begun.append(msgspec.to_builtins(commit))
 
     def end_commit(self):
         self.begun.append(None)

@@ -3,10 +3,9 @@ import json
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
-from headwater.statements.read.scans import describe, load_table
-from support.requests import actions, create_request, data_file, log_of, schema_json
+from headwater.statements.read.scans import describe
+from support.requests import actions, create_request, create_table, data_file, load_table, log_of, schema_json
 
 
 def test_a_new_table_is_one_commit_of_protocol_and_metadata(tmp_path, statement):
@@ -116,7 +115,7 @@ def test_column_mapping_gives_ids_and_stores_the_highest(tmp_path, statement):
     snapshot = open_snapshot(str(path), statement)
     assert [f.metadata["delta.columnMapping.id"] for f in snapshot.schema] == [1, 2]
     assert snapshot.metadata.configuration["delta.columnMapping.maxColumnId"] == "2"
-    assert all("delta." not in key for f in json.loads(describe(snapshot)["schema"])["fields"] for key in f["metadata"])
+    assert all("delta." not in key for f in json.loads(describe(snapshot).schema)["fields"] for key in f["metadata"])
 
 
 def test_metadata_of_another_tables_columns_stays_behind(tmp_path, statement):

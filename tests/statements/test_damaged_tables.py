@@ -149,17 +149,17 @@ class _NoSpark:
 def _ask(path: Path) -> dict[str, dict[str, Any]]:
     """What Spark may ask of a table, and the answers."""
     CACHE.forget(str(path))
-    table = {"table": str(path), "name": "t"}
+    table, named = {"table": str(path)}, {"name": "t"}
     requests: dict[str, tuple[str, dict[str, Any]]] = {
-        "load_table": ("load_table", {}),
+        "load_table": ("load_table", named),
         "an earlier version": ("load_table", {"version": 1}),
         "a time": ("load_table", {"timestamp": "1700000000000000"}),
-        "describe_history": ("describe_history", {"arguments": {}}),
-        "describe_detail": ("describe_detail", {}),
-        "show_partitions": ("show_partitions", {"arguments": {"partition": None}}),
-        "show_create_table": ("show_create_table", {"arguments": {"location": None}}),
+        "describe_history": ("describe_history", {**named, "arguments": {}}),
+        "describe_detail": ("describe_detail", {**named, "arguments": {}}),
+        "show_partitions": ("show_partitions", {**named, "partition": None}),
+        "show_create_table": ("show_create_table", {**named, "location": None}),
         "table_changes": (
-            "table_changes", {"bounds": [{"name": "startingVersion", "type": "int", "value": "0", "micros": None}]},
+            "table_changes", {"bounds": [{"name": "startingVersion", "value": "0", "micros": None}]},
         ),
     }  # fmt: skip
     answers = {name: _call(call, {**table, **more}) for name, (call, more) in requests.items()}
@@ -173,7 +173,8 @@ def _ask(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _call(name: str, request: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(EntryPoint(lambda: HANDLERS).call(name, json.dumps(request), _NoSpark()))
+    envelope = json.dumps({"session": {}, "request": request})
+    return json.loads(EntryPoint(lambda: HANDLERS).call(name, envelope, _NoSpark()))
 
 
 def _spoil_bytes(data: bytes, draw: random.Random) -> bytes:

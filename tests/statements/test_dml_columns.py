@@ -7,13 +7,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.change.delete import delete
-from headwater.statements.change.merge import merge
-from headwater.statements.change.update import update
-from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
 from headwater.transaction import Transaction
-from support.requests import create_request, data_file, schema_json
+from support.requests import create_request, create_table, data_file, delete, merge, schema_json, update
 
 THEN = {"a": "integer", "b": "string"}
 

@@ -11,11 +11,8 @@ import headwater
 from headwater.errors import HeadwaterError
 from headwater.protocol.properties import PROPERTIES
 from headwater.statements import notices
-from headwater.statements.define.alter import alter_table
-from headwater.statements.define.create import create_table
-from headwater.statements.write.insert import write
 from headwater.transaction import wait_for_maintenance
-from support.requests import create_request, data_file, schema_json
+from support.requests import alter_table, create_request, create_table, data_file, schema_json, write
 
 SCHEMA = schema_json(a="integer")
 SOURCES = Path(headwater.__file__).parent

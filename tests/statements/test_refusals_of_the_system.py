@@ -8,11 +8,10 @@ import tempfile
 import pytest
 
 from headwater.bridge.calls import EntryPoint
-from headwater.statements.define.create import create_table
 from headwater.statements.opening import CACHE
 from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
-from support.requests import create_request, schema_json
+from support.requests import create_request, create_table, schema_json
 
 _ADVICE = {
     errno.ENOSPC: "Free space",
@@ -35,7 +34,9 @@ class Context:
 
 
 def ask(name, request):
-    return json.loads(EntryPoint(lambda: HANDLERS).call(name, json.dumps(request), Context()))
+    return json.loads(
+        EntryPoint(lambda: HANDLERS).call(name, json.dumps({"session": {}, "request": request}), Context())
+    )
 
 
 def failing(number):

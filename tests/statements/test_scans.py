@@ -4,15 +4,26 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
 from headwater.statements.read import scans
-from headwater.statements.read.describe import describe_detail, describe_history
-from headwater.statements.recovery import recover_commit
-from headwater.statements.write.insert import write
-from support.requests import actions, create_request, data_file, schema_json
+from support.requests import (
+    actions,
+    aggregate,
+    called,
+    create_request,
+    create_table,
+    data_file,
+    describe_detail,
+    describe_history,
+    load_table,
+    recover_commit,
+    refresh_table,
+    schema_json,
+    write,
+)
 
 SCHEMA = schema_json(a="integer", p="string")
+scan_of = called("scan")
 
 
 @pytest.fixture
@@ -30,7 +41,7 @@ def table(tmp_path, statement):
 
 
 def scan(path, statement, *filters, version=1):
-    return scans.scan({"table": str(path), "version": version, "filters": list(filters)}, statement)
+    return scan_of({"table": str(path), "version": version, "filters": list(filters)}, statement)
 
 
 def test_a_scan_lists_paths_as_they_are_on_disk(table, statement):
@@ -74,20 +85,20 @@ def test_a_long_list_comes_as_arrow(table, statement, monkeypatch):
 
 @pytest.mark.parametrize("suffix", ["@v0", "@v1"])
 def test_a_path_may_carry_its_version(table, statement, suffix):
-    answer = scans.load_table({"table": f"{table}{suffix}"}, statement)
+    answer = load_table({"table": f"{table}{suffix}"}, statement)
     assert answer["version"] == int(suffix[2:])
     assert answer["path"] == str(table)
     assert answer["timeTravel"]
 
 
 def test_the_newest_version_is_no_time_travel(table, statement):
-    answer = scans.load_table({"table": str(table)}, statement)
+    answer = load_table({"table": str(table)}, statement)
     assert (answer["version"], answer["timeTravel"]) == (1, False)
 
 
 def test_a_version_that_is_not_there_says_what_is(table, statement):
     with pytest.raises(HeadwaterError) as refused:
-        scans.load_table({"table": str(table), "version": 7}, statement)
+        load_table({"table": str(table), "version": 7}, statement)
     assert refused.value.condition == "DELTA_VERSION_NOT_FOUND"
     assert "0" in refused.value.text
     assert "1" in refused.value.text
@@ -95,26 +106,26 @@ def test_a_version_that_is_not_there_says_what_is(table, statement):
 
 def test_a_missing_table_is_named_as_the_user_named_it(tmp_path, statement):
     with pytest.raises(HeadwaterError) as refused:
-        scans.load_table({"table": str(tmp_path / "none"), "name": "db.t"}, statement)
+        load_table({"table": str(tmp_path / "none"), "name": "db.t"}, statement)
     assert refused.value.condition == "DELTA_TABLE_NOT_FOUND"
     assert "db.t" in refused.value.text
 
 
 def test_a_changed_schema_stops_a_query_that_was_defined_before(table, statement):
-    seen = scans.load_table({"table": str(table)}, statement)
+    seen = load_table({"table": str(table)}, statement)
     data = schema_json(b="long", p="string")
-    options = {"overwriteSchema": "true", "__headwater_mode": "overwrite"}
-    write({"table": str(table), "name": "t", "plan": 0, "schema": data, "options": options}, statement)
+    request = {"table": str(table), "name": "t", "plan": 0, "schema": data, "mode": "overwrite"}
+    write({**request, "options": {"overwriteSchema": "true"}}, statement)
     with pytest.raises(HeadwaterError) as refused:
-        scans.refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
+        refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
     assert refused.value.condition == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 
 
 def test_a_new_column_does_not_stop_a_query_that_was_defined_before(table, statement):
-    seen = scans.load_table({"table": str(table)}, statement)
+    seen = load_table({"table": str(table)}, statement)
     data = schema_json(a="integer", p="string", b="long")
     write({"table": str(table), "name": "t", "plan": 0, "schema": data, "options": {"mergeSchema": "true"}}, statement)
-    answer = scans.refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
+    answer = refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
     assert answer["version"] == 2
 
 
@@ -122,7 +133,7 @@ def test_counts_come_from_the_log(table, statement):
     def count(*filters):
         outputs = [{"kind": "count"}, {"kind": "max", "column": "a"}, {"group": "p"}]
         request = {"table": str(table), "version": 1, "groups": ["p"], "outputs": outputs, "filters": list(filters)}
-        return sorted(scans.aggregate(request, statement), key=str)
+        return sorted(aggregate(request, statement)["rows"], key=str)
 
     assert count() == [["2", "5", "x y"], ["2", "9", None]]
     assert count("(`p` IS NULL)") == [["2", "9", None]]
@@ -149,7 +160,7 @@ def test_a_commit_that_was_made_is_recognised(table, statement):
             "version": version,
             "txnId": transaction,
             "path": path,
-            "answer": {"counts": [2]},
+            "counts": [2],
         }
         return recover_commit({"commit": commit}, statement)
 
@@ -181,11 +192,11 @@ def test_a_session_may_read_a_table_as_it_was_a_moment_ago(table, statement):
     log = table / "_delta_log"
     (log / f"{2:020d}.json").write_text('{"txn":{"appId":"other","version":1}}\n')
     request = {"table": str(table)}
-    assert scans.load_table(request, stale(statement, "1 hour"))["version"] == 1
+    assert load_table(request, stale(statement, "1 hour"))["version"] == 1
     (log / f"{3:020d}.json").write_text('{"txn":{"appId":"other","version":2}}\n')
-    assert scans.load_table(request, statement)["version"] == 3
+    assert load_table(request, statement)["version"] == 3
     with pytest.raises(HeadwaterError, match="DELTA_INVALID_INTERVAL"):
-        scans.load_table(request, stale(statement, "a while"))
+        load_table(request, stale(statement, "a while"))
 
 
 def stale(statement, limit):

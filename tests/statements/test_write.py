@@ -4,11 +4,18 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import parse_schema
-from headwater.statements.change.truncate import truncate
-from headwater.statements.define.create import create_table
 from headwater.statements.opening import open_snapshot
-from headwater.statements.write.insert import plan_save, resolve_write, write
-from support.requests import actions, create_request, data_file, schema_json
+from support.requests import (
+    actions,
+    create_request,
+    create_table,
+    data_file,
+    plan_save,
+    resolve_write,
+    schema_json,
+    truncate,
+    write,
+)
 
 SCHEMA = schema_json(a="integer", p="string")
 
@@ -35,7 +42,8 @@ def request_of(path, schema=SCHEMA, mode="append", **options):
         "name": "t",
         "plan": 0,
         "schema": schema,
-        "options": {"__headwater_mode": mode, **options},
+        "mode": mode,
+        "options": options,
     }
 
 

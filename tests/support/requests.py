@@ -3,6 +3,48 @@
 import json
 from pathlib import Path
 
+import msgspec
+
+from headwater.statements.registry import HANDLERS
+
+
+def called(name):
+    """A handler as Spark's side calls it: takes and returns what JSON has."""
+
+    def call(request, statement):
+        handler = HANDLERS[name]
+        return json.loads(msgspec.json.encode(handler.run(msgspec.convert(request, handler.request), statement)))
+
+    return call
+
+
+aggregate, alter_table, check_same_schema, create_table, delete, describe_detail, describe_history = map(
+    called,
+    (
+        "aggregate",
+        "alter_table",
+        "check_same_schema",
+        "create_table",
+        "delete",
+        "describe_detail",
+        "describe_history",
+    ),
+)
+load_table, merge, plan_save, recover_commit, refresh_table, resolve_write, truncate, update, write = map(
+    called,
+    (
+        "load_table",
+        "merge",
+        "plan_save",
+        "recover_commit",
+        "refresh_table",
+        "resolve_write",
+        "truncate",
+        "update",
+        "write",
+    ),
+)
+
 
 def schema_json(**columns):
     """A schema's JSON from ``name="type"``; ``name=("type", {...})`` adds metadata."""

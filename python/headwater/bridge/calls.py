@@ -1,8 +1,9 @@
 """The calls Spark makes: one entry point, JSON in and JSON out.
 
-Owns the envelope. An answer is ``{"result": …}`` or ``{"error": …}``; an error of Spark's own, raised by something a
-handler called back, is handed back to the statement, which raises the original. Promise: no exception leaves this
-module, so no traceback and no py4j text reaches a user; a debugging log has them.
+Owns decoding and encoding of messages (:mod:`headwater.bridge.messages`) and the envelope around them: the settings of
+the session and the request come in, ``{"result": …}`` or ``{"error": …}`` goes out. An error of Spark's own, raised by
+something a handler called back, is handed back to the statement, which raises the original. Promise: no exception
+leaves this module, so no traceback and no py4j text reaches a user; a debugging log has them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
-import orjson
+import msgspec
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from headwater.bridge import log_context
+from headwater.bridge.messages import Envelope, ErrorDescription, Request
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, access_failed
 
@@ -32,8 +36,24 @@ def serves_call() -> bool:
     return getattr(_serving, "call", False)
 
 
-#: Takes a request and its statement and returns something JSON can hold.
-Handler = Callable[[dict[str, Any], Statement], Any]
+RequestT = TypeVar("RequestT", bound=Request)
+
+
+@dataclass(frozen=True)
+class Handler(Generic[RequestT]):
+    """What serves a call.
+
+    :param request: what the call's request is decoded to.
+    :param run: takes the request and its statement; returns the answer: a struct, ``bool``, ``str`` or None.
+    """
+
+    request: type[RequestT]
+    run: Callable[[RequestT, Statement], Any]
+
+    @cached_property
+    def decoder(self) -> msgspec.json.Decoder[Envelope[RequestT]]:
+        """Made once: to look into a type takes longer than to decode a message."""
+        return msgspec.json.Decoder(Envelope[self.request])  # type: ignore[name-defined]
 
 
 class EntryPoint:
@@ -43,7 +63,7 @@ class EntryPoint:
         the gateway begins to serve.
     """
 
-    def __init__(self, handlers: Callable[[], Mapping[str, Handler]]) -> None:
+    def __init__(self, handlers: Callable[[], Mapping[str, Handler[Any]]]) -> None:
         self._handlers = handlers
 
     def call(self, name: str, request: str, context: Any) -> str:
@@ -61,26 +81,28 @@ class EntryPoint:
     def _answer(self, name: str, request: str, context: Any) -> str:
         table: str | None = None
         try:
-            content = orjson.loads(request)
-            table = content.get("table")
+            handler = self._handlers()[name]
+            envelope = handler.decoder.decode(request)
+            content = envelope.request
+            table = getattr(content, "table", None)
             log_context.set_about(_about(content))
-            statement = Statement(context, content.pop("session", {}), _title(name, content))
-            return _encode({"result": self._handlers()[name](content, statement)})
+            statement = Statement(context, envelope.session, _title(name, content))
+            return _encode({"result": handler.run(content, statement)})
         except HeadwaterError as error:
-            return _encode({"error": error.describe()})
+            return _encode({"error": describe_error(error)})
         except Py4JJavaError as error:
             logger.debug("'%s' failed in Spark", name, exc_info=True)
             _hand_back(context, error)
-            return _encode({"error": _internal(error).describe()})
+            return _encode({"error": describe_error(_internal(error))})
         except Py4JError as error:
             if not _is_cut_off(context):
                 logger.error("'%s' failed: %s", name, _locate(error))
             logger.debug("'%s' failed, or nobody waits for it", name, exc_info=True)
-            return _encode({"error": _internal(error).describe()})
+            return _encode({"error": describe_error(_internal(error))})
         except Exception as error:
             logger.error("'%s' failed: %s", name, _locate(error))
             logger.debug("'%s' failed", name, exc_info=True)
-            return _encode({"error": _internal(error, table).describe()})
+            return _encode({"error": describe_error(_internal(error, table))})
         finally:
             _let_go(context)
 
@@ -88,17 +110,25 @@ class EntryPoint:
         implements = ["headwater.spark.bridge.Handler"]
 
 
-def _about(request: dict[str, Any]) -> str:
-    commit = request.get("commit") or request
-    table, version = commit.get("table"), commit.get("version")
+def describe_error(error: HeadwaterError) -> ErrorDescription:
+    """An error as Spark's side takes it."""
+    return ErrorDescription(
+        condition=error.condition, sql_state=error.sql_state, text=error.text, parameters=error.parameters
+    )
+
+
+def _about(request: Request) -> str:
+    subject = getattr(request, "commit", None) or getattr(request, "change", None) or request
+    table, version = getattr(subject, "table", None), getattr(subject, "version", None)
     if table is None:
         return ""
     return f"{table}: " if version is None else f"{table}@{version}: "
 
 
-def _title(name: str, request: dict[str, Any]) -> str:
+def _title(name: str, request: Request) -> str:
     """A call and its table, for people."""
-    table = _NEEDLESS_QUOTES.sub(r"\1", str(request.get("name") or request.get("table") or ""))
+    table = getattr(request, "name", None) or getattr(request, "table", None) or ""
+    table = _NEEDLESS_QUOTES.sub(r"\1", table)
     return f"{name.replace('_', ' ').upper()} {table.removeprefix('spark_catalog.')}".strip()
 
 
@@ -110,19 +140,18 @@ def _is_cut_off(context: Any) -> bool:
 
 def _encode(answer: dict[str, Any]) -> str:
     try:
-        return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:  # what a log has may be beyond what JSON's readers take
-        return orjson.dumps(_plain(answer)).decode()
+        text = msgspec.json.encode(answer)
+    except UnicodeEncodeError:  # what a log has may be beyond what JSON's readers take
+        text = msgspec.json.encode(_plain(msgspec.to_builtins(answer)))
+    return text.decode()
 
 
 def _plain(value: Any) -> Any:
-    """The value with text that UTF-8 has, and numbers of 64 bits or else their text."""
+    """The value with text that UTF-8 has."""
     if isinstance(value, dict):
-        return {_plain(str(key)): _plain(each) for key, each in value.items()}
+        return {_plain(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        return str(value)
     return _encodable(value) if isinstance(value, str) else value
 
 

@@ -37,7 +37,7 @@ class Serving:
         self.gateway.gateway_parameters.port = java_port
 
 
-def start(token: str, handlers: Callable[[], Mapping[str, Handler]]) -> Serving:
+def start(token: str, handlers: Callable[[], Mapping[str, Handler[Any]]]) -> Serving:
     """Listen on a free loopback port; callers and callees must know the token."""
     gateway = _Gateway(
         java_parameters=JavaParameters(

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import orjson
 from py4j.protocol import Py4JJavaError
 
+from headwater.bridge.messages.trouble import StoreCause
 from headwater.stores.hadoop import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 #: What HTTP's statuses mean here.
@@ -23,6 +25,7 @@ _NOT_AS_EXPECTED = 412
 _NOT_KNOWN = frozenset({405, 415, 501})
 _DENIED = ("AccessDeniedException", "AccessControlException")
 _LONGEST_REASON = 400
+_CAUSES = msgspec.json.Decoder(list[StoreCause])
 
 
 class HadoopFileSystem:
@@ -136,14 +139,14 @@ def _failures(path: str) -> Iterator[None]:
         failure = error.java_exception
         if failure.getClass().getSimpleName() != "StoreFailure":
             raise
-        raise failure_of(path, orjson.loads(failure.describe())) from None
+        raise failure_of(path, _CAUSES.decode(failure.describe())) from None
 
 
-def failure_of(path: str, causes: Sequence[dict[str, Any]]) -> OSError:
-    """The error for a failure, told as ``{class, message, status}`` of it and its causes, outermost first."""
-    statuses = {cause["status"] for cause in causes}
-    kinds = [str(cause["class"]).rpartition(".")[2] for cause in causes]
-    reason = f"{kinds[0]}: {causes[0]['message']}" if causes[0]["message"] else kinds[0]
+def failure_of(path: str, causes: Sequence[StoreCause]) -> OSError:
+    """The error for a failure and its causes, the outermost first."""
+    statuses = {cause.status for cause in causes}
+    kinds = [cause.class_name.rpartition(".")[2] for cause in causes]
+    reason = f"{kinds[0]}: {causes[0].message}" if causes[0].message else kinds[0]
     reason = re.sub(r"\s+", " ", reason)[:_LONGEST_REASON]
     if kinds[0] == "FileNotFoundException":  # one that was there a moment ago
         return FileNotFoundError(errno.ENOENT, reason, path)

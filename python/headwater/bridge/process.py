@@ -49,7 +49,7 @@ class _WithoutPandas(MetaPathFinder):
             raise ModuleNotFoundError("pandas is not loaded in the handler process", name=fullname)
 
 
-def serve(handlers: Callable[[], Mapping[str, Handler]], at_end: Callable[[float], object]) -> None:
+def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[float], object]) -> None:
     """Shake hands with the JVM, then serve until it is gone.
 
     :param handlers: imports and returns the handlers.

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import orjson
 from py4j.protocol import Py4JJavaError
 
 from headwater.bridge.hadoop_files import HadoopFileSystem
+from headwater.bridge.messages import SessionSettings
+from headwater.bridge.messages.trouble import BegunCommit
 from headwater.errors import HeadwaterError
 
 
@@ -23,13 +26,13 @@ class Statement:
     :param title: the statement's kind and its table, as Spark's UI is to show them.
     """
 
-    def __init__(self, context: Any, settings: Mapping[str, Any], title: str = "") -> None:
+    def __init__(self, context: Any, settings: SessionSettings, title: str = "") -> None:
         self._context = context
         self._placed: dict[str, int] = {}
-        self._confs: Mapping[str, str] = settings.get("confs") or {}
-        self.time_zone: str = settings.get("timeZone", "UTC")
-        self.user: str | None = settings.get("user")
-        self.spark_version: str | None = settings.get("sparkVersion")
+        self._confs: Mapping[str, str] = settings.confs
+        self.time_zone = settings.time_zone
+        self.user = settings.user
+        self.spark_version = settings.spark_version
         self._title, self._step, self._steps = title, "", 1
 
     def step(self, what: str, number: int = 1, of: int = 1) -> None:
@@ -182,7 +185,7 @@ class Statement:
         """
         return self._context.checkCondition(text, schema)
 
-    def begin_commit(self, description: Mapping[str, Any]) -> None:
+    def begin_commit(self, commit: BegunCommit) -> None:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before
         it answers. A statement that was cancelled ends here, with nothing committed."""
-        self._context.beginCommit(orjson.dumps(description).decode())
+        self._context.beginCommit(msgspec.json.encode(commit).decode())

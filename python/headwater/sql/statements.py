@@ -36,7 +36,7 @@ def parse(text: str) -> dict[str, Any] | None:
     return {
         "command": f"describe_{kind}",
         "table": _table(rest, text),
-        "arguments": {"limit": limit},
+        "arguments": {"limit": limit} if kind == "history" else {},
     }
 
 

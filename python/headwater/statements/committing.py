@@ -8,11 +8,13 @@ is made.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.writing import Layout
@@ -63,20 +65,23 @@ def commit(
     operation: str,
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int | str] | None = None,
-    answer: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    counts: Sequence[int] | None = None,
+) -> CommitAnswer:
     """Commit, with the session's provenance; Spark's side knows of each attempt before it is made.
 
-    :param answer: what the statement answers with beside the version, also where this process dies after its commit.
+    :param counts: what the statement answers beside the version, also where this process dies after its commit.
     """
     identity = idempotence(options, statement)
     if identity is not None:
         txn.set_transaction(*identity)
 
+    answered = None if counts is None else list(counts)
+
     def on_begin(version: int, transaction_id: str) -> None:
         path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
-        begun = {"table": txn.table_path, "version": version, "txnId": transaction_id, "path": path}
-        statement.begin_commit({**begun, "answer": answer} if answer else begun)
+        statement.begin_commit(
+            BegunCommit(table=txn.table_path, version=version, txn_id=transaction_id, path=path, counts=answered)
+        )
 
     committed = txn.commit(
         operation,
@@ -86,7 +91,7 @@ def commit(
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
     )
-    return {"version": committed.version, **(answer or {})}
+    return CommitAnswer(version=committed.version, counts=answered)
 
 
 def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:

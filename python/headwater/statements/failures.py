@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from urllib.parse import unquote
 
+from headwater.bridge.calls import describe_error
+from headwater.bridge.messages import ErrorDescription
+from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, TableRead
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, access_failed
 from headwater.stores.interface import SCHEME
-
-Cause = Mapping[str, Any]
 
 #: The failures of a system that writers meet, told by its own words: Java has no numbers for them.
 _OF_THE_SYSTEM = {
@@ -30,50 +30,50 @@ _WRITERS = ("org.apache.parquet.hadoop.", "org.apache.spark.sql.headwater.write.
 _LONGEST_REASON = 400
 
 
-def explain_failure(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
+def explain_failure(request: ExplainFailureRequest, statement: Statement) -> ErrorDescription | None:
     """The error to show in place of Spark's, described as every error is; None where Spark's says all there is."""
-    error = _meaning(request["causes"], request["tables"])
-    return None if error is None else error.describe()
+    error = _meaning(request.causes, request.tables)
+    return None if error is None else describe_error(error)
 
 
-def _meaning(causes: Sequence[Cause], tables: Sequence[tuple[str, int]]) -> HeadwaterError | None:
+def _meaning(causes: Sequence[JobCause], tables: Sequence[TableRead]) -> HeadwaterError | None:
     for cause in causes:
-        condition = str(cause.get("condition") or "")
+        condition = cause.condition or ""
         if condition.startswith("FAILED_READ_FILE"):
-            return _unreadable(condition, _local(cause["parameters"].get("path", "")), causes, tables)
+            return _unreadable(condition, _local(cause.parameters.get("path") or ""), causes, tables)
         if condition == "TASK_WRITE_FAILED":
-            return _unwritable(_local(cause["parameters"].get("path", "")), causes)
+            return _unwritable(_local(cause.parameters.get("path") or ""), causes)
     return None
 
 
 def _unreadable(
-    condition: str, file: str, causes: Sequence[Cause], tables: Sequence[tuple[str, int]]
+    condition: str, file: str, causes: Sequence[JobCause], tables: Sequence[TableRead]
 ) -> HeadwaterError | None:
-    table, version = next(((table, v) for table, v in tables if file.startswith(f"{table}/")), (None, None))
+    table, version = next(((t.path, t.version) for t in tables if file.startswith(f"{t.path}/")), (None, None))
     if table is None:  # a file of the source, which is no table of ours
         return None
     where = {"file": file, "version": version, "tableLocation": table}
     if condition.endswith("FILE_NOT_EXIST"):
         return HeadwaterError("DELTA_FILE_NOT_FOUND_DETAILED", where)
-    if any(str(cause.get("condition") or "").partition(".")[0] != "FAILED_READ_FILE" for cause in _conditions(causes)):
+    if any((cause.condition or "").partition(".")[0] != "FAILED_READ_FILE" for cause in _conditions(causes)):
         return None  # a value that an expression cannot take, say: it is no matter of the file
     return HeadwaterError("HEADWATER_DATA_FILE_DAMAGED", {**where, "reason": _words(causes[-1])})
 
 
-def _conditions(causes: Sequence[Cause]) -> list[Cause]:
+def _conditions(causes: Sequence[JobCause]) -> list[JobCause]:
     """The causes that say what they are, from the one on that names the file."""
-    told = [cause for cause in causes if cause.get("condition")]
-    first = next(i for i, cause in enumerate(told) if str(cause["condition"]).startswith("FAILED_READ_FILE"))
+    told = [cause for cause in causes if cause.condition]
+    first = next(i for i, cause in enumerate(told) if (cause.condition or "").startswith("FAILED_READ_FILE"))
     return told[first:]
 
 
-def _unwritable(table: str, causes: Sequence[Cause]) -> HeadwaterError | None:
+def _unwritable(table: str, causes: Sequence[JobCause]) -> HeadwaterError | None:
     for cause in reversed(causes):
-        message = str(cause.get("message") or "").lower()
+        message = (cause.message or "").lower()
         number = next((n for words, n in _OF_THE_SYSTEM.items() if words in message), None)
-        if str(cause["class"]).rpartition(".")[2] in _QUOTAS:
+        if cause.class_name.rpartition(".")[2] in _QUOTAS:
             number = errno.EDQUOT
-        if number is not None and any(frame.startswith(_WRITERS) for c in causes for frame in c["at"]):
+        if number is not None and any(frame.startswith(_WRITERS) for c in causes for frame in c.at):
             return access_failed(OSError(number, os.strerror(number), table))
     return None
 
@@ -86,7 +86,7 @@ def _local(path: str) -> str:
     return "/" + unquote(path[scheme.end() :]).lstrip("/")
 
 
-def _words(cause: Cause) -> str:
-    message = " ".join(str(cause.get("message") or "").split())
-    kind = str(cause["class"]).rpartition(".")[2]
+def _words(cause: JobCause) -> str:
+    message = " ".join((cause.message or "").split())
+    kind = cause.class_name.rpartition(".")[2]
     return f"{kind}: {message}"[:_LONGEST_REASON] if message else kind

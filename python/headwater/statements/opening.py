@@ -8,7 +8,7 @@ plain path on the local file system, a URI elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -55,17 +55,26 @@ def staleness_limit(statement: Statement) -> int:
     return 0 if not text else int(text) if text.isdecimal() else parse_interval(text)
 
 
-def open_same(request: Mapping[str, Any], statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
+class SeenTable(Protocol):
+    """A request about a table that the statement has seen before. ``table_id``: the id it had; None is any."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def table_id(self) -> str | None: ...
+
+
+def open_same(seen: SeenTable, statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
     """As :func:`open_snapshot`, for a table a statement has seen before: it must still be the same one.
 
     :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` where it was deleted and re-created meanwhile.
     """
-    snapshot = open_snapshot(request["table"], statement, version, limit)
-    seen = request.get("tableId")
-    if seen is not None and seen != snapshot.metadata.id:
+    snapshot = open_snapshot(seen.table, statement, version, limit)
+    if seen.table_id is not None and seen.table_id != snapshot.metadata.id:
         raise HeadwaterError(
             "DELTA_TABLE_ID_MISMATCH",
-            {"tableLocation": snapshot.table_path, "seen": seen, "found": snapshot.metadata.id},
+            {"tableLocation": snapshot.table_path, "seen": seen.table_id, "found": snapshot.metadata.id},
         )
     return snapshot
 

@@ -6,8 +6,10 @@ with what to use instead. The grammar is in :mod:`headwater.sql`.
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
+from headwater.bridge.messages.define import ParsedStatement, ParseRequest
+from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, statements
@@ -16,20 +18,26 @@ from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 _OUTPUT = {"describe_history": HISTORY_SCHEMA, "describe_detail": DETAIL_SCHEMA}
 
 
-def parse(request: dict[str, Any], statement: Statement) -> dict[str, Any] | None:
+def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:
     """The command of a text, None where the text is Spark's.
 
     :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED``.
     """
-    command = statements.parse(request["text"])
-    if command is None:
+    parsed = statements.parse(request.text)
+    if parsed is None:
         return None
-    return {**command, "output": schema_string(_OUTPUT[command["command"]])}
+    arguments = msgspec.Raw(msgspec.json.encode(parsed["arguments"]))
+    return ParsedStatement(
+        command=parsed["command"],
+        table=parsed["table"],
+        arguments=arguments,
+        output=schema_string(_OUTPUT[parsed["command"]]),
+    )
 
 
-def not_parsed(request: dict[str, Any], statement: Statement) -> None:
+def not_parsed(request: NotParsedRequest, statement: Statement) -> None:
     """Refuse a text that Spark's parser refused, where it is a statement of another system.
 
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``.
     """
-    elsewhere.refuse(request["text"])
+    elsewhere.refuse(request.text)

@@ -7,8 +7,9 @@ The JVM asks the first after a handler died during a commit, and waits for the s
 from __future__ import annotations
 
 import time
-from typing import Any
 
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.trouble import FinishMaintenanceRequest, RecoverCommitRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of
@@ -21,38 +22,38 @@ _LOOKS = 4
 _PAUSE_SECONDS = 0.2
 
 
-def recover_commit(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def recover_commit(request: RecoverCommitRequest, statement: Statement) -> CommitAnswer:
     """The answer of the call that died, if the ``commit`` it was making is in the log.
 
     :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` where it is not: the statement did nothing and can be run again;
         ``HEADWATER_COMMIT_MAY_STAND`` where the store does not say.
     """
-    commit = request["commit"]
+    commit = request.commit
     for attempt in range(_LOOKS):
         time.sleep(attempt * _PAUSE_SECONDS)
         try:
-            info = commit_info_of(locate(commit["table"], statement).store.read(commit["path"])) or {}
+            info = commit_info_of(locate(commit.table, statement).store.read(commit.path)) or {}
         except FileNotFoundError:
             info = {}
         except OSError as error:
             failure = error
             continue
-        if info.get("txnId") == commit["txnId"]:
-            return {**(commit.get("answer") or {}), "version": commit["version"]}
-        named = {"tableLocation": commit["table"], "version": commit["version"]}
+        if info.get("txnId") == commit.txn_id:
+            return CommitAnswer(version=commit.version, counts=commit.counts)
+        named = {"tableLocation": commit.table, "version": commit.version}
         raise HeadwaterError("DELTA_COMMIT_NOT_MADE", named)
     raise HeadwaterError(
         "HEADWATER_COMMIT_MAY_STAND",
         {
-            "tableLocation": commit["table"],
-            "version": commit["version"],
-            "path": commit["path"],
-            "txnId": commit["txnId"],
+            "tableLocation": commit.table,
+            "version": commit.version,
+            "path": commit.path,
+            "txnId": commit.txn_id,
             "reason": f"the handler process ended, and the commit could not be looked for ({failure})",
         },
     )
 
 
-def finish_upkeep(request: dict[str, Any], statement: Statement) -> bool:
+def finish_upkeep(request: FinishMaintenanceRequest, statement: Statement) -> bool:
     """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
     return wait_for_maintenance(_LONGEST_MAINTENANCE_SECONDS)

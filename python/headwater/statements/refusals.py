@@ -5,11 +5,24 @@ The JVM asks here, so that it raises no error texts of its own.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
-import orjson
+from typing import NoReturn
 
 from headwater.bridge.hadoop_files import failure_of
+from headwater.bridge.messages.trouble import (
+    InsertIntoDirectoryRequest,
+    InvalidTimestampRequest,
+    InvalidVersionRequest,
+    MissingPathRequest,
+    NoFileSystemRequest,
+    NotATableRequest,
+    NotDeltaRequest,
+    NotOfOneRowRequest,
+    OldVersionRequest,
+    PathOperationRequest,
+    ReplaceOtherFormatRequest,
+    TwoVersionsRequest,
+    UnsupportedPredicateRequest,
+)
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 
@@ -24,51 +37,51 @@ _CONNECTORS = {
 }
 
 
-def missing_path(request: dict[str, Any], statement: Statement) -> NoReturn:
+def missing_path(request: MissingPathRequest, statement: Statement) -> NoReturn:
     """``format("delta")`` without a path."""
     raise HeadwaterError("DELTA_PATH_NOT_SPECIFIED", {})
 
 
-def invalid_version(request: dict[str, Any], statement: Statement) -> NoReturn:
+def invalid_version(request: InvalidVersionRequest, statement: Statement) -> NoReturn:
     """A version to travel to that is no number."""
-    raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_VERSION", {"version": request["version"]})
+    raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_VERSION", {"version": request.version})
 
 
-def invalid_timestamp(request: dict[str, Any], statement: Statement) -> NoReturn:
+def invalid_timestamp(request: InvalidTimestampRequest, statement: Statement) -> NoReturn:
     """A time to travel to that is no timestamp."""
-    raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": request["timestamp"]})
+    raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": request.timestamp})
 
 
-def unsupported_predicate(request: dict[str, Any], statement: Statement) -> NoReturn:
+def unsupported_predicate(request: UnsupportedPredicateRequest, statement: Statement) -> NoReturn:
     """An overwrite by a predicate with a subquery, or one whose value differs from call to call."""
-    raise HeadwaterError("DELTA_UNSUPPORTED_REPLACE_WHERE", {"predicate": request["predicate"]})
+    raise HeadwaterError("DELTA_UNSUPPORTED_REPLACE_WHERE", {"predicate": request.predicate})
 
 
-def two_versions(request: dict[str, Any], statement: Statement) -> NoReturn:
+def two_versions(request: TwoVersionsRequest, statement: Statement) -> NoReturn:
     """A read that names both a version and a time."""
     raise HeadwaterError("DELTA_ONEOF_IN_TIMETRAVEL", {})
 
 
-def old_version(request: dict[str, Any], statement: Statement) -> NoReturn:
+def old_version(request: OldVersionRequest, statement: Statement) -> NoReturn:
     """A change of an older version."""
-    raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})
+    raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
 
 
-def not_a_table(request: dict[str, Any], statement: Statement) -> NoReturn:
+def not_a_table(request: NotATableRequest, statement: Statement) -> NoReturn:
     """A change of a view's rows."""
     raise HeadwaterError(
-        "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED", {"operation": request["statement"], "viewName": request["name"]}
+        "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED", {"operation": request.statement, "viewName": request.name}
     )
 
 
-def not_of_one_row(request: dict[str, Any], statement: Statement) -> NoReturn:
+def not_of_one_row(request: NotOfOneRowRequest, statement: Statement) -> NoReturn:
     """A condition or value that would be of many rows, or many of one."""
-    raise HeadwaterError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": request["expression"]})
+    raise HeadwaterError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": request.expression})
 
 
-def insert_into_directory(request: dict[str, Any], statement: Statement) -> NoReturn:
+def insert_into_directory(request: InsertIntoDirectoryRequest, statement: Statement) -> NoReturn:
     """INSERT OVERWRITE DIRECTORY … USING delta, which would leave files without a log."""
-    path = str(request.get("path") or "/path").removeprefix("file:")
+    path = (request.path or "/path").removeprefix("file:")
     raise HeadwaterError(
         "DELTA_OPERATION_NOT_ALLOWED",
         {
@@ -79,28 +92,26 @@ def insert_into_directory(request: dict[str, Any], statement: Statement) -> NoRe
     )
 
 
-def for_path(request: dict[str, Any], statement: Statement) -> NoReturn:
+def for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
-    raise HeadwaterError(
-        "DELTA_OPERATION_ON_PATH_NOT_ALLOWED", {"operation": request["operation"], "path": request["table"]}
-    )
+    raise HeadwaterError("DELTA_OPERATION_ON_PATH_NOT_ALLOWED", {"operation": request.operation, "path": request.table})
 
 
-def not_delta(request: dict[str, Any], statement: Statement) -> NoReturn:
+def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     """A statement of Delta tables on a table that is none."""
-    command = str(request["command"]).replace("_", " ").upper()
-    raise HeadwaterError("DELTA_TABLE_ONLY_OPERATION", {"operation": command, "tableName": request["name"]})
+    command = request.command.replace("_", " ").upper()
+    raise HeadwaterError("DELTA_TABLE_ONLY_OPERATION", {"operation": command, "tableName": request.name})
 
 
-def replace_other_format(request: dict[str, Any], statement: Statement) -> NoReturn:
+def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:
     """REPLACE TABLE … USING delta of a table of another format."""
-    raise HeadwaterError("DELTA_NOT_A_DELTA_TABLE", {"tableName": request["name"], "provider": request["provider"]})
+    raise HeadwaterError("DELTA_NOT_A_DELTA_TABLE", {"tableName": request.name, "provider": request.provider})
 
 
-def no_file_system(request: dict[str, Any], statement: Statement) -> NoReturn:
+def no_file_system(request: NoFileSystemRequest, statement: Statement) -> NoReturn:
     """A path that Hadoop has no working file system for."""
-    path = str(request["table"])
-    reason = failure_of(path, orjson.loads(request["causes"])).strerror
+    path = request.table
+    reason = failure_of(path, request.causes).strerror
     scheme = path.partition(":")[0].lower()
     connector = _CONNECTORS.get(scheme, f"the JARs of a file system for {scheme}")
     raise HeadwaterError("HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector})

@@ -1,61 +1,63 @@
 """The registry of handlers: every call that Spark's side makes, by name.
 
-A handler takes the request and the statement, and returns the answer.
+Each is declared with the type of its request; the handler's annotation declares the type of its answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from headwater.bridge.calls import Handler
+from headwater.bridge.messages import change, define, read, trouble, write
 from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
 from headwater.statements.define import alter, create, show
 from headwater.statements.read import change_feed, describe, scans
 from headwater.statements.write import insert
 
-HANDLERS: Mapping[str, Handler] = {
-    "load_table": scans.load_table,
-    "refresh_table": scans.refresh_table,
-    "table_exists": scans.table_exists,
-    "scan": scans.scan,
-    "aggregate": scans.aggregate,
-    "table_changes": change_feed.table_changes,
-    "bounds_of_call": change_feed.bounds_of_call,
-    "asks_for_changes": change_feed.asks_for_changes,
-    "check_change_files": change_feed.check_change_files,
-    "plan_save": insert.plan_save,
-    "resolve_write": insert.resolve_write,
-    "write": insert.write,
-    "delete": delete.delete,
-    "update": update.update,
-    "merge": merge.merge,
-    "merge_target": merge_evolution.merge_target,
-    "explain": explain.explain,
-    "create_table": create.create_table,
-    "alter_table": alter.alter_table,
-    "check_same_schema": alter.check_same_schema,
-    "truncate": truncate.truncate,
-    "describe_history": describe.describe_history,
-    "describe_detail": describe.describe_detail,
-    "show_create_table": show.show_create_table,
-    "show_partitions": show.show_partitions,
-    "parse": parsing.parse,
-    "not_parsed": parsing.not_parsed,
-    "explain_failure": failures.explain_failure,
-    "recover_commit": recovery.recover_commit,
-    "finish_upkeep": recovery.finish_upkeep,
-    "missing_path": refusals.missing_path,
-    "invalid_version": refusals.invalid_version,
-    "invalid_timestamp": refusals.invalid_timestamp,
-    "two_versions": refusals.two_versions,
-    "old_version": refusals.old_version,
-    "unsupported_predicate": refusals.unsupported_predicate,
-    "not_a_table": refusals.not_a_table,
-    "not_of_one_row": refusals.not_of_one_row,
-    "refuse_for_path": refusals.for_path,
-    "not_delta": refusals.not_delta,
-    "insert_into_directory": refusals.insert_into_directory,
-    "no_file_system": refusals.no_file_system,
-    "replace_other_format": refusals.replace_other_format,
+HANDLERS: Mapping[str, Handler[Any]] = {
+    "load_table": Handler(read.LoadTableRequest, scans.load_table),
+    "refresh_table": Handler(read.RefreshTableRequest, scans.refresh_table),
+    "table_exists": Handler(read.TableExistsRequest, scans.table_exists),
+    "scan": Handler(read.ScanRequest, scans.scan),
+    "aggregate": Handler(read.AggregateRequest, scans.aggregate),
+    "table_changes": Handler(read.TableChangesRequest, change_feed.table_changes),
+    "bounds_of_call": Handler(read.BoundsOfCallRequest, change_feed.bounds_of_call),
+    "asks_for_changes": Handler(read.AsksForChangesRequest, change_feed.asks_for_changes),
+    "check_change_files": Handler(read.CheckChangeFilesRequest, change_feed.check_change_files),
+    "plan_save": Handler(write.PlanSaveRequest, insert.plan_save),
+    "resolve_write": Handler(write.ResolveWriteRequest, insert.resolve_write),
+    "write": Handler(write.WriteRequest, insert.write),
+    "delete": Handler(change.ChangeRequest, delete.delete),
+    "update": Handler(change.ChangeRequest, update.update),
+    "merge": Handler(change.ChangeRequest, merge.merge),
+    "merge_target": Handler(change.MergeTargetRequest, merge_evolution.merge_target),
+    "explain": Handler(change.ExplainRequest, explain.explain),
+    "create_table": Handler(define.CreateTableRequest, create.create_table),
+    "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
+    "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
+    "truncate": Handler(define.TruncateRequest, truncate.truncate),
+    "describe_history": Handler(define.DescribeHistoryRequest, describe.describe_history),
+    "describe_detail": Handler(define.DescribeDetailRequest, describe.describe_detail),
+    "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
+    "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
+    "parse": Handler(define.ParseRequest, parsing.parse),
+    "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),
+    "explain_failure": Handler(trouble.ExplainFailureRequest, failures.explain_failure),
+    "recover_commit": Handler(trouble.RecoverCommitRequest, recovery.recover_commit),
+    "finish_upkeep": Handler(trouble.FinishMaintenanceRequest, recovery.finish_upkeep),
+    "missing_path": Handler(trouble.MissingPathRequest, refusals.missing_path),
+    "invalid_version": Handler(trouble.InvalidVersionRequest, refusals.invalid_version),
+    "invalid_timestamp": Handler(trouble.InvalidTimestampRequest, refusals.invalid_timestamp),
+    "two_versions": Handler(trouble.TwoVersionsRequest, refusals.two_versions),
+    "old_version": Handler(trouble.OldVersionRequest, refusals.old_version),
+    "unsupported_predicate": Handler(trouble.UnsupportedPredicateRequest, refusals.unsupported_predicate),
+    "not_a_table": Handler(trouble.NotATableRequest, refusals.not_a_table),
+    "not_of_one_row": Handler(trouble.NotOfOneRowRequest, refusals.not_of_one_row),
+    "refuse_for_path": Handler(trouble.PathOperationRequest, refusals.for_path),
+    "not_delta": Handler(trouble.NotDeltaRequest, refusals.not_delta),
+    "insert_into_directory": Handler(trouble.InsertIntoDirectoryRequest, refusals.insert_into_directory),
+    "no_file_system": Handler(trouble.NoFileSystemRequest, refusals.no_file_system),
+    "replace_other_format": Handler(trouble.ReplaceOtherFormatRequest, refusals.replace_other_format),
 }

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -92,9 +92,8 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
         ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``; ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     started = time.monotonic()
-    named: dict[str, Any] = {"table": request.table, "tableId": request.table_id, "version": request.version}
-    snapshot = open_same(named, statement)
-    check_same_columns(named, statement, snapshot)
+    snapshot = open_same(request, statement)
+    check_same_columns(request, request.version, statement, snapshot)
     analysed = _analysed(request, statement, snapshot)
     _check_no_new_columns(analysed, snapshot)
     txn = transaction(request.table, statement, snapshot)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.statements.change.attempt import Attempt, evolved
 from headwater.statements.committing import commit
 from headwater.statements.opening import Options
@@ -20,16 +21,15 @@ def end(
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int],
     counts: Sequence[int],
-) -> dict[str, Any]:
+) -> Any:
     """Commit what the transaction holds, if it holds anything.
 
     :param counts: the statement's result: how many rows it affected, by kind.
     """
-    answer: dict[str, Any] = {"counts": list(counts)}
     if not attempt.txn.has_changes and not evolved(attempt):
-        return {"version": attempt.snapshot.version, **answer}
+        return CommitAnswer(version=attempt.snapshot.version, counts=list(counts))
     measured = {**metrics, "executionTimeMs": attempt.milliseconds()}
-    return commit(attempt.txn, attempt.statement, Options(None), operation, parameters, measured, answer)
+    return commit(attempt.txn, attempt.statement, Options(None), operation, parameters, measured, counts)
 
 
 def note_reads(attempt: Attempt, predicates: Sequence[str]) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headwater.bridge.messages.change import ExplainRequest
 from headwater.bridge.statement import Statement
 from headwater.statements.change import delete, merge, update
 
-_BY_STATEMENT: Mapping[str, Callable[[dict[str, Any], Statement, str], str]] = {
+_BY_STATEMENT: Mapping[str, Callable[[Any, Statement, str], str]] = {
     "delete": delete.explain,
     "update": update.explain,
     "merge": merge.explain,
 }
 
 
-def explain(request: dict[str, Any], statement: Statement) -> str:
+def explain(request: ExplainRequest, statement: Statement) -> str:
     """What a statement would do; nothing is run."""
-    return _BY_STATEMENT[request["statement"]](request, statement, request["mode"])
+    return _BY_STATEMENT[request.statement](request.change, statement, request.mode)

@@ -6,10 +6,12 @@ Owns which columns of the source are added to the table, where the statement or 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+import msgspec
+
+from headwater.bridge.messages.change import CopiedColumn, MergeTargetAnswer, MergeTargetRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
@@ -22,39 +24,37 @@ from headwater.statements.read.scans import describe
 from headwater.statements.write.insert import AUTO_MERGE, widens
 
 
-def merge_target(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """``target``: the table's description with the columns the statement adds, None where it adds none; ``computed``:
-    columns (lower case) that the table computes where the source lacks them; ``bySource``: whether ``*`` stands for the
-    source's columns, not the target's.
+def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTargetAnswer:
+    """The columns the target will have.
 
     :raises HeadwaterError: ``DELTA_MERGE_SOURCE_DUPLICATE_COLUMNS``, and those of merging schemas.
     """
-    snapshot = open_same(request, statement, request["version"])
-    source = parse_schema(request["source"])
+    snapshot = open_same(request, statement, request.version)
+    source = parse_schema(request.source)
     table = snapshot.schema
-    if request["star"]:
+    if request.star:
         _check_distinct(source)
     computed = [
         *(column.name.lower() for column in generated_columns(table)),
         *(column.name.lower() for column in identity_columns(table)),
     ]
-    evolves = bool(request["withSchemaEvolution"]) or statement.flag(AUTO_MERGE)
-    answer: dict[str, Any] = {"target": None, "computed": computed, "bySource": evolves}
+    evolves = request.with_schema_evolution or statement.flag(AUTO_MERGE)
+    answer = MergeTargetAnswer(target=None, computed=computed, by_source=evolves)
     if not evolves:
         return answer
-    brought = source if request["star"] else _copied(source, request["assigned"])
+    brought = source if request.star else _copied(source, request.assigned)
     schema = merge_schemas(table, brought, allow_widening=widens(snapshot), keep_existing_type=True)
     if schema == table:
         return answer
     configuration = snapshot.metadata.configuration
     if mapping.mode(configuration, snapshot.protocol) != "none":
         schema, _ = mapping.assign(schema, mapping.max_column_id(configuration, schema))
-    described = {
-        **describe(snapshot),
-        "schema": schema_string(visible.for_reading(schema)),
-        "tableSchema": schema_string(schema),
-    }
-    return {**answer, "target": described}
+    described = msgspec.structs.replace(
+        describe(snapshot),
+        schema=schema_string(visible.for_reading(schema)),
+        table_schema=schema_string(schema),
+    )
+    return MergeTargetAnswer(target=described, computed=computed, by_source=evolves)
 
 
 def _check_distinct(source: StructType) -> None:
@@ -64,11 +64,11 @@ def _check_distinct(source: StructType) -> None:
         raise HeadwaterError("DELTA_MERGE_SOURCE_DUPLICATE_COLUMNS", {"columns": ", ".join(twice)})
 
 
-def _copied(source: StructType, assigned: Sequence[Mapping[str, Sequence[str]]]) -> StructType:
+def _copied(source: StructType, assigned: Sequence[CopiedColumn]) -> StructType:
     """The part of the source's schema that is assigned to columns of the same names."""
     brought: dict[str, StructField] = {}
     for assignment in assigned:
-        key, value = list(assignment["key"]), list(assignment["value"])
+        key, value = assignment.key, assignment.value
         path = value if source.find(value[0]) is not None else value[1:]
         folded = [name.lower() for name in path]
         if not path or [name.lower() for name in key[-len(path) :]] != folded or len(key) > len(path) + 1:

@@ -1,16 +1,18 @@
 """The resolved pieces of a DELETE, UPDATE or MERGE, as Spark's side sends them.
 
-Owns the names of the request's members. Relations and expressions are numbers; in a query they stand as
-:class:`headwater.sql.composing.Relation` and :class:`headwater.sql.composing.Resolved`.
+Owns what a statement makes of :class:`headwater.bridge.messages.change.ChangeRequest`. Relations and expressions are
+numbers; in a query they stand as :class:`headwater.sql.composing.Relation` and
+:class:`headwater.sql.composing.Resolved`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from headwater.bridge.messages.change import ChangeClause, Conjunct
 from headwater.protocol.types import parse_schema
 from headwater.statements.internal_names import InternalNames
 
@@ -31,13 +33,13 @@ class Clause:
     assigned: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(value: Mapping[str, Any]) -> Clause:
+    def of(clause: ChangeClause) -> Clause:
         return Clause(
-            value["kind"],
-            value["condition"],
-            value["conditionText"],
-            value["values"],
-            frozenset(name.lower() for name in value["assigned"]),
+            clause.kind,
+            clause.condition,
+            clause.condition_text,
+            clause.values,
+            frozenset(name.lower() for name in clause.assigned),
         )
 
 
@@ -127,33 +129,33 @@ class DmlRequest:
         return RewriteNames(InternalNames.beside([*columns.names, *physical, *self.source_names]))
 
     @staticmethod
-    def of(request: Mapping[str, Any]) -> DmlRequest:
-        conjuncts = request["conjuncts"]
-        texts = [c["target"] for c in conjuncts if c.get("target") is not None]
+    def of(request: Any) -> DmlRequest:
+        conjuncts: Sequence[Conjunct] = request.conjuncts
+        texts = [c.target for c in conjuncts if c.target is not None]
         return DmlRequest(
-            table=request["table"],
-            name=request["name"],
-            version=request["version"],
-            table_id=request["tableId"],
-            table_schema=request["tableSchema"],
-            target=request["target"],
-            columns=request["columns"],
-            source=request["source"],
-            source_columns=request["sourceColumns"],
-            source_names=request["sourceNames"],
-            source_deterministic=request["sourceDeterministic"],
-            source_bytes=request["sourceBytes"],
-            source_is_scan=request["sourceIsScan"],
-            condition=request["condition"],
-            condition_deterministic=request["conditionDeterministic"],
-            condition_text=request["conditionText"],
-            condition_columns=frozenset(request["conditionColumns"]),
+            table=request.table,
+            name=request.name,
+            version=request.version,
+            table_id=request.table_id,
+            table_schema=request.table_schema,
+            target=request.target,
+            columns=request.columns,
+            source=request.source,
+            source_columns=request.source_columns,
+            source_names=request.source_names,
+            source_deterministic=request.source_deterministic,
+            source_bytes=request.source_bytes,
+            source_is_scan=request.source_is_scan,
+            condition=request.condition,
+            condition_deterministic=request.condition_deterministic,
+            condition_text=request.condition_text,
+            condition_columns=frozenset(request.condition_columns),
             predicates=texts,
             exact=len(texts) == len(conjuncts),
-            keys=[Key(c["key"], c["value"], c["type"]) for c in conjuncts if "key" in c],
-            matched=[Clause.of(c) for c in request["matched"]],
-            not_matched=[Clause.of(c) for c in request["notMatched"]],
-            not_matched_by_source=[Clause.of(c) for c in request["notMatchedBySource"]],
-            runs_python=request["runsPython"],
-            reads_target_elsewhere=request["readsTargetElsewhere"],
+            keys=[Key(c.key.column, c.key.value, c.key.type) for c in conjuncts if c.key is not None],
+            matched=[Clause.of(c) for c in request.matched],
+            not_matched=[Clause.of(c) for c in request.not_matched],
+            not_matched_by_source=[Clause.of(c) for c in request.not_matched_by_source],
+            runs_python=request.runs_python,
+            reads_target_elsewhere=request.reads_target_elsewhere,
         )

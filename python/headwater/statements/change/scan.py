@@ -29,7 +29,6 @@ _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
 #: With one row in a hundred, the bench case `update-vectors`, both take about the same time.
 _ROWS_PER_LATE_VALUE = 64
 #: The members of a table's description that pin its version.
-_STATE = ("version", "tableId", "sizeInBytes", "hasDeletionVectors", "schema")
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,11 @@ def scan_files(
     plan = attempt.statement.restrict(
         attempt.request.target,
         {
-            **{name: described[name] for name in _STATE},
+            "version": described.version,
+            "tableId": described.table_id,
+            "sizeInBytes": described.size_in_bytes,
+            "hasDeletionVectors": described.has_deletion_vectors,
+            "schema": described.schema,
             "listedBytes": total_bytes(files),
             "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
             "lateColumns": [] if every_row else _late_columns(attempt, files),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from headwater.bridge.messages.define import CommitAnswer, TruncateRequest
 from headwater.bridge.statement import Statement
 from headwater.statements.committing import commit, removals, transaction
 from headwater.statements.opening import Options, open_snapshot
 
 
-def truncate(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def truncate(request: TruncateRequest, statement: Statement) -> CommitAnswer:
     """Remove every file of a table; an empty table is not changed."""
-    snapshot = open_snapshot(request["table"], statement)
+    snapshot = open_snapshot(request.table, statement)
     if not snapshot.num_files:
-        return {"version": snapshot.version}
-    txn = transaction(request["table"], statement, snapshot)
+        return CommitAnswer(version=snapshot.version)
+    txn = transaction(request.table, statement, snapshot)
     txn.read_whole_table()
     txn.remove(removals(snapshot.files))
     metrics = {"numRemovedFiles": snapshot.num_files, "numRemovedBytes": snapshot.size_in_bytes}

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from headwater.bridge.messages.define import (
+    AddColumn,
+    AlterTableRequest,
+    AnyTableChange,
+    CheckSameSchemaRequest,
+    CommentColumn,
+    CommitAnswer,
+    RemoveProperty,
+    SetProperty,
+    UnsupportedChange,
+)
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -25,8 +36,6 @@ from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.write.insert import set_schema
 from headwater.transaction import Transaction
 
-Change = Mapping[str, Any]
-
 #: What cannot be done yet, as people say it.
 _IN_WORDS = {
     "add_constraint": "add a constraint",
@@ -41,29 +50,32 @@ _IN_WORDS = {
 }
 
 
-def alter_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswer:
     """Apply the changes of a statement, all or none."""
-    changes: list[Change] = request["changes"]
-    snapshot = open_snapshot(request["table"], statement)
-    kinds = {change["kind"] for change in changes}
-    for names, apply in _STATEMENTS:
-        if kinds <= names:
-            txn = transaction(request["table"], statement, snapshot)
-            txn.read_whole_table()
-            operation, parameters = apply(changes, txn, snapshot, statement)
-            if txn.metadata == snapshot.metadata and txn.protocol == snapshot.protocol:
-                return {"version": snapshot.version}
-            return commit(txn, statement, Options(None), operation, parameters)
-    asked = ", ".join(sorted(_IN_WORDS.get(kind, kind.replace("_", " ")) for kind in kinds))
-    name = request.get("name") or snapshot.table_path
-    raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"tableName": name, "change": asked})
+    snapshot = open_snapshot(request.table, statement)
+    kinds = {type(change) for change in request.changes}
+    if len(kinds) != 1 or (apply := _STATEMENTS.get(kinds.pop())) is None:
+        asked = ", ".join(sorted({_in_words(change) for change in request.changes}))
+        name = request.name or snapshot.table_path
+        raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"tableName": name, "change": asked})
+    txn = transaction(request.table, statement, snapshot)
+    txn.read_whole_table()
+    operation, parameters = apply(request.changes, txn, snapshot, statement)
+    if txn.metadata == snapshot.metadata and txn.protocol == snapshot.protocol:
+        return CommitAnswer(version=snapshot.version)
+    return commit(txn, statement, Options(None), operation, parameters)
+
+
+def _in_words(change: AnyTableChange) -> str:
+    kind = change.change if isinstance(change, UnsupportedChange) else str(change.__struct_config__.tag)
+    return _IN_WORDS.get(kind, kind.replace("_", " "))
 
 
 def _set_properties(
-    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+    changes: Sequence[SetProperty], txn: Transaction, snapshot: Snapshot, statement: Statement
 ) -> tuple[str, dict[str, Any]]:
     metadata = txn.metadata
-    given = {change["key"]: change["value"] for change in changes}
+    given: dict[str, Any] = {change.key: change.value for change in changes}
     if "comment" in given:
         metadata = replace(metadata, description=given.pop("comment"))
     properties = normalize(given, allow_arbitrary=allows_arbitrary(statement.confs))
@@ -101,9 +113,9 @@ def _install(txn: Transaction, snapshot: Snapshot, metadata: Metadata) -> None:
 
 
 def _unset_properties(
-    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+    changes: Sequence[RemoveProperty], txn: Transaction, snapshot: Snapshot, statement: Statement
 ) -> tuple[str, dict[str, Any]]:
-    keys = [canonical_name(change["key"], allow_arbitrary=True) for change in changes]
+    keys = [canonical_name(change.key, allow_arbitrary=True) for change in changes]
     metadata = txn.metadata
     if "comment" in keys:
         metadata = replace(metadata, description=None)
@@ -113,7 +125,7 @@ def _unset_properties(
 
 
 def _add_columns(
-    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+    changes: Sequence[AddColumn], txn: Transaction, snapshot: Snapshot, statement: Statement
 ) -> tuple[str, dict[str, Any]]:
     columns = [_new_column(change) for change in changes]
     set_schema(txn, add_columns(snapshot.schema, columns))
@@ -131,49 +143,48 @@ def _require_protocol(txn: Transaction, snapshot: Snapshot) -> None:
         txn.update_protocol(protocol)
 
 
-def _new_column(change: Change) -> NewColumn:
-    if change.get("default") is not None:
+def _new_column(change: AddColumn) -> NewColumn:
+    if change.default is not None:
         raise HeadwaterError("WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED", {})
-    position = change.get("position")
-    where = None if position is None else After(position["after"]) if "after" in position else FIRST
+    position = change.position
+    where = None if position is None else FIRST if position.after is None else After(position.after)
     return NewColumn(
-        tuple(change["path"]),
-        parse_type(json.loads(change["type"])),
-        change["nullable"],
-        change.get("comment"),
+        tuple(change.path),
+        parse_type(json.loads(change.type)),
+        change.nullable,
+        change.comment,
         where,
-        change.get("declaredType"),
+        change.declared_type,
     )
 
 
 def _comment_columns(
-    changes: list[Change], txn: Transaction, snapshot: Snapshot, statement: Statement
+    changes: Sequence[CommentColumn], txn: Transaction, snapshot: Snapshot, statement: Statement
 ) -> tuple[str, dict[str, Any]]:
     schema = snapshot.schema
     for change in changes:
-        schema = set_comment(schema, change["path"], change["comment"])
+        schema = set_comment(schema, change.path, change.comment)
     set_schema(txn, schema)
-    path = changes[0]["path"]
-    column = {"name": path[-1], "comment": changes[0]["comment"]}
+    path = changes[0].path
+    column = {"name": path[-1], "comment": changes[0].comment}
     return "CHANGE COLUMN", {"column": {"path": ".".join(path), **column}}
 
 
-_STATEMENTS: list[
-    tuple[frozenset[str], Callable[[list[Change], Transaction, Snapshot, Statement], tuple[str, dict[str, Any]]]]
-] = [
-    (frozenset({"set_property"}), _set_properties),
-    (frozenset({"remove_property"}), _unset_properties),
-    (frozenset({"add_column"}), _add_columns),
-    (frozenset({"column_comment"}), _comment_columns),
-]
+#: What makes the changes of a statement, all of one kind; returns the operation and its parameters in the history.
+_STATEMENTS: dict[type, Callable[[Any, Transaction, Snapshot, Statement], tuple[str, dict[str, Any]]]] = {
+    SetProperty: _set_properties,
+    RemoveProperty: _unset_properties,
+    AddColumn: _add_columns,
+    CommentColumn: _comment_columns,
+}
 
 
-def check_same_schema(request: dict[str, Any], statement: Statement) -> None:
+def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> None:
     """ALTER TABLE … SET LOCATION: the other location must hold a table of the same columns.
 
     :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``, and ``DELTA_TABLE_NOT_FOUND`` where it holds none.
     """
-    here, there = open_snapshot(request["table"], statement), open_snapshot(request["other"], statement)
+    here, there = open_snapshot(request.table, statement), open_snapshot(request.other, statement)
     differences = describe_difference(here.schema, there.schema)
     if differences:
         raise HeadwaterError(

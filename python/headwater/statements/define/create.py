@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from headwater.bridge.messages.define import CommitAnswer, CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
@@ -25,24 +26,22 @@ from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
 
 
-def create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """Create or replace a table, with the rows of a plan if there is one; ``mode`` is ``create``, ``replace`` or
-    ``create_or_replace``.
-    """
-    location = locate(request["table"], statement)
-    options = Options(request.get("options"))
+def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
+    """Create or replace a table, with the rows of a plan if there is one."""
+    location = locate(request.table, statement)
+    options = Options(request.options)
     exists = table_exists(location.path, location.store)
-    if exists and request["mode"] == "create":
+    if exists and request.mode == "create":
         return _adopt(request, location)
     snapshot = CACHE.get(location.path, location.store) if exists else None
     if snapshot is None:
         _check_empty(location, statement)
     elif skip_if_done(snapshot, options, statement):
-        return {"version": snapshot.version, "skipped": True}
+        return CommitAnswer(version=snapshot.version, skipped=True)
     if snapshot is not None:
         check_readable(snapshot.protocol)
     definition = define(request, statement, snapshot)
-    txn = transaction(request["table"], statement, snapshot)
+    txn = transaction(request.table, statement, snapshot)
     txn.update_protocol(definition.protocol)
     txn.update_metadata(definition.metadata)
     if definition.domain is not None:
@@ -62,17 +61,17 @@ def create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any
 
 
 def _write(
-    request: dict[str, Any], statement: Statement, options: Options, location: Location, txn: Transaction
+    request: CreateTableRequest, statement: Statement, options: Options, location: Location, txn: Transaction
 ) -> Written | None:
-    if request.get("plan") is None:
+    if request.plan is None or request.row_schema is None:
         return None
-    rows = parse_schema(request["rowSchema"])
+    rows = parse_schema(request.row_schema)
     location.store.make_directory(location.path)
     # Rows of CREATE … AS SELECT come in the declared order, whatever case their names have.
     declared = parse_schema(txn.metadata.schema_string)
     provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
     target = Target(location.path, txn.protocol, txn.metadata)
-    written = write_rows(statement, target, request["plan"], provided, options)
+    written = write_rows(statement, target, request.plan, provided, options)
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
     txn.add(written.files)
@@ -91,25 +90,25 @@ def _metrics(written: Written, replaced: Snapshot | None) -> dict[str, int | str
     return metrics
 
 
-def _operation(request: dict[str, Any]) -> str:
-    if "operation" in request:
-        return str(request["operation"])
+def _operation(request: CreateTableRequest) -> str:
+    if request.save_mode is not None:
+        return "WRITE"
     kind = {"create": "CREATE TABLE", "replace": "REPLACE TABLE", "create_or_replace": "CREATE OR REPLACE TABLE"}[
-        request["mode"]
+        request.mode
     ]
-    return kind if request.get("plan") is None else f"{kind} AS SELECT"
+    return kind if request.plan is None else f"{kind} AS SELECT"
 
 
-def _parameters(request: dict[str, Any], definition: Definition) -> dict[str, Any]:
+def _parameters(request: CreateTableRequest, definition: Definition) -> dict[str, Any]:
     metadata = definition.metadata
     partitioning = list(metadata.partition_columns)
-    if "operation" in request:
-        return {"mode": request.get("saveMode", "ErrorIfExists"), "partitionBy": partitioning}
+    if request.save_mode is not None:
+        return {"mode": request.save_mode, "partitionBy": partitioning}
     return {
         "partitionBy": partitioning,
         "clusterBy": [".".join(path) for path in definition.clustered_by],
         "description": metadata.description,
-        "isManaged": "false" if request.get("external") else "true",
+        "isManaged": "false" if request.external else "true",
         "properties": dict(metadata.configuration),
     }
 
@@ -133,7 +132,7 @@ def _data_files(location: Location) -> list[FileInfo]:
         return []
 
 
-def _adopt(request: dict[str, Any], location: Location) -> dict[str, Any]:
+def _adopt(request: CreateTableRequest, location: Location) -> CommitAnswer:
     """CREATE TABLE over a table that is there: nothing is committed, and what is declared must be what is there.
 
     :raises HeadwaterError: ``DELTA_TABLE_ALREADY_EXISTS`` with rows to write; ``DELTA_CREATE_TABLE_SCHEME_MISMATCH``,
@@ -141,11 +140,11 @@ def _adopt(request: dict[str, Any], location: Location) -> dict[str, Any]:
     """
     snapshot = CACHE.get(location.path, location.store)
     check_readable(snapshot.protocol)
-    if request.get("plan") is not None or "operation" in request:
+    if request.plan is not None or request.save_mode is not None:
         raise HeadwaterError(
-            "DELTA_TABLE_ALREADY_EXISTS", {"tableName": request.get("name") or location.path, "path": location.path}
+            "DELTA_TABLE_ALREADY_EXISTS", {"tableName": request.name or location.path, "path": location.path}
         )
-    declared = parse_schema(request["schema"])
+    declared = parse_schema(request.schema)
     if len(declared):
         differences = describe_difference(declared_schema(request), snapshot.schema)
         if differences:
@@ -158,18 +157,18 @@ def _adopt(request: dict[str, Any], location: Location) -> dict[str, Any]:
                     "schemaDifferences": "\n".join(f"- {line}" for line in differences),
                 },
             )
-        partitioning = [name.lower() for name in request["partitionColumns"]]
+        partitioning = [name.lower() for name in request.partition_columns]
         if partitioning != [name.lower() for name in snapshot.partition_columns]:
             raise HeadwaterError(
                 "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING",
                 {
                     "path": location.path,
-                    "specified": ", ".join(request["partitionColumns"]) or "none",
+                    "specified": ", ".join(request.partition_columns) or "none",
                     "existing": ", ".join(snapshot.partition_columns) or "none",
                 },
             )
     existing = {key.lower(): value for key, value in snapshot.metadata.configuration.items()}
-    for key, value in without_protocol_properties(for_new_table(request["properties"], {})).items():
+    for key, value in without_protocol_properties(for_new_table(request.properties, {})).items():
         if existing.get(key.lower()) != value:
             raise HeadwaterError(
                 "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY",
@@ -180,4 +179,4 @@ def _adopt(request: dict[str, Any], location: Location) -> dict[str, Any]:
                     "existing": existing.get(key.lower(), "not set"),
                 },
             )
-    return {"version": snapshot.version}
+    return CommitAnswer(version=snapshot.version)

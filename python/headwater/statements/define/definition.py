@@ -11,8 +11,9 @@ import re
 import time
 import uuid
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -45,18 +46,18 @@ class Definition(NamedTuple):
     clustered_by: list[Path]
 
 
-def define(request: dict[str, Any], statement: Statement, replaced: Snapshot | None) -> Definition:
+def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> Definition:
     """The definition a request declares; a replaced table keeps its id and what its protocol had.
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """
-    source = open_snapshot(request["like"], statement) if request.get("like") else None
+    source = open_snapshot(request.like, statement) if request.like else None
     schema = declared_schema(request) if source is None else _copied_schema(source.schema)
     partition_columns = _partition_columns(request, schema)
     clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
     configuration = _configuration(request, statement, source)
     if clustered_by:
-        notices.of_clustering(request["table"])
+        notices.of_clustering(request.table)
     if mapping.mode(configuration) != "none":
         schema, highest = mapping.assign(schema, 0)
         configuration[mapping.MAX_ID] = str(highest)
@@ -69,7 +70,7 @@ def define(request: dict[str, Any], statement: Statement, replaced: Snapshot | N
         schema_string=schema_string(schema),
         partition_columns=tuple(partition_columns),
         configuration=configuration,
-        description=request.get("comment") or (source.metadata.description if source is not None else None),
+        description=request.comment or (source.metadata.description if source is not None else None),
         created_time=int(time.time() * 1000),
     )
     extra = [*(clustering.FEATURES if clustered_by is not None else ()), *_copied_features(source)]
@@ -84,20 +85,18 @@ def define(request: dict[str, Any], statement: Statement, replaced: Snapshot | N
     )
 
 
-def declared_schema(request: dict[str, Any]) -> StructType:
+def declared_schema(request: CreateTableRequest) -> StructType:
     """The columns a request declares, computed ones with what computes them."""
-    schema = without_exists_defaults(visible_only(parse_schema(request["schema"])))
-    generated = {name.lower(): sql for name, sql in (request.get("generated") or {}).items()}
-    identities = {entry["column"].lower(): entry for entry in request.get("identity") or ()}
+    schema = without_exists_defaults(visible_only(parse_schema(request.schema)))
+    generated = {name.lower(): sql for name, sql in request.generated.items()}
+    identities = {entry.column.lower(): entry for entry in request.identity}
 
     def declared(column: StructField) -> StructField:
         metadata = dict(column.metadata)
         if column.name.lower() in generated:
             metadata[GENERATION_EXPRESSION] = generated[column.name.lower()]
         if (entry := identities.get(column.name.lower())) is not None:
-            metadata |= identity_metadata(
-                entry["start"], entry["step"], allow_explicit_insert=entry["allowExplicitInsert"]
-            )
+            metadata |= identity_metadata(entry.start, entry.step, allow_explicit_insert=entry.allow_explicit_insert)
         return replace(column, metadata=metadata)
 
     return StructType(tuple(declared(f) for f in schema))
@@ -134,38 +133,38 @@ def _copied_features(source: Snapshot | None) -> frozenset[str]:
     return supported_features(source.protocol)
 
 
-def _configuration(request: dict[str, Any], statement: Statement, source: Snapshot | None) -> dict[str, str]:
-    configuration = for_new_table(request["properties"], statement.confs)
-    refuse_universal_format(configuration, request.get("name") or request["table"])
-    notices.of_properties(configuration, request["table"])
+def _configuration(request: CreateTableRequest, statement: Statement, source: Snapshot | None) -> dict[str, str]:
+    configuration = for_new_table(request.properties, statement.confs)
+    refuse_universal_format(configuration, request.name or request.table)
+    notices.of_properties(configuration, request.table)
     if source is not None:
         kept = {
             key: value
             for key, value in source.metadata.configuration.items()
             if (key not in PROPERTIES or PROPERTIES[key].settable) and key != UNIVERSAL_FORMATS
         }
-        configuration = {**kept, **for_new_table(request["properties"], {})}
-    for constraint in (request.get("constraints") or ()) if source is None else ():
-        if constraint["kind"] != "check":
-            raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint["kind"]})
-        name = constraint["name"] or f"chk_{uuid.uuid4().hex[:8]}"
-        configuration = add_constraint(configuration, name, constraint["expression"])
+        configuration = {**kept, **for_new_table(request.properties, {})}
+    for constraint in request.constraints if source is None else ():
+        if constraint.kind != "check" or constraint.expression is None:
+            raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
+        name = constraint.name or f"chk_{uuid.uuid4().hex[:8]}"
+        configuration = add_constraint(configuration, name, constraint.expression)
     return configuration
 
 
-def _partition_columns(request: dict[str, Any], schema: StructType) -> list[str]:
-    for transform in request.get("partitioning") or ():
+def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[str]:
+    for transform in request.partitioning:
         if (
             _CLUSTER_BY.fullmatch(transform) is None
-            and transform.strip("`") not in request["partitionColumns"]
+            and transform.strip("`") not in request.partition_columns
             and "(" in transform
         ):
             raise HeadwaterError("DELTA_UNSUPPORTED_PARTITION_TRANSFORM", {"transform": transform})
-    return [found.name if (found := schema.find(name)) is not None else name for name in request["partitionColumns"]]
+    return [found.name if (found := schema.find(name)) is not None else name for name in request.partition_columns]
 
 
-def _clustered_by(request: dict[str, Any]) -> list[Path] | None:
-    for transform in request.get("partitioning") or ():
+def _clustered_by(request: CreateTableRequest) -> list[Path] | None:
+    for transform in request.partitioning:
         if match := _CLUSTER_BY.fullmatch(transform):
             names = match.group(1).strip()
             return parse_name_list(names) if names else []

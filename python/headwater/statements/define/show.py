@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from headwater.bridge.messages.define import RowsAnswer, ShowCreateTableRequest, ShowPartitionsRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -27,11 +28,10 @@ from headwater.statements.opening import open_snapshot
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def show_create_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def show_create_table(request: ShowCreateTableRequest, statement: Statement) -> RowsAnswer:
     """One row: the statement that creates the table."""
-    snapshot = open_snapshot(request["table"], statement)
-    arguments = request["arguments"]
-    return {"rows": [{"createtab_stmt": create_statement(snapshot, request["name"], arguments.get("location"))}]}
+    snapshot = open_snapshot(request.table, statement)
+    return RowsAnswer(rows=[{"createtab_stmt": create_statement(snapshot, request.name, request.location)}])
 
 
 def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str:
@@ -125,17 +125,17 @@ def _lines(items: Iterable[str]) -> str:
     return "(\n  " + ",\n  ".join(items) + ")\n"
 
 
-def show_partitions(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> RowsAnswer:
     """A row a partition that has files, ``a=1/b=x`` as Spark writes it for other tables, in their order.
 
     :raises HeadwaterError: ``DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE``,
         ``DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN``.
     """
-    snapshot = open_snapshot(request["table"], statement)
+    snapshot = open_snapshot(request.table, statement)
     names = snapshot.partition_columns
     if not names:
-        raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", {"tableName": request["name"]})
-    wanted = {key.lower(): value for key, value in (request["arguments"].get("partition") or {}).items()}
+        raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", {"tableName": request.name})
+    wanted = {key.lower(): value for key, value in (request.partition or {}).items()}
     unknown = [key for key in wanted if key not in {name.lower() for name in names}]
     if unknown:
         raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", {"badCols": ", ".join(unknown)})
@@ -147,7 +147,7 @@ def show_partitions(request: dict[str, Any], statement: Statement) -> dict[str, 
         if all(value == wanted[name.lower()] for name, value in partition if name.lower() in wanted):
             found.add(partition)
     ordered = sorted(found, key=lambda partition: [(value is not None, value or "") for _, value in partition])
-    return {"rows": [{"partition": partition_directory(dict(partition))} for partition in ordered]}
+    return RowsAnswer(rows=[{"partition": partition_directory(dict(partition))} for partition in ordered])
 
 
 def _physical(snapshot: Snapshot, name: str) -> str:

@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from headwater.bridge.messages.read import (
+    AsksForChangesRequest,
+    BoundsOfCallRequest,
+    CallBounds,
+    ChangeGroup,
+    ChangesAnswer,
+    ChangesBound,
+    CheckChangeFilesRequest,
+    FunctionArgument,
+    TableChangesRequest,
+)
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
 from headwater.changes.feed import ChangeFeed, open_feed
@@ -42,20 +53,17 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
-def table_changes(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def table_changes(request: TableChangesRequest, statement: Statement) -> ChangesAnswer:
     """The changes of a table as groups of files, which a relation each reads.
-
-    Each of the request's ``bounds`` has a ``name`` like ``startingVersion``, its ``type``, its ``value`` as text and,
-    where it may be a time, ``micros`` since the epoch.
 
     :raises HeadwaterError: those of the bounds and of opening the feed.
     """
-    if request.get("timeTravel"):
-        raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": request["table"]})
-    if request.get("deduplicationMode") == "netChanges":
+    if request.time_travel:
+        raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": request.table})
+    if request.deduplication_mode == "netChanges":
         raise HeadwaterError("DELTA_CHANGELOG_UNSUPPORTED_OPTION", {"option": "deduplicationMode = netChanges"})
-    asked = _asked(request["bounds"])
-    snapshot = open_snapshot(request["table"], statement)
+    asked = _asked(request.bounds)
+    snapshot = open_snapshot(request.table, statement)
     times = CommitTimes(
         list_log(snapshot.table_path, snapshot.store), snapshot.metadata, snapshot.store, snapshot.version
     )
@@ -66,77 +74,79 @@ def table_changes(request: dict[str, Any], statement: Statement) -> dict[str, An
         versions,
         snapshot,
         times,
-        lambda version: open_snapshot(request["table"], statement, version),
+        lambda version: open_snapshot(request.table, statement, version),
         statement.conf(SCHEMA_MODE) or "endVersion",
     )
     return _describe(snapshot, feed, versions.last)
 
 
-def bounds_of_call(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBounds:
     """The table and bounds of ``table_changes('name', start [, end])`` or ``table_changes_by_path``.
 
     :raises HeadwaterError: ``INCORRECT_NUMBER_OF_ARGUMENTS``, ``DELTA_UNSUPPORTED_EXPRESSION``,
         ``DELTA_CDC_NON_CONSTANT_ARGUMENT``.
     """
-    function, arguments = request["function"], request["arguments"]
+    function, arguments = request.function, request.arguments
     if not 2 <= len(arguments) <= 3:
         raise HeadwaterError("INCORRECT_NUMBER_OF_ARGUMENTS", {"functionName": function, "found": len(arguments)})
     for position, argument in enumerate(arguments, 1):
-        if not argument["constant"]:
+        if not argument.constant:
             raise HeadwaterError(
                 "DELTA_CDC_NON_CONSTANT_ARGUMENT",
-                {"pos": position, "functionName": function, "sqlExpr": argument["sql"]},
+                {"pos": position, "functionName": function, "sqlExpr": argument.sql},
             )
-    table, *bounds = arguments
-    if table["type"] != "string" or table["value"] is None:
+    table, *given = arguments
+    if table.type != "string" or table.value is None:
         _unsupported(table, "table", "a string")
-    for name, bound in zip(("starting", "ending"), bounds, strict=False):
-        if bound["value"] is not None and bound["type"] in _INTEGERS:
-            bound["name"] = f"{name}Version"
-        elif bound["value"] is None or bound["type"] in _TIMES:
-            bound["name"] = f"{name}Timestamp"
+    bounds = []
+    for name, argument in zip(("starting", "ending"), given, strict=False):
+        if argument.value is not None and argument.type in _INTEGERS:
+            kind = "Version"
+        elif argument.value is None or argument.type in _TIMES:
+            kind = "Timestamp"
         else:
-            _unsupported(bound, name.removesuffix("ing"), "a whole number, a string or a timestamp")
-    return {"table": table["value"], "bounds": bounds}
+            _unsupported(argument, name.removesuffix("ing"), "a whole number, a string or a timestamp")
+        bounds.append(ChangesBound(name=f"{name}{kind}", value=argument.value, micros=argument.micros))
+    return CallBounds(table=table.value, bounds=bounds)
 
 
-def asks_for_changes(request: dict[str, Any], statement: Statement) -> bool:
+def asks_for_changes(request: AsksForChangesRequest, statement: Statement) -> bool:
     """Whether a reader's options ask for the change feed.
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
     """
-    options = Options(request["options"])
+    options = Options(request.options)
     return bool(options.flag("readChangeFeed")) or bool(options.flag("readChangeData"))
 
 
-def check_change_files(request: dict[str, Any], statement: Statement) -> None:
+def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -> None:
     """Name a file of a scan that is gone before any task looks for it; only where looking is cheap.
 
     :raises HeadwaterError: ``DELTA_CHANGE_DATA_FILE_NOT_FOUND``.
     """
     if statement.flag("spark.sql.files.ignoreMissingFiles"):
         return
-    for version, path, rows in request["files"]:
-        for needed in (path, *_vector_files(rows)):
+    for file in request.files:
+        for needed in (file.path, *_vector_files(file.rows)):
             if needed.startswith("/") and not os.path.exists(needed):
-                raise file_not_found(version, needed, request["table"])
+                raise file_not_found(file.version, needed, request.table)
 
 
-def _unsupported(argument: Mapping[str, Any], name: str, supported: str) -> NoReturn:
+def _unsupported(argument: FunctionArgument, name: str, supported: str) -> NoReturn:
     raise HeadwaterError(
         "DELTA_UNSUPPORTED_EXPRESSION",
-        {"expType": argument["type"].upper(), "causedBy": name, "supportedTypes": supported},
+        {"expType": argument.type.upper(), "causedBy": name, "supportedTypes": supported},
     )
 
 
-def _asked(given: Sequence[Mapping[str, Any]]) -> tuple[Bound, Bound | None]:
+def _asked(given: Sequence[ChangesBound]) -> tuple[Bound, Bound | None]:
     """The two bounds of a read.
 
     :raises HeadwaterError: ``DELTA_MULTIPLE_CDC_BOUNDARY``, ``DELTA_NO_START_FOR_CDC_READ`` and those of a bound.
     """
-    found: dict[str, list[Mapping[str, Any]]] = {"starting": [], "ending": []}
+    found: dict[str, list[ChangesBound]] = {"starting": [], "ending": []}
     for bound in given:
-        found["starting" if bound["name"].lower().startswith("starting") else "ending"].append(bound)
+        found["starting" if bound.name.lower().startswith("starting") else "ending"].append(bound)
     for side, several in found.items():
         if len(several) > 1:
             raise HeadwaterError("DELTA_MULTIPLE_CDC_BOUNDARY", {"startingOrEnding": side})
@@ -146,65 +156,68 @@ def _asked(given: Sequence[Mapping[str, Any]]) -> tuple[Bound, Bound | None]:
     return start, _bound(found["ending"][0]) if found["ending"] else None
 
 
-def _bound(given: Mapping[str, Any]) -> Bound:
-    value, inclusive = given["value"], given.get("inclusive", True)
+def _bound(given: ChangesBound) -> Bound:
+    value, inclusive = given.value, given.inclusive
     if value is None:
         raise HeadwaterError("DELTA_CDC_READ_NULL_RANGE_BOUNDARY", {})
-    if given["name"].lower().endswith("version"):
-        text = str(value).strip()
+    if given.name.lower().endswith("version"):
+        text = value.strip()
         if not (text.isascii() and text.isdigit()):
             raise HeadwaterError("DELTA_VERSION_INVALID", {"version": value})
         return Bound(version=int(text), inclusive=inclusive)
-    if given["micros"] is None:
+    if given.micros is None:
         raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": value})
-    return Bound(timestamp=int(given["micros"]), inclusive=inclusive)
+    return Bound(timestamp=int(given.micros), inclusive=inclusive)
 
 
-def _empty(snapshot: Snapshot) -> dict[str, Any]:
-    return {**_head(snapshot), "schema": _with_change_columns(snapshot.schema), "groups": []}
-
-
-def _head(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "path": snapshot.table_path,
-        "tableId": snapshot.metadata.id,
-        "version": snapshot.version,
-        "mostFilesChecked": MOST_FILES_CHECKED,
-    }
+def _empty(snapshot: Snapshot) -> ChangesAnswer:
+    return ChangesAnswer(
+        path=snapshot.table_path,
+        table_id=snapshot.metadata.id,
+        version=snapshot.version,
+        schema=_with_change_columns(snapshot.schema),
+        table_schema=schema_string(snapshot.schema),
+        column_mapping_mode="none",
+        most_files_checked=MOST_FILES_CHECKED,
+        groups=[],
+    )
 
 
 def _with_change_columns(schema: StructType) -> str:
     return schema_string(StructType((*visible.for_reading(schema), *_CHANGE_COLUMNS)))
 
 
-def _describe(snapshot: Snapshot, feed: ChangeFeed, last: int) -> dict[str, Any]:
+def _describe(snapshot: Snapshot, feed: ChangeFeed, last: int) -> ChangesAnswer:
     schema = feed.definition.schema
     partition_columns = list(feed.definition.metadata.partition_columns)
     physical = [field.physical_name for name in partition_columns if (field := schema.find(name)) is not None]
     change_files = [file for file in feed.files if file.change_type is None]
     data_files = [file for file in feed.files if file.change_type is not None]
-    return {
-        **_head(snapshot),
-        "version": last,
-        "schema": _with_change_columns(schema),
-        "tableSchema": schema_string(schema),
-        "columnMappingMode": feed.definition.mapping_mode,
-        "groups": [
-            {
-                "partitionColumns": [*partition_columns, *constants, COMMIT_VERSION, COMMIT_TIMESTAMP],
-                "files": [
-                    _listed(file, physical, snapshot.table_path, feed.timestamps[file.version]) for file in files
-                ],
-                "sizeInBytes": sum(file.size for file in files),
-                "hasDeletionVectors": any(file.without or file.only for file in files),
-            }
-            for files, constants in ((data_files, [CHANGE_TYPE]), (change_files, []))
+    constants: tuple[tuple[list[ChangedFile], list[str]], ...] = ((data_files, [CHANGE_TYPE]), (change_files, []))
+    return ChangesAnswer(
+        path=snapshot.table_path,
+        table_id=snapshot.metadata.id,
+        version=last,
+        schema=_with_change_columns(schema),
+        table_schema=schema_string(schema),
+        column_mapping_mode=feed.definition.mapping_mode,
+        most_files_checked=MOST_FILES_CHECKED,
+        groups=[
+            ChangeGroup(
+                partition_columns=[*partition_columns, *names, COMMIT_VERSION, COMMIT_TIMESTAMP],
+                files=[_listed(file, physical, snapshot.table_path, feed.timestamps[file.version]) for file in files],
+                size_in_bytes=sum(file.size for file in files),
+                has_deletion_vectors=any(file.without or file.only for file in files),
+            )
+            for files, names in constants
             if files
         ],
-    }
+    )
 
 
-def _listed(file: ChangedFile, partition_names: Sequence[str], table_path: str, timestamp: int) -> list[Any]:
+def _listed(
+    file: ChangedFile, partition_names: Sequence[str], table_path: str, timestamp: int
+) -> list[str | int | None]:
     """A file as the JVM's lists have it: path, size, time, deletion vector, then the partition columns as texts."""
     return [
         absolute_path(table_path, file.path),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from headwater.bridge.messages.define import DescribeDetailRequest, DescribeHistoryRequest, RowsAnswer
 from headwater.bridge.statement import Statement
 from headwater.log.history import history
 from headwater.protocol.columns import format_name
@@ -63,11 +64,11 @@ DETAIL_SCHEMA = _struct(
 _PLAIN = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
 
 
-def describe_history(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def describe_history(request: DescribeHistoryRequest, statement: Statement) -> RowsAnswer:
     """A row a commit, newest first, of :data:`HISTORY_SCHEMA`."""
-    location = locate(request["table"], statement)
-    entries = history(location.path, location.store, request["arguments"].get("limit"))
-    return {"rows": [_history_row(entry.version, entry.timestamp, entry.commit_info or {}) for entry in entries]}
+    location = locate(request.table, statement)
+    entries = history(location.path, location.store, request.arguments.limit)
+    return RowsAnswer(rows=[_history_row(entry.version, entry.timestamp, entry.commit_info or {}) for entry in entries])
 
 
 def _history_row(version: int, timestamp: int, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,14 +109,14 @@ def _time(milliseconds: int | None) -> str | None:
     return timestamp_text(milliseconds * 1000, digits=3, separator="T") + "Z"
 
 
-def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def describe_detail(request: DescribeDetailRequest, statement: Statement) -> RowsAnswer:
     """One row of :data:`DETAIL_SCHEMA`."""
-    snapshot = open_snapshot(request["table"], statement)
+    snapshot = open_snapshot(request.table, statement)
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    name = request.get("name")
+    name = request.name
     path = snapshot.table_path
-    return {
-        "rows": [
+    return RowsAnswer(
+        rows=[
             {
                 "format": "delta",
                 "id": metadata.id,
@@ -134,7 +135,7 @@ def describe_detail(request: dict[str, Any], statement: Statement) -> dict[str, 
                 "tableFeatures": sorted(_features(snapshot)),
             }
         ]
-    }
+    )
 
 
 def _features(snapshot: Any) -> set[str]:

@@ -17,6 +17,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.bridge.messages.read import (
+    AggregateAnswer,
+    AggregateRequest,
+    FileListAnswer,
+    LoadTableRequest,
+    RefreshTableRequest,
+    ScanRequest,
+    TableDescription,
+    TableExistsRequest,
+)
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
@@ -30,7 +40,7 @@ from headwater.pruning import aggregate_from_log, prune_all
 from headwater.schema import mapping, visible
 from headwater.schema.constraints import quote
 from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import locate, open_same, open_snapshot, staleness_limit
+from headwater.statements.opening import SeenTable, locate, open_same, open_snapshot, staleness_limit
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
@@ -44,16 +54,16 @@ _LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_va
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
 
 
-def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """A table's description at the version asked for; see :func:`describe`.
+def load_table(request: LoadTableRequest, statement: Statement) -> TableDescription:
+    """A table's description at the version asked for.
 
     :raises HeadwaterError: those of opening a table, and of a version or time out of range.
     """
-    path, version, timestamp = request["table"], request.get("version"), request.get("timestamp")
+    path, version, timestamp = request.table, request.version, request.timestamp
     location = locate(path, statement)
     match = _PATH_WITH_VERSION.fullmatch(path)
     if match and not log_exists(location.path, location.store):
-        path, version = match.group(1), match.group(2) and int(match.group(2))
+        path, version = match.group(1), int(match.group(2)) if match.group(2) else None
         location = locate(path, statement)
         if match.group(3):
             timestamp = str(_compact_time(match.group(3), statement.time_zone) * 1000)
@@ -62,37 +72,37 @@ def load_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
     try:
         snapshot = open_snapshot(path, statement, version, staleness_limit(statement))
     except HeadwaterError as error:
-        if error.condition == "DELTA_TABLE_NOT_FOUND" and request.get("name"):
-            raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request['name']})"}) from None
+        if error.condition == "DELTA_TABLE_NOT_FOUND" and request.name:
+            raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request.name})"}) from None
         raise
-    return {**describe(snapshot), "timeTravel": version is not None}
+    return describe(snapshot, time_travel=version is not None)
 
 
 def names_version_of_table(path: str, statement: Statement) -> bool:
     """Whether a path is that of a table with a version after it (``/path@v3``), and not of a table so named."""
     match = _PATH_WITH_VERSION.fullmatch(path)
-    if match is None or table_exists({"table": path}, statement):
+    if match is None or _exists(path, statement):
         return False
-    return table_exists({"table": match.group(1)}, statement)
+    return _exists(match.group(1), statement)
 
 
-def refresh_table(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def refresh_table(request: RefreshTableRequest, statement: Statement) -> TableDescription:
     """The newest version of a table a query was analysed against.
 
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where its columns are no longer those of then.
     """
     snapshot = open_same(request, statement, limit=staleness_limit(statement))
-    check_same_columns(request, statement, snapshot)
+    check_same_columns(request, request.version, statement, snapshot)
     return describe(snapshot)
 
 
-def check_same_columns(request: Mapping[str, Any], statement: Statement, snapshot: Snapshot) -> None:
-    """That a table has the columns it had when a statement was analysed.
+def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> None:
+    """That a table has the columns it had when a statement was analysed, at ``version``.
 
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
     """
-    if snapshot.version != request["version"]:
-        then = open_snapshot(request["table"], statement, request["version"])
+    if snapshot.version != version:
+        then = open_snapshot(seen.table, statement, version)
         if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
             raise HeadwaterError(
                 "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
@@ -104,56 +114,58 @@ def check_same_columns(request: Mapping[str, Any], statement: Statement, snapsho
             )
 
 
-def table_exists(request: dict[str, Any], statement: Statement) -> bool:
+def table_exists(request: TableExistsRequest, statement: Statement) -> bool:
     """Whether a Delta table is at a path."""
-    location = locate(request["table"], statement)
+    return _exists(request.table, statement)
+
+
+def _exists(path: str, statement: Statement) -> bool:
+    location = locate(path, statement)
     return log_exists(location.path, location.store)
 
 
-def describe(snapshot: Snapshot) -> dict[str, Any]:
-    """What Spark must know of a table: schemas as JSON texts, sizes in bytes."""
+def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescription:
+    """What Spark must know of a table."""
     protocol, metadata = snapshot.protocol, snapshot.metadata
     features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
-    return {
-        "path": snapshot.table_path,
-        "version": snapshot.version,
-        "tableId": metadata.id,
-        "schema": schema_string(visible.for_reading(snapshot.schema)),
-        "tableSchema": schema_string(snapshot.schema),
-        "partitionColumns": snapshot.partition_columns,
-        "clusteringColumns": clustering_columns(snapshot),
-        "description": metadata.description,
-        "configuration": dict(metadata.configuration),
-        "properties": {
+    clustered_by = clustering_columns(snapshot)
+    return TableDescription(
+        path=snapshot.table_path,
+        version=snapshot.version,
+        table_id=metadata.id,
+        schema=schema_string(visible.for_reading(snapshot.schema)),
+        table_schema=schema_string(snapshot.schema),
+        partition_columns=snapshot.partition_columns,
+        clustering_columns=None if clustered_by is None else [list(path) for path in clustered_by],
+        description=metadata.description,
+        configuration=dict(metadata.configuration),
+        properties={
             **metadata.configuration,
             "delta.minReaderVersion": str(protocol.min_reader_version),
             "delta.minWriterVersion": str(protocol.min_writer_version),
             **{f"delta.feature.{name}": "supported" for name in sorted(features)},
         },
-        "columnMappingMode": mapping.mode(metadata.configuration, protocol),
-        "hasDeletionVectors": snapshot.has_deletion_vectors,
-        "sizeInBytes": snapshot.size_in_bytes,
-        "features": sorted(supported_features(protocol)),
-    }
+        column_mapping_mode=mapping.mode(metadata.configuration, protocol),
+        has_deletion_vectors=snapshot.has_deletion_vectors,
+        size_in_bytes=snapshot.size_in_bytes,
+        features=sorted(supported_features(protocol)),
+        time_travel=time_travel,
+    )
 
 
-def scan(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
-    """The files a scan must read: ``{"files": [...]}``, or ``{"arrow": file}`` for a long list.
-
-    Each is ``[path, size, modificationTime, deletion vector | null, partition value, ...]``; the path absolute and
-    decoded.
-    """
-    snapshot = open_same(request, statement, request["version"])
+def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
+    """The files a scan must read."""
+    snapshot = open_same(request, statement, request.version)
     files = snapshot.select(_LISTED)
-    if request["filters"]:
-        mask = prune_all(snapshot, request["filters"], "UTC")
+    if request.filters:
+        mask = prune_all(snapshot, request.filters, "UTC")
         files = files if mask.true_count == len(mask) else files.filter(mask)
     listed = file_list(snapshot, files)
     if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
         _check_present(snapshot, listed)
     if listed.num_rows <= _LONGEST_JSON_LIST:
-        return {"files": [list(row.values()) for row in listed.to_pylist()]}
-    return {"arrow": _to_private_file(listed)}
+        return FileListAnswer(files=[list(row.values()) for row in listed.to_pylist()])
+    return FileListAnswer(arrow=_to_private_file(listed))
 
 
 def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
@@ -235,13 +247,12 @@ def _to_private_file(table: pa.Table) -> str:
     return path
 
 
-def aggregate(request: dict[str, Any], statement: Statement) -> list[list[str | None]] | None:
-    """Rows of an aggregate, values as texts, where the log holds them exactly; None where it does not."""
-    snapshot = open_same(request, statement, request["version"])
-    groups: list[str] = request["groups"]
-    outputs: list[dict[str, str]] = request["outputs"]
-    wanted = [(o["kind"], quote((o["column"],)) if "column" in o else None) for o in outputs if "kind" in o]
-    predicate = " AND ".join(f"({text})" for text in request["filters"]) or None
+def aggregate(request: AggregateRequest, statement: Statement) -> AggregateAnswer | None:
+    """The rows of an aggregate where the log holds them exactly; None where it does not."""
+    snapshot = open_same(request, statement, request.version)
+    groups, outputs = request.groups, request.outputs
+    wanted = [(o.kind, None if o.column is None else quote((o.column,))) for o in outputs if o.kind is not None]
+    predicate = " AND ".join(f"({text})" for text in request.filters) or None
     table = aggregate_from_log(snapshot, groups, wanted, predicate, "UTC")
     if table is None:
         return None
@@ -249,12 +260,12 @@ def aggregate(request: dict[str, Any], statement: Statement) -> list[list[str | 
     position = len(groups)
     columns = []
     for output in outputs:
-        if "group" in output:
-            columns.append(table.column(by_group[output["group"].lower()]))
+        if output.group is not None:
+            columns.append(table.column(by_group[output.group.lower()]))
         else:
             columns.append(table.column(position))
             position += 1
-    return [list(row) for row in zip(*(_texts(column) for column in columns), strict=True)]
+    return AggregateAnswer(rows=[list(row) for row in zip(*(_texts(column) for column in columns), strict=True)])
 
 
 def _texts(column: pa.ChunkedArray) -> list[str | None]:

@@ -10,6 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.write import (
+    PlanSaveRequest,
+    ResolvedWrite,
+    ResolveWriteRequest,
+    SavePlan,
+    WriteRequest,
+)
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
@@ -34,39 +42,37 @@ from headwater.statements.write.overwrite import (
 from headwater.statements.write.rows import Target, unknown_columns_error, write_rows
 from headwater.transaction import Transaction
 
-_MODE = "__headwater_mode"
-_REPLACE_WHERE = "__headwater_replace_where"
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
-def plan_save(request: dict[str, Any], statement: Statement) -> dict[str, str]:
+def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
     """Whether ``save(path)`` creates, replaces, writes into, leaves alone or refuses the table at a path."""
-    location = locate(request["table"], statement)
-    options, mode = Options(request["options"]), request["mode"]
-    if "versionasof" in options or "timestampasof" in options or names_version_of_table(request["table"], statement):
-        raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request["table"]})
+    location = locate(request.table, statement)
+    options, mode = Options(request.options), request.mode
+    if "versionasof" in options or "timestampasof" in options or names_version_of_table(request.table, statement):
+        raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
     exists = table_exists(location.path, location.store)
     if not exists:
-        return {"action": "create", "mode": "create"}
+        return SavePlan(action="create", mode="create")
     if mode == "Ignore":
-        return {"action": "skip"}
+        return SavePlan(action="skip")
     if mode == "ErrorIfExists":
         raise HeadwaterError("DELTA_PATH_EXISTS", {"path": location.path})
-    snapshot = open_snapshot(request["table"], statement)
-    partitioning: list[str] = request["partitionColumns"]
+    snapshot = open_snapshot(request.table, statement)
+    partitioning = request.partition_columns
     overwriting = mode == "Overwrite"
     if overwriting and options.flag("overwriteSchema"):
         if "replacewhere" in options or _is_dynamic(options, statement):
             raise HeadwaterError("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE", {})
-        return {"action": "create", "mode": "replace"}
+        return SavePlan(action="create", mode="replace")
     if partitioning and [p.lower() for p in partitioning] != [p.lower() for p in snapshot.partition_columns]:
         raise HeadwaterError(
             "DELTA_PARTITION_COLUMNS_MISMATCH",
             {"given": ", ".join(partitioning), "existing": ", ".join(snapshot.partition_columns) or "none"},
         )
     _check_append_options(options, overwriting)
-    return {"action": "write", "write": "overwrite" if overwriting else "append"}
+    return SavePlan(action="write", write="overwrite" if overwriting else "append")
 
 
 def _check_append_options(options: Options, overwriting: bool) -> None:
@@ -74,24 +80,24 @@ def _check_append_options(options: Options, overwriting: bool) -> None:
         raise HeadwaterError("DELTA_REPLACE_WHERE_IN_APPEND", {})
 
 
-def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, str]:
+def resolve_write(request: ResolveWriteRequest, statement: Statement) -> ResolvedWrite:
     """The columns a write must bring, in the table's order: all it will have, less those it computes itself."""
-    snapshot = open_snapshot(request["table"], statement, request["version"])
-    options = Options(request["options"])
-    data = parse_schema(request["schema"])
+    snapshot = open_snapshot(request.table, statement, request.version)
+    options = Options(request.options)
+    data = parse_schema(request.schema)
     table = snapshot.schema
-    if not request["byName"]:
+    if not request.by_name:
         data = _named_by_position(table, data)
     target = table
-    if _overwrites_schema(options):
+    if _overwrites_schema(request, options):
         target = data
     elif _may_evolve(options, statement):
         target = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
-    elif request["byName"] and (error := unknown_columns_error(table, data)):
+    elif request.by_name and (error := unknown_columns_error(table, data)):
         raise error
     given = {f.name.lower() for f in data}
     computed = {c.name.lower() for c in generated_columns(target)} | {c.name.lower() for c in identity_columns(target)}
-    if not request["byName"] and len(data) <= len(table) - len(computed):
+    if not request.by_name and len(data) <= len(table) - len(computed):
         # By position, a row without the computed columns is a row of the others.
         given = {f.name.lower() for f in table if f.name.lower() not in computed}
     for column in identity_columns(target):
@@ -99,7 +105,7 @@ def resolve_write(request: dict[str, Any], statement: Statement) -> dict[str, st
             raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
     wanted = [f for f in target if f.name.lower() in given or f.name.lower() not in computed]
     # NOT NULL is a condition of the write's own query, whose error names the column; Spark's would not.
-    return {"schema": schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted)))))}
+    return ResolvedWrite(schema=schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted))))))
 
 
 def _named_by_position(table: StructType, data: StructType) -> StructType:
@@ -107,8 +113,8 @@ def _named_by_position(table: StructType, data: StructType) -> StructType:
     return StructType(tuple(replace(f, name=table.fields[i].name) if i < len(table) else f for i, f in enumerate(data)))
 
 
-def _overwrites_schema(options: Options) -> bool:
-    return bool(options.flag("overwriteSchema")) and options.get(_MODE) == "overwrite" and _REPLACE_WHERE not in options
+def _overwrites_schema(request: ResolveWriteRequest | WriteRequest, options: Options) -> bool:
+    return bool(options.flag("overwriteSchema")) and request.mode == "overwrite" and request.replace_where is None
 
 
 def _may_evolve(options: Options, statement: Statement) -> bool:
@@ -121,23 +127,24 @@ def widens(snapshot: Snapshot) -> bool:
     return snapshot.metadata.configuration.get("delta.enableTypeWidening", "false").lower() == "true"
 
 
-def write(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
     """Write rows whose columns have been matched to the table, and commit."""
-    options = Options(request["options"])
+    options = Options(request.options)
     snapshot = open_same(request, statement)
     if skip_if_done(snapshot, options, statement):
-        return {"version": snapshot.version, "skipped": True}
-    txn = transaction(request["table"], statement, snapshot)
-    data = parse_schema(request["schema"])
-    overwrite = _overwrite_of(options, statement, snapshot)
-    evolve_metadata(txn, snapshot, data, options, statement, overwrite)
+        return CommitAnswer(version=snapshot.version, skipped=True)
+    txn = transaction(request.table, statement, snapshot)
+    data = parse_schema(request.schema)
+    overwrite = _overwrite_of(request, options, statement, snapshot)
+    overwrites_schema = overwrite.kind == "all" and _overwrites_schema(request, options)
+    _evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
     target = Target(snapshot.table_path, txn.protocol, txn.metadata)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
     changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
-        statement, target, request["plan"], names, options, checks, data_change=data_change, changes=changes
+        statement, target, request.plan, names, options, checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
@@ -178,9 +185,9 @@ def _parameters(overwrite: Overwrite, snapshot: Snapshot) -> dict[str, Any]:
     return parameters
 
 
-def _overwrite_of(options: Options, statement: Statement, snapshot: Snapshot) -> Overwrite:
-    mode = options.get(_MODE, "append")
-    predicate = options.get(_REPLACE_WHERE) or options.get("replacewhere")
+def _overwrite_of(request: WriteRequest, options: Options, statement: Statement, snapshot: Snapshot) -> Overwrite:
+    mode = request.mode
+    predicate = request.replace_where or options.get("replacewhere")
     if mode == "append":
         _check_append_options(options, False)
         return Overwrite("append")
@@ -207,8 +214,14 @@ def _is_dynamic(options: Options, statement: Statement) -> bool:
     return value.lower() == "dynamic"
 
 
-def evolve_metadata(
-    txn: Transaction, snapshot: Snapshot, data: StructType, options: Options, statement: Statement, overwrite: Overwrite
+def _evolve_metadata(
+    txn: Transaction,
+    snapshot: Snapshot,
+    data: StructType,
+    options: Options,
+    statement: Statement,
+    *,
+    overwrites_schema: bool,
 ) -> None:
     """Give the table the columns the data brings, where the write may do that.
 
@@ -216,7 +229,7 @@ def evolve_metadata(
         table has now.
     """
     table = snapshot.schema
-    if _overwrites_schema(options) and overwrite.kind == "all":
+    if overwrites_schema:
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
     elif _may_evolve(options, statement):
         new = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)

@@ -40,11 +40,11 @@ def reached(point: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fail_if_asked(request: dict[str, Any]) -> None:
+def fail_if_asked(request: Any) -> None:
     """Raise what the name of the table says."""
     from headwater.errors import HeadwaterError, conditions
 
-    table = str(request.get("table", ""))
+    table = getattr(request, "table", "")
     if found := re.search(r"/raise_python_(\w+)", table):
         if found[1] == "surrogate":
             raise ValueError("a file named \udcff")
@@ -58,7 +58,7 @@ def fail_if_asked(request: dict[str, Any]) -> None:
 def install() -> None:
     """Put the points into the handler's code."""
     reached("start")
-    from headwater.bridge.calls import EntryPoint
+    from headwater.bridge.calls import EntryPoint, Handler
     from headwater.bridge.statement import Statement
     from headwater.log import deletion_vectors
     from headwater.statements.registry import HANDLERS
@@ -91,7 +91,7 @@ def install() -> None:
     around(deletion_vectors, "write_file", "before_vectors", "after_vectors")
 
     def guarded(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
-        def run(request: dict[str, Any], statement: Any) -> Any:
+        def run(request: Any, statement: Any) -> Any:
             fail_if_asked(request)
             answer = handler(request, statement)
             reached(f"end_of_{name}")
@@ -102,7 +102,7 @@ def install() -> None:
     assert EntryPoint is not None
     assert isinstance(HANDLERS, dict)
     for name, handler in list(HANDLERS.items()):
-        HANDLERS[name] = guarded(name, handler)
+        HANDLERS[name] = Handler(handler.request, guarded(name, handler.run))
 
 
 if "headwater.handler" in sys.orig_argv and "HEADWATER_TEST_FAULTS" in os.environ:

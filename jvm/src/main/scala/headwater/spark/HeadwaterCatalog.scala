@@ -5,7 +5,9 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StatementContext}
-import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, NonDeltaStagedTable, TableChangeJson, TableVersion}
+import headwater.spark.bridge.messages.{AlterTableRequest, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
+import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableConstraint, TableExistsRequest}
+import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
@@ -52,7 +54,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private def load(ident: Identifier, version: TableVersion, asked: String = null): Table = {
     if (asked != null && version.version.isEmpty) {
-      Bridge.call(new StatementContext(session), "invalid_version", "version" -> asked)
+      throw Bridge.refusal(session, InvalidVersionRequest(asked))
     }
     if (isPath(ident)) HeadwaterTable.load(session, pathOf(ident), version)
     else {
@@ -80,7 +82,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
   override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog = loadTable(ident) match {
     case table: HeadwaterTable =>
-      HeadwaterChangelog.load(session, table.path, HeadwaterChangelog.bounds(context), "deduplicationMode" -> context.deduplicationMode.value)
+      HeadwaterChangelog.load(session, table.path, HeadwaterChangelog.bounds(context), deduplicationMode = Some(context.deduplicationMode.value))
     case _ => super.loadChangelog(ident, context, options)
   }
 
@@ -88,7 +90,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (isPath(ident)) exists(pathOf(ident)) else super.tableExists(ident)
 
   private def exists(path: String): Boolean =
-    Bridge.call(new StatementContext(session), "table_exists", "table" -> path).asBoolean()
+    Bridge.call(session, TableExistsRequest(path))
 
   private def isPath(ident: Identifier): Boolean =
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
@@ -181,25 +183,24 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       return
     }
     val context = new StatementContext(session)
-    Bridge.call(
-      context, "create_table",
-      "table" -> location,
-      "name" -> (if (byPath) None else Some(identifier(ident).unquotedString)),
-      "mode" -> mode,
-      "external" -> external,
-      "schema" -> SparkInternals.schema(table.columns).json,
-      "partitioning" -> table.partitions.map(_.describe()).toSeq,
-      "partitionColumns" -> partitionNames(table.partitions),
-      "comment" -> properties.get(TableCatalog.PROP_COMMENT),
-      "properties" -> properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
-      "like" -> like,
-      "constraints" -> table.constraints.toSeq.map(HeadwaterCatalog.describe),
-      "identity" -> table.columns.flatMap(c => Option(c.identityColumnSpec()).map(s =>
-        Map[String, Any]("column" -> c.name(), "start" -> s.getStart, "step" -> s.getStep, "allowExplicitInsert" -> s.isAllowExplicitInsert))).toSeq,
-      "generated" -> table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
-      "plan" -> rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
-      "rowSchema" -> rows.map(_.schema.json),
-      "options" -> options)
+    Bridge.call(context, CreateTableRequest(
+      table = location,
+      name = if (byPath) None else Some(identifier(ident).unquotedString),
+      mode = mode,
+      external = external,
+      schema = SparkInternals.schema(table.columns).json,
+      partitioning = table.partitions.map(_.describe()).toSeq,
+      partitionColumns = partitionNames(table.partitions),
+      comment = properties.get(TableCatalog.PROP_COMMENT),
+      properties = properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
+      like = like,
+      constraints = table.constraints.toSeq.map(HeadwaterCatalog.describe),
+      identity = table.columns.toSeq.flatMap(c => Option(c.identityColumnSpec()).map(s =>
+        IdentitySpecification(column = c.name(), start = s.getStart, step = s.getStep, allowExplicitInsert = s.isAllowExplicitInsert))),
+      generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
+      plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
+      rowSchema = rows.map(_.schema.json),
+      options = options))
     if (!byPath && !known) register(ident, location, external, properties)
     SparkInternals.refreshCaches(session, location)
   }
@@ -207,9 +208,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def refuseOtherFormat(ident: Identifier): Unit = {
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
     if (!isDelta(entry.provider)) {
-      Bridge.call(
-        new StatementContext(session), "replace_other_format",
-        "name" -> identifier(ident).unquotedString, "provider" -> entry.provider.getOrElse(entry.tableType.name))
+      throw Bridge.refusal(session, ReplaceOtherFormatRequest(identifier(ident).unquotedString, entry.provider.getOrElse(entry.tableType.name)))
     }
   }
 
@@ -234,7 +233,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         val (moves, others) = changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
-          Bridge.call(new StatementContext(session), "alter_table", "table" -> table.path, "name" -> table.name(), "changes" -> others.map(TableChangeJson.describe))
+          Bridge.call(session, AlterTableRequest(table.path, table.name(), others.map(TableChangeMessage.of)))
           SparkInternals.refreshCaches(session, table.path)
         }
         loadTable(ident)
@@ -244,7 +243,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private def setLocation(ident: Identifier, table: HeadwaterTable, location: String): Unit = {
     val path = HeadwaterTable.path(session, location)
-    Bridge.call(new StatementContext(session), "check_same_schema", "table" -> table.path, "other" -> path)
+    Bridge.call(session, CheckSameSchemaRequest(table.path, path))
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
     sessionCatalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(SparkInternals.qualified(session, new Path(path)).toUri))))
   }
@@ -265,7 +264,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   private def refuseForPath(ident: Identifier, operation: String): Unit =
-    if (isPath(ident)) Bridge.call(new StatementContext(session), "refuse_for_path", "table" -> pathOf(ident), "operation" -> operation)
+    if (isPath(ident)) throw Bridge.refusal(session, PathOperationRequest(pathOf(ident), operation))
 }
 
 object HeadwaterCatalog {
@@ -278,8 +277,8 @@ object HeadwaterCatalog {
   /** Whether Spark itself sets this property, which is then no property of the table. */
   def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)
 
-  def describe(constraint: Constraint): Map[String, Any] = constraint match {
-    case check: Check => Map("kind" -> "check", "name" -> check.name(), "expression" -> check.predicateSql())
-    case other => Map("kind" -> other.toDDL, "name" -> other.name())
+  def describe(constraint: Constraint): TableConstraint = constraint match {
+    case check: Check => TableConstraint("check", Option(check.name()), Option(check.predicateSql()))
+    case other => TableConstraint(other.toDDL, Option(other.name()), None)
   }
 }

@@ -4,7 +4,8 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, TwoVersionsRequest}
 import headwater.spark.catalog.{HeadwaterTable, MissingTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.write.HeadwaterWrites
@@ -38,9 +39,9 @@ class HeadwaterDataSource
     val path = HeadwaterDataSource.path(session, options.asScala.toMap)
     if (HeadwaterChangelog.asked(session, options)) {
       val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
-      return HeadwaterChangelog.load(session, path, HeadwaterChangelog.bounds(session, options), "timeTravel" -> timeTravel)
+      return HeadwaterChangelog.load(session, path, HeadwaterChangelog.bounds(session, options), timeTravel)
     }
-    if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterDataSource.refused(session, "two_versions", Map.empty)
+    if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw Bridge.refusal(session, TwoVersionsRequest())
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
       Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _)))
@@ -66,23 +67,18 @@ object HeadwaterDataSource {
 
   def path(session: SparkSession, options: Map[String, String]): String = {
     val location = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
-      .getOrElse(throw refused(session, "missing_path", options))
+      .getOrElse(throw Bridge.refusal(session, MissingPathRequest()))
     HeadwaterTable.path(session, location)
   }
 
-  /** The error that a call of the handler raises; the call does nothing else. */
-  def refused(session: SparkSession, name: String, request: Map[String, String]): Throwable =
-    try { Bridge.call(new StatementContext(session), name, request.toSeq: _*); new IllegalStateException(name) }
-    catch { case e: Throwable => e }
-
   private def version(session: SparkSession, text: String): Long =
-    scala.util.Try(text.trim.toLong).getOrElse(throw refused(session, "invalid_version", Map("version" -> text)))
+    scala.util.Try(text.trim.toLong).getOrElse(throw Bridge.refusal(session, InvalidVersionRequest(text)))
 
   /** A timestamp as Spark parses it in the session's time zone: microseconds since the epoch, as text. */
   private def timestamp(session: SparkSession, text: String): String = {
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, zone, EvalMode.LEGACY).eval()
-    if (value == null) throw refused(session, "invalid_timestamp", Map("timestamp" -> text))
+    if (value == null) throw Bridge.refusal(session, InvalidTimestampRequest(text))
     value.toString
   }
 }

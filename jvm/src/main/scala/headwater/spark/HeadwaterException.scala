@@ -2,6 +2,7 @@ package headwater.spark
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.Json
+import headwater.spark.bridge.messages.ErrorDescription
 import org.apache.spark.sql.AnalysisException
 
 /** The error of a statement. Its text is the handler's and final: Spark renders no template for it. */
@@ -24,11 +25,7 @@ class HeadwaterException(condition: String, state: String, text: String, paramet
 object HeadwaterException {
   def render(condition: String, state: String, text: String): String = s"[$condition] $text SQLSTATE: $state"
 
-  def fromJson(node: JsonNode): HeadwaterException = new HeadwaterException(
-    node.get("condition").asText(),
-    node.get("sqlState").asText(),
-    node.get("text").asText(),
-    Json.stringMap(node.get("parameters")))
+  def of(error: ErrorDescription): HeadwaterException = new HeadwaterException(error.condition, error.sqlState, error.text, error.parameters)
 
   /** An error that this side raises where it cannot ask a handler. The text is in the JAR's copy of `error-conditions.json`. */
   def apply(condition: String, parameters: (String, String)*): HeadwaterException = {

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
+import headwater.spark.bridge.messages.{BegunCommit, Call, Envelope, ErrorDescription, FinishMaintenanceRequest, RecoverCommitRequest}
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
@@ -42,7 +43,7 @@ object Bridge extends Logging {
   sys.addShutdownHook {
     val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
     process.filter(_.isAlive).foreach { running =>
-      val asking = new Thread(() => try running.call("finish_upkeep") catch { case NonFatal(_) => }, "headwater-maintenance")
+      val asking = new Thread(() => try running.call(FinishMaintenanceRequest()) catch { case NonFatal(_) => }, "headwater-maintenance")
       asking.setDaemon(true)
       asking.start()
       // The handler has a time limit of its own; a handler that no longer answers must not keep the JVM from ending.
@@ -71,31 +72,37 @@ object Bridge extends Logging {
   private def running(session: SparkSession): HandlerProcess =
     try started(session.sparkContext.getConf).get() catch { case e: ExecutionException => throw e.getCause }
 
+  /** As the other `call`, for a request that has no plans, and whose handler runs none. */
+  def call[A](session: SparkSession, request: Call[A]): A = call(new StatementContext(session), request)
+
+  /** The error of a handler that does nothing but refuse. */
+  def refusal(session: SparkSession, request: Call[Unit]): Throwable =
+    try { call(session, request); new IllegalStateException(request.call) } catch { case e: Throwable => e }
+
   /** Calls the handler and returns its answer. Throws the Spark error that the handler's error describes. */
-  def call(context: StatementContext, name: String, request: (String, Any)*): JsonNode = {
-    val text = Json.write((request :+ ("session" -> context.settings)).toMap)
+  def call[A](context: StatementContext, request: Call[A]): A = {
+    val text = Json.write(Envelope(context.settings, request))
     context.callBegins()
-    val answer = try callOnce(context, name, text) catch {
+    val answer = try callOnce(context, request.call, text) catch {
       case e @ (_: Py4JException | _: InterruptedException) =>
         context.cancel()
         foundInLog(context).getOrElse(throw cancelled(context, e))
     }
     val error = answer.get("error")
     if (error != null) {
-      val condition = error.path("condition").asText()
+      val described = ErrorDescription.fromJson.read(error)
       // An error means that nothing was committed, except for those that say it is not known.
-      if (!OutcomeUnknown.contains(condition) && context.endedByInterruption) context.commitNotMade()
+      if (!OutcomeUnknown.contains(described.condition) && context.endedByInterruption) context.commitNotMade()
       if (context.commitBegun.isEmpty) {
         context.discardWritten()
         if (context.endedByInterruption) throw cancelled(context, context.failure.orNull)
       }
-      throw context.failure.getOrElse(HeadwaterException.fromJson(error))
+      throw context.failure.getOrElse(HeadwaterException.of(described))
     }
     if (context.isCancelled) context.commitBegun.foreach { commit =>
-      val named = Json.parse(commit)
-      logWarning(s"The statement was cancelled after it had committed version ${named.get("version").asText()} of ${named.get("table").asText()}.")
+      logWarning(s"The statement was cancelled after it had committed version ${commit.version} of ${commit.table}.")
     }
-    answer.get("result")
+    request.answer.read(answer.get("result"))
   }
 
   private def callOnce(context: StatementContext, name: String, request: String): JsonNode = {
@@ -136,7 +143,7 @@ object Bridge extends Logging {
    * The answer of a call that had begun its commit: the log shows whether the commit was made. A handler that dies while it looks, or while it
    * starts, is replaced. If none answers, the outcome stays unknown, and the error says so.
    */
-  private def settle(context: StatementContext, commit: String): JsonNode = {
+  private def settle(context: StatementContext, commit: BegunCommit): JsonNode = {
     val request = recovery(context, commit)
     var reason = "the handler process ended"
     var answer: Option[JsonNode] = None
@@ -173,8 +180,7 @@ object Bridge extends Logging {
     }
   }
 
-  private def recovery(context: StatementContext, commit: String): String =
-    Json.write(Map[String, Any]("commit" -> Json.parse(commit), "session" -> context.settings))
+  private def recovery(context: StatementContext, commit: BegunCommit): String = Json.write(Envelope(context.settings, RecoverCommitRequest(commit)))
 
   /** The error of a cancelled call: nothing is committed, or the version that the error names may be. */
   private def cancelled(context: StatementContext, cause: Throwable): Throwable = {
@@ -191,12 +197,8 @@ object Bridge extends Logging {
     }
   }
 
-  private def maybeCommitted(commit: String, reason: String): HeadwaterException = {
-    val named = Json.parse(commit)
-    HeadwaterException(
-      MayStand, "version" -> named.get("version").asText(), "tableLocation" -> named.get("table").asText(),
-      "path" -> named.get("path").asText(), "txnId" -> named.get("txnId").asText(), "reason" -> reason)
-  }
+  private def maybeCommitted(commit: BegunCommit, reason: String): HeadwaterException = HeadwaterException(
+    MayStand, "version" -> commit.version.toString, "tableLocation" -> commit.table, "path" -> commit.path, "txnId" -> commit.txnId, "reason" -> reason)
 
   private def lost(name: String): Throwable = {
     logError(s"The handler process did not answer '$name'.")

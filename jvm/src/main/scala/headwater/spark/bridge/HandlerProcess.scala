@@ -10,6 +10,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
+import headwater.spark.bridge.messages.{Call, Envelope, SessionSettings}
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
 import py4j.{JavaServer, Py4JException}
@@ -36,7 +37,7 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
   }
 
   /** Makes a call that belongs to no statement. */
-  def call(name: String): Unit = handler.call(name, "{}", null)
+  def call(request: Call[_]): Unit = handler.call(request.call, Json.write(Envelope(SessionSettings("UTC", "", "", "", Map.empty), request)), null)
 
   /** Whether the process is dead, or dies within this time: a killed process is seen as dead only after a moment. Interrupts wait that long. */
   def endsWithin(milliseconds: Long): Boolean = {

@@ -3,7 +3,7 @@ package headwater.spark.bridge
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import com.fasterxml.jackson.databind.node.ObjectNode
+import headwater.spark.bridge.messages.{Message, Variant}
 
 /** JSON as it crosses the bridge: one mapper for both directions. */
 object Json {
@@ -11,10 +11,8 @@ object Json {
 
   def parse(text: String): JsonNode = mapper.readTree(text)
 
+  /** @param value scalars, options, sequences, maps, messages or nodes, within one another. */
   def write(value: Any): String = mapper.writeValueAsString(toJava(value))
-
-  /** An object node with the given members; values are Scala scalars, options, sequences, maps or nodes. */
-  def obj(members: (String, Any)*): ObjectNode = mapper.valueToTree[ObjectNode](toJava(members.toMap))
 
   def strings(node: JsonNode): Seq[String] =
     if (node == null || node.isNull) Nil else node.elements().asScala.map(_.asText()).toSeq
@@ -30,6 +28,11 @@ object Json {
     case null | None => null
     case Some(inner) => toJava(inner)
     case node: JsonNode => node
+    case message: Message =>
+      val out = new java.util.LinkedHashMap[String, Any]()
+      message match { case variant: Variant => out.put("kind", variant.kind); case _ => }
+      message.productElementNames.zip(message.productIterator).foreach { case (name, member) => out.put(name, toJava(member)) }
+      out
     case map: collection.Map[_, _] =>
       val out = new java.util.LinkedHashMap[String, Any]()
       map.foreach { case (k, v) => out.put(String.valueOf(k), toJava(v)) }

@@ -9,6 +9,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
+import headwater.spark.bridge.messages.{BegunCommit, SessionSettings}
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.dml.{KeySetAccumulator, RowCounter}
 import headwater.spark.scan.{FilterText, HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, TableState}
@@ -39,7 +40,7 @@ final class StatementContext(val session: SparkSession) {
   private var keys: Option[KeySetAccumulator] = None
   private val kept = mutable.ArrayBuffer.empty[MaterializedRows]
   @volatile private var endedBy: Option[Throwable] = None
-  @volatile private var commit: Option[String] = None
+  @volatile private var commit: Option[BegunCommit] = None
   @volatile private var refusesMore = false
   @volatile private var isOver = false
   private val written = mutable.ArrayBuffer.empty[(String, String)]
@@ -64,7 +65,7 @@ final class StatementContext(val session: SparkSession) {
   private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
 
   /** The commit that the call has begun. If the handler dies after this, the log is asked about the commit; the call is not run again. */
-  private[spark] def commitBegun: Option[String] = commit
+  private[spark] def commitBegun: Option[BegunCommit] = commit
 
   /** From now on the handler may begin neither a commit nor a Spark job. A commit that has begun is in `commitBegun`. */
   private[spark] def refuseMore(): Unit = synchronized { refusesMore = true }
@@ -87,19 +88,14 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /** The session's settings that handlers read. Each request carries all of them, so that no call asks for a single one. */
-  private[spark] def settings: Map[String, Any] = {
+  private[spark] def settings: SessionSettings = {
     val conf = SparkInternals.conf(session)
     val passed = conf.getAllConfs.filter { case (key, _) =>
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
         key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
         key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
     }
-    Map(
-      "timeZone" -> conf.sessionLocalTimeZone,
-      "user" -> session.sparkContext.sparkUser,
-      "applicationId" -> session.sparkContext.applicationId,
-      "sparkVersion" -> session.version,
-      "confs" -> passed)
+    SessionSettings(conf.sessionLocalTimeZone, session.sparkContext.sparkUser, session.sparkContext.applicationId, session.version, passed)
   }
 
   // --- called by the handler -------------------------------------------------------------------------------------------------------
@@ -118,7 +114,7 @@ final class StatementContext(val session: SparkSession) {
       throw new InterruptedException("the statement was cancelled before its commit")
     }
     showText()
-    commit = Some(description)
+    commit = Some(BegunCommit.fromJson.read(Json.parse(description)))
   }
 
   private lazy val textIsShown = StatementText.show(session)

@@ -6,12 +6,16 @@ import java.nio.channels.ClosedByInterruptException
 
 import scala.util.control.NonFatal
 
-/** A failure of one of Hadoop's file systems, described so that the handler can tell what it means. */
+import headwater.spark.bridge.messages.StoreCause
+
+/** A failure of one of Hadoop's file systems, told so that the handler can say what it means. */
 final class StoreFailure(cause: Throwable) extends RuntimeException(cause) {
-  /** The failure and its causes, outermost first: `[{class, message, status}]`; `status` is the HTTP status if there is one. */
-  def describe: String = Json.write(StoreFailure.causes(getCause).map { e =>
-    Map("class" -> e.getClass.getName, "message" -> e.getMessage, "status" -> StoreFailure.httpStatus(e))
-  })
+  /** The failure and its causes, outermost first. */
+  def described: Seq[StoreCause] =
+    StoreFailure.causes(getCause).map(e => StoreCause(`class` = e.getClass.getName, message = Option(e.getMessage), status = StoreFailure.httpStatus(e)))
+
+  /** The same as JSON. */
+  def describe: String = Json.write(described)
 }
 
 object StoreFailure {

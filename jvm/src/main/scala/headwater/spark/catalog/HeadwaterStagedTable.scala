@@ -1,7 +1,6 @@
 package headwater.spark.catalog
 
-import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Json
+import headwater.spark.bridge.messages.TableDescription
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.connector.catalog.{Column, StagedTable}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
@@ -41,7 +40,20 @@ final class HeadwaterStagedTable(
 }
 
 object HeadwaterStagedTable {
-  private def placeholder(path: String, schema: StructType, partitions: Seq[String]): JsonNode = Json.obj(
-    "path" -> path, "version" -> -1L, "schema" -> schema.json, "tableSchema" -> schema.json, "partitionColumns" -> partitions, "properties" -> Map.empty[String, String],
-    "columnMappingMode" -> "none", "hasDeletionVectors" -> false, "sizeInBytes" -> 0L)
+  private def placeholder(path: String, schema: StructType, partitions: Seq[String]): TableDescription = TableDescription(
+    path = path,
+    version = -1L,
+    tableId = "",
+    schema = schema.json,
+    tableSchema = schema.json,
+    partitionColumns = partitions,
+    clusteringColumns = None,
+    description = None,
+    configuration = Map.empty,
+    properties = Map.empty,
+    columnMappingMode = "none",
+    hasDeletionVectors = false,
+    sizeInBytes = 0L,
+    features = Nil,
+    timeTravel = false)
 }

@@ -2,12 +2,10 @@ package headwater.spark.catalog
 
 import java.util
 
-import scala.jdk.CollectionConverters._
-
-import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, TableState}
-import headwater.spark.write.HeadwaterWriteBuilder
+import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, CatalogUtils}
@@ -27,15 +25,15 @@ class HeadwaterTable(
     val path: String,
     val asked: TableVersion,
     val catalogTable: Option[CatalogTable],
-    val info: JsonNode)
+    val info: TableDescription)
     extends Table
     with SupportsRead
     with SupportsWrite
     with TruncatableTable {
 
-  val snapshotVersion: Long = info.get("version").asLong()
-  lazy val tableSchema: StructType = DataType.fromJson(info.get("schema").asText()).asInstanceOf[StructType]
-  lazy val partitionColumns: Seq[String] = Json.strings(info.get("partitionColumns"))
+  val snapshotVersion: Long = info.version
+  lazy val tableSchema: StructType = DataType.fromJson(info.schema).asInstanceOf[StructType]
+  def partitionColumns: Seq[String] = info.partitionColumns
 
   override def name(): String = catalogTable.map(_.identifier.quotedString).getOrElse(s"delta.`$path`")
 
@@ -45,9 +43,7 @@ class HeadwaterTable(
   override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
 
   override def partitioning(): Array[Transform] =
-    partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray ++ SparkInternals.clusterBy(clusteringColumns)
-
-  private def clusteringColumns: Seq[Seq[String]] = info.path("clusteringColumns").elements().asScala.map(Json.strings).toSeq
+    partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray ++ SparkInternals.clusterBy(info.clusteringColumns.getOrElse(Nil))
 
   private def quote(name: String): String = "`" + name.replace("`", "``") + "`"
 
@@ -62,8 +58,8 @@ class HeadwaterTable(
       if (table.owner.nonEmpty) out.put(TableCatalog.PROP_OWNER, table.owner)
       out.put(if (isManaged) TableCatalog.PROP_IS_MANAGED_LOCATION else TableCatalog.PROP_EXTERNAL, "true")
     }
-    Option(Json.text(info.get("description"))).orElse(catalogTable.flatMap(_.comment)).foreach(out.put(TableCatalog.PROP_COMMENT, _))
-    Json.stringMap(info.get("properties")).foreach { case (k, v) => out.put(k, v) }
+    info.description.orElse(catalogTable.flatMap(_.comment)).foreach(out.put(TableCatalog.PROP_COMMENT, _))
+    info.properties.foreach { case (k, v) => out.put(k, v) }
     out
   }
 
@@ -77,16 +73,16 @@ class HeadwaterTable(
     TableCapability.OVERWRITE_DYNAMIC)
 
   // Queries read the table through a file relation (ResolveHeadwaterRelations).
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new SizeOnlyScan(tableSchema, info.get("sizeInBytes").asLong())
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new SizeOnlyScan(tableSchema, info.sizeInBytes)
 
-  override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
+  override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = WriteTarget(this, WriteTarget.Append).newWriteBuilder(write)
 
   /** Raises the handler's error where this is an older version: those are read-only. */
-  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(new StatementContext(session), "old_version", "table" -> path)
+  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(session, OldVersionRequest(path))
 
   override def truncateTable(): Boolean = {
     requireLatest()
-    Bridge.call(new StatementContext(session), "truncate", "table" -> path)
+    Bridge.call(session, TruncateRequest(path))
     SparkInternals.refreshCaches(session, path)
     true
   }
@@ -99,7 +95,7 @@ class HeadwaterTable(
 
   private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
-      path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), info.get("hasDeletionVectors").asBoolean(), snapshotVersion)
+      path, info.tableSchema, info.columnMappingMode, info.hasDeletionVectors, snapshotVersion)
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
   }
@@ -112,15 +108,10 @@ object HeadwaterTable {
       path: String,
       asked: TableVersion = TableVersion.Latest,
       catalogTable: Option[CatalogTable] = None): HeadwaterTable = {
-    val info = Bridge.call(
-      new StatementContext(session), "load_table",
-      "table" -> path,
-      "name" -> catalogTable.map(_.identifier.unquotedString),
-      "version" -> asked.version,
-      "timestamp" -> asked.timestamp)
+    val info = Bridge.call(session, LoadTableRequest(path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp))
     // A path may end with a version (`/path@v3`); the answer has the path without it, and the version.
-    val effective = if (info.path("timeTravel").asBoolean()) TableVersion(info.get("version").asLong()) else asked
-    new HeadwaterTable(session, info.get("path").asText(), effective, catalogTable, info)
+    val effective = if (info.timeTravel) TableVersion(info.version) else asked
+    new HeadwaterTable(session, info.path, effective, catalogTable, info)
   }
 
   def path(session: SparkSession, location: String): String = SparkInternals.tablePath(session, new Path(location))

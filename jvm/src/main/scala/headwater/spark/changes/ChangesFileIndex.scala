@@ -1,7 +1,8 @@
 package headwater.spark.changes
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{ChangeFile, CheckChangeFilesRequest}
 import headwater.spark.scan.{DeletionVector, HeadwaterFileIndex, TableState}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -22,8 +23,8 @@ private class ChangesFileIndex(
     val listed = super.listFiles(partitionFilters, dataFilters)
     val version = partitionSchema.length - 2
     val needed = for (directory <- listed; file <- directory.files)
-      yield Seq[Any](directory.values.getLong(version), text(file.getPath), file.metadata.get(DeletionVector.MetadataKey))
-    if (needed.size <= mostFilesChecked) Bridge.call(new StatementContext(session), "check_change_files", "table" -> path, "files" -> needed)
+      yield ChangeFile(directory.values.getLong(version), text(file.getPath), file.metadata.get(DeletionVector.MetadataKey).map(_.toString))
+    if (needed.size <= mostFilesChecked) Bridge.call(session, CheckChangeFilesRequest(path, needed))
     listed
   }
 

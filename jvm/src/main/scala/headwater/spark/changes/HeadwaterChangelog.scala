@@ -4,8 +4,8 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, FunctionArgument, TableChangesRequest}
 import headwater.spark.scan.TableState
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
@@ -21,9 +21,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The changes of a range of versions, as the handler described them: groups of files, each of which one file relation reads. */
-class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table with SupportsRead with Changelog {
-  private val path = info.get("path").asText()
-  private val columnTypes = DataType.fromJson(info.get("schema").asText()).asInstanceOf[StructType]
+class HeadwaterChangelog(session: SparkSession, info: ChangesAnswer) extends Table with SupportsRead with Changelog {
+  private val path = info.path
+  private val columnTypes = DataType.fromJson(info.schema).asInstanceOf[StructType]
 
   override def name(): String = s"changes of delta.`$path`"
 
@@ -44,7 +44,7 @@ class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table wi
 
   /** The relation that reads the changes. If Spark has seen its columns already, `seen` has their ids. */
   def toPlan(seen: Option[Seq[Attribute]]): LogicalPlan = {
-    val relations = info.get("groups").elements().asScala.map(toRelation).toSeq
+    val relations = info.groups.map(toRelation)
     if (relations.isEmpty) LocalRelation(seen.getOrElse(SparkInternals.attributes(columnTypes)), Nil)
     else {
       val first = relations.head
@@ -54,14 +54,11 @@ class HeadwaterChangelog(session: SparkSession, info: JsonNode) extends Table wi
     }
   }
 
-  private def toRelation(group: JsonNode): LogicalRelation = {
-    val partitions = StructType(Json.strings(group.get("partitionColumns")).map(c => columnTypes(columnTypes.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
-    val hasVectors = group.get("hasDeletionVectors").asBoolean()
-    val state = TableState(
-      path, info.get("version").asLong(), Json.text(info.get("tableId")), group.get("sizeInBytes").asLong(), hasVectors, info.get("schema").asText())
-    val format = new HeadwaterParquetFileFormat(
-      path, info.get("tableSchema").asText(), info.get("columnMappingMode").asText(), hasVectors, state.version)
-    val index = new ChangesFileIndex(session, path, state, partitions, group.get("files"), info.get("mostFilesChecked").asInt())
+  private def toRelation(group: ChangeGroup): LogicalRelation = {
+    val partitions = StructType(group.partitionColumns.map(c => columnTypes(columnTypes.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+    val state = TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.schema)
+    val format = new HeadwaterParquetFileFormat(path, info.tableSchema, info.columnMappingMode, group.hasDeletionVectors, state.version)
+    val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked)
     LogicalRelation(HadoopFsRelation(index, partitions, columnTypes, None, format, Map.empty)(session))
   }
 }
@@ -71,20 +68,22 @@ object HeadwaterChangelog {
   private val Switches = Seq("readChangeFeed", "readChangeData")
 
   /** Loads the changes of the table at a path from the handler. */
-  def load(session: SparkSession, path: String, bounds: Any, more: (String, Any)*): HeadwaterChangelog =
-    new HeadwaterChangelog(session, Bridge.call(new StatementContext(session), "table_changes", Seq("table" -> path, "bounds" -> bounds) ++ more: _*))
+  def load(
+      session: SparkSession, path: String, bounds: Seq[ChangesBound], timeTravel: Boolean = false, deduplicationMode: Option[String] = None): HeadwaterChangelog =
+    new HeadwaterChangelog(session, Bridge.call(session, TableChangesRequest(path, bounds, timeTravel, deduplicationMode)))
 
   /** Whether a reader's options ask for changes. The handler checks their values. */
   def asked(session: SparkSession, options: CaseInsensitiveStringMap): Boolean = Switches.exists(options.containsKey) &&
-    Bridge.call(new StatementContext(session), "asks_for_changes", "options" -> options.asCaseSensitiveMap().asScala).asBoolean()
+    Bridge.call(session, AsksForChangesRequest(options.asCaseSensitiveMap().asScala.toMap))
 
   /** The bounds in a reader's options. */
-  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[Map[String, Any]] = RangeOptions.filter(options.containsKey).map { name =>
-    describe(session, Literal(UTF8String.fromString(options.get(name)), StringType)) + ("name" -> name)
+  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[ChangesBound] = RangeOptions.filter(options.containsKey).map { name =>
+    val argument = describe(session, Literal(UTF8String.fromString(options.get(name)), StringType))
+    ChangesBound(name, argument.value, argument.micros, inclusive = true)
   }
 
   /** A bound or another argument: its type, its value as text and, if it can be a time, the microseconds since the epoch. */
-  def describe(session: SparkSession, asked: Expression): Map[String, Any] = {
+  def describe(session: SparkSession, asked: Expression): FunctionArgument = {
     val value = VariableResolver.folded(asked match { case Alias(child, _) => child; case other => other })
     // `timestamp - interval`, for example, can be evaluated only in the form that the optimizer gives it.
     val argument = value.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
@@ -92,17 +91,17 @@ object HeadwaterChangelog {
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     def as(kind: DataType) = if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
     val isTime = argument.dataType.typeName.matches("string|date|timestamp.*")
-    Map(
-      "type" -> argument.dataType.simpleString,
-      "constant" -> constant,
-      "sql" -> value.sql,
-      "value" -> Option(as(StringType)).map(_.toString),
+    FunctionArgument(
+      `type` = argument.dataType.simpleString,
+      constant = constant,
+      sql = value.sql,
+      value = Option(as(StringType)).map(_.toString),
       // Some dates lie beyond the last timestamp.
-      "micros" -> Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).map(v => if (v == null) null else v.toString))
+      micros = Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).flatMap(Option(_)).map(_.toString))
   }
 
   /** The bounds of CHANGES FROM … TO …. */
-  def bounds(context: ChangelogContext): Seq[Map[String, Any]] = context.range() match {
+  def bounds(context: ChangelogContext): Seq[ChangesBound] = context.range() match {
     case range: ChangelogRange.VersionRange =>
       bound("startingVersion", range.startingVersion, range.startingBoundInclusive) +:
         Option(range.endingVersion.orElse(null)).map(bound("endingVersion", _, range.endingBoundInclusive)).toSeq
@@ -112,6 +111,5 @@ object HeadwaterChangelog {
     case _ => Nil
   }
 
-  private def bound(name: String, value: String, inclusive: Boolean): Map[String, Any] =
-    Map("name" -> name, "type" -> "string", "value" -> value, "micros" -> value, "inclusive" -> inclusive)
+  private def bound(name: String, value: String, inclusive: Boolean): ChangesBound = ChangesBound(name, Option(value), Option(value), inclusive)
 }

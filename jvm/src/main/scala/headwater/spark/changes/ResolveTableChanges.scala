@@ -1,7 +1,7 @@
 package headwater.spark.changes
 
-import headwater.spark.HeadwaterDataSource
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{BoundsOfCallRequest, NotDeltaRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedRelation}
@@ -14,18 +14,16 @@ import org.apache.spark.sql.execution.datasources.v2.{ChangelogTable, DataSource
 case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case TableChangesCall(function, arguments) =>
-      val call = Bridge.call(
-        new StatementContext(session), "bounds_of_call", "function" -> function, "arguments" -> arguments.map(HeadwaterChangelog.describe(session, _)))
-      val table = call.get("table").asText()
-      if (function == TableChangesFunctions.ByPath) HeadwaterChangelog.load(session, HeadwaterTable.path(session, table), call.get("bounds")).toPlan(None)
-      else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(table)), call.get("bounds"), Some(function))
+      val named = Bridge.call(session, BoundsOfCallRequest(function, arguments.map(HeadwaterChangelog.describe(session, _))))
+      if (function == TableChangesFunctions.ByPath) HeadwaterChangelog.load(session, HeadwaterTable.path(session, named.table), named.bounds).toPlan(None)
+      else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(named.table)), named.bounds, Some(function))
     case ChangesOf(child, bounds, function) if child.resolved => EliminateSubqueryAliases(child) match {
       case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
         case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
-          HeadwaterChangelog.load(session, table.path, bounds, "timeTravel" -> !table.asked.isLatest).toPlan(None)
+          HeadwaterChangelog.load(session, table.path, bounds, timeTravel = !table.asked.isLatest).toPlan(None)
       }
       case other if function.isDefined || other.isInstanceOf[View] =>
-        throw HeadwaterDataSource.refused(session, "not_delta", Map("command" -> "READING CHANGES", "name" -> ResolveTableChanges.name(child)))
+        throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))
       case _ => child
     }
     case DataSourceV2Relation(changes: HeadwaterChangelog, output, _, _, _, _) => changes.toPlan(Some(output))

@@ -1,6 +1,7 @@
 package headwater.spark.dml
 
 import headwater.spark.bridge.StatementContext
+import headwater.spark.bridge.messages.{ChangeClause, ChangeRequest, Conjunct, KeyEquality}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.scan.{FilterText, HeadwaterFileIndex}
 import org.apache.spark.sql.catalyst.expressions._
@@ -21,7 +22,7 @@ final case class DmlPieces(
     notMatchedBySource: Seq[DmlClause] = Nil) {
 
   /** The handler's request: pieces by their numbers, and conditions as text for pruning and for the table's history. */
-  def request(context: StatementContext, table: HeadwaterTable): Seq[(String, Any)] = atStatementTime.described(context, table, this)
+  def request(statement: String, context: StatementContext, table: HeadwaterTable): ChangeRequest = atStatementTime.described(statement, context, table, this)
 
   /** The same pieces with `current_timestamp()` and the like as constants, because a statement may run several jobs. */
   private def atStatementTime: DmlPieces = {
@@ -34,30 +35,30 @@ final case class DmlPieces(
   }
 
   /** @param written the same pieces as the user wrote them */
-  private def described(context: StatementContext, table: HeadwaterTable, written: DmlPieces): Seq[(String, Any)] = Seq(
-    "table" -> table.path,
-    "name" -> table.name(),
-    "version" -> table.snapshotVersion,
-    "tableId" -> table.info.get("tableId"),
-    "tableSchema" -> table.info.get("tableSchema"),
-    "target" -> context.addPlan(target),
-    "columns" -> target.output.map(context.addExpression),
-    "source" -> source.map(context.addPlan),
-    "sourceColumns" -> source.map(_.output.map(context.addExpression)).getOrElse(Nil),
-    "readsTargetElsewhere" -> readsElsewhere(table.path),
-    "sourceNames" -> source.map(_.output.map(_.name)).getOrElse(Nil),
-    "sourceDeterministic" -> source.forall(plan => !plan.exists(!_.deterministic)),
-    "sourceBytes" -> source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
-    "sourceIsScan" -> source.exists(isScan),
-    "condition" -> condition.map(context.addExpression),
-    "conditionDeterministic" -> condition.forall(isStable),
-    "conditionText" -> written.condition.map(text),
-    "conditionColumns" -> condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
-    "conjuncts" -> condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
-    "runsPython" -> runsPython,
-    "matched" -> matched.zip(written.matched).map(describe(context, _)),
-    "notMatched" -> notMatched.zip(written.notMatched).map(describe(context, _)),
-    "notMatchedBySource" -> notMatchedBySource.zip(written.notMatchedBySource).map(describe(context, _)))
+  private def described(statement: String, context: StatementContext, table: HeadwaterTable, written: DmlPieces): ChangeRequest = ChangeRequest(
+    table = table.path,
+    name = table.name(),
+    version = table.snapshotVersion,
+    tableId = table.info.tableId,
+    tableSchema = table.info.tableSchema,
+    target = context.addPlan(target),
+    columns = target.output.map(context.addExpression),
+    source = source.map(context.addPlan),
+    sourceColumns = source.map(_.output.map(context.addExpression)).getOrElse(Nil),
+    sourceNames = source.map(_.output.map(_.name)).getOrElse(Nil),
+    sourceDeterministic = source.forall(plan => !plan.exists(!_.deterministic)),
+    sourceBytes = source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
+    sourceIsScan = source.exists(isScan),
+    condition = condition.map(context.addExpression),
+    conditionDeterministic = condition.forall(isStable),
+    conditionText = written.condition.map(text),
+    conditionColumns = condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
+    conjuncts = condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
+    runsPython = runsPython,
+    readsTargetElsewhere = readsElsewhere(table.path),
+    matched = matched.zip(written.matched).map(describe(context, _)),
+    notMatched = notMatched.zip(written.notMatched).map(describe(context, _)),
+    notMatchedBySource = notMatchedBySource.zip(written.notMatchedBySource).map(describe(context, _)))(statement)
 
   private def expressions: Seq[Expression] =
     condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
@@ -92,14 +93,14 @@ final case class DmlPieces(
     } case _ => false })
   }
 
-  private def describe(context: StatementContext, clause: (DmlClause, DmlClause)): Map[String, Any] = {
+  private def describe(context: StatementContext, clause: (DmlClause, DmlClause)): ChangeClause = {
     val (fixed, written) = clause
-    Map(
-      "kind" -> fixed.kind,
-      "condition" -> fixed.condition.map(context.addExpression),
-      "conditionText" -> written.condition.map(text),
-      "values" -> fixed.values.map(context.addExpression),
-      "assigned" -> fixed.assigned)
+    ChangeClause(
+      kind = fixed.kind,
+      condition = fixed.condition.map(context.addExpression),
+      conditionText = written.condition.map(text),
+      values = fixed.values.map(context.addExpression),
+      assigned = fixed.assigned)
   }
 
   private def conjuncts(condition: Expression): Seq[Expression] = condition match {
@@ -108,13 +109,13 @@ final case class DmlPieces(
   }
 
   /** One conjunct of the condition: text if it only needs the target, a key if a column of the target equals an expression over the source. */
-  private def describe(context: StatementContext, conjunct: Expression): Map[String, Any] = {
+  private def describe(context: StatementContext, conjunct: Expression): Conjunct = {
     val columns = target.outputSet
     conjunct match {
-      case other if other.references.subsetOf(columns) => Map("target" -> FilterText.inUtc(other))
+      case other if other.references.subsetOf(columns) => Conjunct(target = FilterText.inUtc(other))
       case EqualTo(a, b) if isKey(a) && isOfSource(b) => key(context, a, b)
       case EqualTo(b, a) if isKey(a) && isOfSource(b) => key(context, a, b)
-      case _ => Map.empty
+      case _ => Conjunct()
     }
   }
 
@@ -126,10 +127,8 @@ final case class DmlPieces(
   private def isOfSource(e: Expression): Boolean =
     e.deterministic && e.references.nonEmpty && source.exists(plan => e.references.subsetOf(plan.outputSet)) && !e.exists(_.isInstanceOf[PlanExpression[_]])
 
-  private def key(context: StatementContext, column: Expression, value: Expression): Map[String, Any] = Map(
-    "key" -> column.asInstanceOf[AttributeReference].name,
-    "value" -> context.addExpression(value),
-    "type" -> value.dataType.json)
+  private def key(context: StatementContext, column: Expression, value: Expression): Conjunct =
+    Conjunct(key = Some(KeyEquality(column.asInstanceOf[AttributeReference].name, context.addExpression(value), value.dataType.json)))
 
   /** SQL for users: columns are qualified only if there are two tables. */
   private def text(condition: Expression): String = condition.transform { case column: AttributeReference =>

@@ -1,8 +1,7 @@
 package headwater.spark.dml
 
-import scala.jdk.CollectionConverters._
-
 import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.messages.{Call, ChangeRequest, ExplainRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions._
@@ -20,17 +19,17 @@ case class HeadwaterDmlCommand(statement: String, table: HeadwaterTable, pieces:
   override def simpleString(maxFields: Int): String = s"${statement.toUpperCase} ${table.name()}"
 
   override def run(session: SparkSession): Seq[Row] = {
-    val answer = call(session, statement)
+    val answer = call(session)(request => request)
     SparkInternals.refreshCaches(session, table.path)
-    Seq(Row.fromSeq(answer.get("counts").elements().asScala.map(_.asLong()).toSeq))
+    Seq(Row.fromSeq(answer.counts.getOrElse(Nil)))
   }
 
   /** What the statement would do, without running it. */
-  def explain(session: SparkSession, mode: String): String = call(session, "explain", "statement" -> statement, "mode" -> mode).asText()
+  def explain(session: SparkSession, mode: String): String = call(session)(ExplainRequest(statement, mode, _))
 
-  private def call(session: SparkSession, name: String, more: (String, Any)*) = {
+  private def call[A](session: SparkSession)(request: ChangeRequest => Call[A]): A = {
     val context = new StatementContext(session)
-    try Bridge.call(context, name, pieces.request(context, table) ++ more: _*)
+    try Bridge.call(context, request(pieces.request(statement, context, table)))
     finally context.close()
   }
 }

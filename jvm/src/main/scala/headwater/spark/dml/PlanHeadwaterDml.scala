@@ -2,7 +2,8 @@ package headwater.spark.dml
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{NotATableRequest, NotOfOneRowRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.write.StoreAssignment
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -65,8 +66,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def refuse(statement: String, view: String): LogicalPlan = {
-    Bridge.call(new StatementContext(session), "not_a_table", "statement" -> statement, "name" -> view)
-    throw new IllegalStateException(view)
+    throw Bridge.refusal(session, NotATableRequest(statement, view))
   }
 
   private def clause(both: LogicalPlan, target: LogicalRelation, table: HeadwaterTable, evolves: Boolean, action: MergeAction): DmlClause =
@@ -123,7 +123,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, LocalRelation(child.output))))
     (condition ++ assignments.map(_.value)).foreach(_.foreach {
       case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
-        Bridge.call(new StatementContext(session), "not_of_one_row", "expression" -> e.sql)
+        throw Bridge.refusal(session, NotOfOneRowRequest(e.sql))
       case _ =>
     })
   }

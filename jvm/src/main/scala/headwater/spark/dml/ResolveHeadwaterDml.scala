@@ -1,6 +1,7 @@
 package headwater.spark.dml
 
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{CopiedColumn, MergeTargetRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
@@ -41,19 +42,17 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
   private def prepare(merge: MergeIntoTable, table: HeadwaterTable): LogicalPlan = {
     table.requireLatest()
     val actions = merge.matchedActions ++ merge.notMatchedActions
-    val answer = Bridge.call(
-      new StatementContext(session), "merge_target",
-      "table" -> table.path,
-      "version" -> table.snapshotVersion,
-      "tableId" -> table.info.get("tableId"),
-      "withSchemaEvolution" -> merge.withSchemaEvolution,
-      "source" -> merge.sourceTable.schema.json,
-      "star" -> actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-      "assigned" -> actions.flatMap(assignments).flatMap(copied))
-    val evolved = answer.get("target")
-    val seen = if (evolved.isNull) table else new HeadwaterTable(session, table.path, table.asked, table.catalogTable, evolved)
+    val answer = Bridge.call(session, MergeTargetRequest(
+      table = table.path,
+      version = table.snapshotVersion,
+      tableId = table.info.tableId,
+      withSchemaEvolution = merge.withSchemaEvolution,
+      source = merge.sourceTable.schema.json,
+      star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+      assigned = actions.flatMap(assignments).flatMap(copied)))
+    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
     val prepared = merge.copy(targetTable = PendingTarget.replace(merge.targetTable, seen))
-    val expanded = expandStars(prepared, Json.strings(answer.get("computed")).toSet, answer.get("bySource").asBoolean())
+    val expanded = expandStars(prepared, answer.computed.toSet, answer.bySource)
     expanded.copy(
       matchedActions = expanded.matchedActions.map(AssignedValue.wrap),
       notMatchedActions = expanded.notMatchedActions.map(AssignedValue.wrap),
@@ -67,9 +66,9 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
   }
 
   /** The two paths of an assignment such as `SET t.a.b = s.a.b`, with or without the tables' names. */
-  private def copied(assignment: Assignment): Option[Map[String, Any]] = (assignment.key, assignment.value) match {
-    case (UnresolvedAttribute(key), UnresolvedAttribute(value)) => Some(Map("key" -> key, "value" -> value))
-    case (UnresolvedAttribute(key), column: ApiColumn) => column.sourcePath.map(value => Map("key" -> key, "value" -> value))
+  private def copied(assignment: Assignment): Option[CopiedColumn] = (assignment.key, assignment.value) match {
+    case (UnresolvedAttribute(key), UnresolvedAttribute(value)) => Some(CopiedColumn(key, value))
+    case (UnresolvedAttribute(key), column: ApiColumn) => column.sourcePath.map(CopiedColumn(key, _))
     case _ => None
   }
 

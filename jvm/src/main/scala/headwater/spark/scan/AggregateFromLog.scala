@@ -1,8 +1,7 @@
 package headwater.spark.scan
 
-import scala.jdk.CollectionConverters._
-
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{AggregateOutput, AggregateRequest}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -25,42 +24,32 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
       if (wanted.forall(_.isDefined)) answer(aggregate, index, filters, groups, wanted.flatten) else aggregate
   }
 
-  private def describe(output: NamedExpression, groups: Seq[Expression]): Option[Map[String, Any]] = output match {
-    case a: AttributeReference if groups.exists(_.semanticEquals(a)) => Some(Map("group" -> a.name))
-    case Alias(a: AttributeReference, _) if groups.exists(_.semanticEquals(a)) => Some(Map("group" -> a.name))
+  private def describe(output: NamedExpression, groups: Seq[Expression]): Option[AggregateOutput] = output match {
+    case a: AttributeReference if groups.exists(_.semanticEquals(a)) => Some(AggregateOutput(group = Some(a.name)))
+    case Alias(a: AttributeReference, _) if groups.exists(_.semanticEquals(a)) => Some(AggregateOutput(group = Some(a.name)))
     case Alias(AggregateExpression(function, _, false, None, _), _) => function match {
-      case Count(Seq(Literal(value, _))) if value != null => Some(Map("kind" -> "count"))
-      case Count(Seq(a: AttributeReference)) => Some(Map("kind" -> "count", "column" -> a.name))
-      case Min(a: AttributeReference) => Some(Map("kind" -> "min", "column" -> a.name))
-      case Max(a: AttributeReference) => Some(Map("kind" -> "max", "column" -> a.name))
+      case Count(Seq(Literal(value, _))) if value != null => Some(AggregateOutput(kind = Some("count")))
+      case Count(Seq(a: AttributeReference)) => Some(AggregateOutput(kind = Some("count"), column = Some(a.name)))
+      case Min(a: AttributeReference) => Some(AggregateOutput(kind = Some("min"), column = Some(a.name)))
+      case Max(a: AttributeReference) => Some(AggregateOutput(kind = Some("max"), column = Some(a.name)))
       case _ => None
     }
     case _ => None
   }
 
   private def answer(
-      aggregate: Aggregate, index: HeadwaterFileIndex, filters: Seq[Expression], groups: Seq[Expression], wanted: Seq[Map[String, Any]]): LogicalPlan = {
+      aggregate: Aggregate, index: HeadwaterFileIndex, filters: Seq[Expression], groups: Seq[Expression], wanted: Seq[AggregateOutput]): LogicalPlan = {
     val texts = filters.map(FilterText.inUtc)
     if (texts.exists(_.isEmpty)) return aggregate
-    val result = Bridge.call(
-      new StatementContext(session), "aggregate",
-      "table" -> index.path,
-      "version" -> index.state.version,
-      "tableId" -> index.state.tableId,
-      "groups" -> groups.map(_.asInstanceOf[AttributeReference].name),
-      "outputs" -> wanted,
-      "filters" -> texts.flatten)
-    if (result.isNull) aggregate
-    else {
+    val names = groups.map(_.asInstanceOf[AttributeReference].name)
+    Bridge.call(session, AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, texts.flatten)).map { answer =>
       val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
-      val rows = result.elements().asScala.map { row =>
-        InternalRow.fromSeq(aggregate.output.zipWithIndex.map { case (column, i) =>
-          val text = Json.text(row.get(i))
-          if (text == null) null else Cast(Literal(UTF8String.fromString(text), StringType), column.dataType, zone, EvalMode.LEGACY).eval()
+      LocalRelation(aggregate.output, answer.rows.map { row =>
+        InternalRow.fromSeq(aggregate.output.zip(row).map { case (column, text) =>
+          text.map(t => Cast(Literal(UTF8String.fromString(t), StringType), column.dataType, zone, EvalMode.LEGACY).eval()).orNull
         })
-      }
-      LocalRelation(aggregate.output, rows.toSeq)
-    }
+      })
+    }.getOrElse(aggregate)
   }
 
   /** A pinned table under nothing but projections of columns and filters on partition columns. */

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.Json
+import headwater.spark.bridge.messages.FileListAnswer
 
 /** Reads the list of a scan's files from the handler's answer. */
 object FileList {
@@ -18,7 +19,6 @@ object FileList {
         Json.text(file.get(3)))
     }
 
-  def fromAnswer(answer: JsonNode, partitionColumns: Int): Iterator[ListedFile] =
-    if (answer.has("arrow")) ArrowFileList.read(answer.get("arrow").asText(), partitionColumns)
-    else fromJson(answer.get("files"), partitionColumns)
+  def fromAnswer(answer: FileListAnswer, partitionColumns: Int): Iterator[ListedFile] =
+    answer.arrow.map(ArrowFileList.read(_, partitionColumns)).getOrElse(fromJson(answer.files.get, partitionColumns))
 }

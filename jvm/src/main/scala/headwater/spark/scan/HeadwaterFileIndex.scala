@@ -3,7 +3,8 @@ package headwater.spark.scan
 import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.ScanRequest
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
@@ -82,12 +83,7 @@ class HeadwaterFileIndex(
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   private def scan(filters: Seq[Expression]): Iterator[ListedFile] = {
-    val answer = Bridge.call(
-      new StatementContext(session), "scan",
-      "table" -> path,
-      "version" -> state.version,
-      "tableId" -> state.tableId,
-      "filters" -> filters.flatMap(FilterText.inUtc))
+    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters.flatMap(FilterText.inUtc)))
     FileList.fromAnswer(answer, partitionSchema.length)
   }
 

@@ -4,7 +4,8 @@ import java.util.{Collections, WeakHashMap}
 
 import scala.collection.mutable
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.RefreshTableRequest
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.QueryPlanningTracker
@@ -24,11 +25,7 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def latest(index: HeadwaterFileIndex): HeadwaterTable = {
-    val info = Bridge.call(
-      new StatementContext(session), "refresh_table",
-      "table" -> index.path,
-      "version" -> index.state.version,
-      "tableId" -> index.state.tableId)
+    val info = Bridge.call(session, RefreshTableRequest(index.path, index.state.version, index.state.tableId))
     new HeadwaterTable(session, index.path, TableVersion.Latest, None, info)
   }
 }

@@ -1,6 +1,5 @@
 package headwater.spark.scan
 
-import headwater.spark.bridge.Json
 import headwater.spark.catalog.HeadwaterTable
 
 /**
@@ -13,8 +12,8 @@ object TableState {
   def of(table: HeadwaterTable): TableState = TableState(
     table.path,
     table.snapshotVersion,
-    Json.text(table.info.get("tableId")),
-    table.info.get("sizeInBytes").asLong(),
-    table.info.get("hasDeletionVectors").asBoolean(),
-    table.info.get("schema").asText())
+    table.info.tableId,
+    table.info.sizeInBytes,
+    table.info.hasDeletionVectors,
+    table.info.schema)
 }

@@ -1,6 +1,7 @@
 package headwater.spark.statements
 
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.{Bridge, Json}
+import headwater.spark.bridge.messages.{Call, RowsAnswer}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
@@ -8,13 +9,13 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
 /** Runs a statement in the handler and returns the rows of its answer. */
-case class HeadwaterCommand(command: String, path: String, name: String, arguments: String, schema0: StructType) extends LeafRunnableCommand {
+case class HeadwaterCommand(request: Call[RowsAnswer], name: String, schema0: StructType) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = SparkInternals.attributes(schema0)
-  override def nodeName: String = HeadwaterStatement.words(command)
+  override def nodeName: String = HeadwaterStatement.words(request.call)
   override def simpleString(maxFields: Int): String = s"$nodeName $name"
 
   override def run(session: SparkSession): Seq[Row] = {
-    val answer = Bridge.call(new StatementContext(session), command, "table" -> path, "name" -> name, "arguments" -> Json.parse(arguments))
-    SparkInternals.externalRows(Json.write(answer.get("rows")), schema0, SparkInternals.conf(session).sessionLocalTimeZone)
+    val answer = Bridge.call(session, request)
+    SparkInternals.externalRows(Json.write(answer.rows), schema0, SparkInternals.conf(session).sessionLocalTimeZone)
   }
 }

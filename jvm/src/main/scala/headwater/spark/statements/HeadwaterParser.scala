@@ -1,7 +1,8 @@
 package headwater.spark.statements
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{NotParsedRequest, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.ForwardingParser
 import org.apache.spark.sql.SparkSession
@@ -43,7 +44,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   /** A text that Spark rejects may be a statement of another system; the handler's error then says what to use instead. */
   private def refused(text: String)(parsed: => LogicalPlan): LogicalPlan = try parsed catch {
     case e: ParseException =>
-      try Bridge.call(new StatementContext(session), "not_parsed", "text" -> text)
+      try Bridge.call(session, NotParsedRequest(text))
       catch { case unreachable: HeadwaterException if unreachable.getCondition.startsWith("HEADWATER_HANDLER") => }
       throw e
   }
@@ -68,15 +69,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
 
   private def own(text: String): Option[LogicalPlan] =
     if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None
-    else {
-      val parsed = Bridge.call(new StatementContext(session), "parse", "text" -> text)
-      if (parsed.isNull) None
-      else {
-        val schema = DataType.fromJson(parsed.get("output").asText()).asInstanceOf[StructType]
-        val name = parsed.get("table").asText()
-        val arguments = parsed.get("arguments")
-        Some(HeadwaterStatement(parsed.get("command").asText(), target(name), Json.write(arguments), schema))
-      }
+    else Bridge.call(session, ParseRequest(text)).map { parsed =>
+      HeadwaterStatement(parsed.command, target(parsed.table), parsed.arguments, DataType.fromJson(parsed.output).asInstanceOf[StructType])
     }
 
   private def target(name: String): LogicalPlan = {

@@ -1,12 +1,13 @@
 package headwater.spark.statements
 
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
 /** A statement that the handler parsed, about a table that Spark has not resolved yet. `arguments` is the handler's own JSON. */
-case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: String, schema0: StructType) extends UnaryCommand {
+case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: JsonNode, schema0: StructType) extends UnaryCommand {
   override def output: Seq[Attribute] = SparkInternals.attributes(schema0)
   override def nodeName: String = HeadwaterStatement.words(command)
   override def simpleString(maxFields: Int): String = nodeName

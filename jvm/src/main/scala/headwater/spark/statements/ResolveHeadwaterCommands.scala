@@ -1,11 +1,12 @@
 package headwater.spark.statements
 
-import headwater.spark.bridge.{Bridge, Json, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{AlterTableRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedStatementRequest, ShowCreateTableRequest}
+import headwater.spark.bridge.messages.{ShowPartitionsRequest, UnsupportedChange}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.PendingTarget
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, Filter, InsertIntoDir, LogicalPlan, ShowCreateTable, ShowPartitions}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -20,29 +21,24 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case HeadwaterStatement(command, resolved: ResolvedTable, arguments, schema) =>
       resolved.table match {
-        case table: HeadwaterTable => HeadwaterCommand(command, table.path, table.name(), arguments, schema)
-        case other =>
-          Bridge.call(new StatementContext(session), "not_delta", "name" -> other.name(), "command" -> command)
-          plan
+        case table: HeadwaterTable => HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
+        case other => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
       }
     case RefusedStatement(error) => throw error
     case ShowCreateTable(Delta(resolved, table), _, output) =>
-      command("show_create_table", resolved, table, output, "location" -> Option.when(!table.isManaged)(table.properties.get(TableCatalog.PROP_LOCATION)))
+      val location = Option.when(!table.isManaged)(table.properties.get(TableCatalog.PROP_LOCATION))
+      HeadwaterCommand(ShowCreateTableRequest(table.path, resolved.name, location), resolved.name, DataTypeUtils.fromAttributes(output))
     case ShowPartitions(Delta(resolved, table), pattern, output) =>
-      val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values }
-      command("show_partitions", resolved, table, output, "partition" -> asked)
+      val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values.view.mapValues(Option(_)).toMap }
+      HeadwaterCommand(ShowPartitionsRequest(table.path, resolved.name, asked), resolved.name, DataTypeUtils.fromAttributes(output))
     case constraint @ AddCheckConstraint(Filter(_, PendingTarget(table)), _) =>
       // Spark's own rule looks for an entry of the catalog, which a path does not have.
-      Bridge.call(new StatementContext(session), "alter_table", "table" -> table.path, "name" -> table.name(), "changes" -> Seq(Map("kind" -> "add_constraint")))
+      Bridge.call(session, AlterTableRequest(table.path, table.name(), Seq(UnsupportedChange("add_constraint"))))
       constraint
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
-      Bridge.call(new StatementContext(session), "insert_into_directory", "path" -> directory.storage.locationUri.map(_.toString))
-      directory
+      throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.isDelta(session, like) => CreateDeltaTableLikeCommand(like)
   }
-
-  private def command(name: String, resolved: ResolvedTable, table: HeadwaterTable, output: Seq[Attribute], arguments: (String, Any)*): LogicalPlan =
-    HeadwaterCommand(name, table.path, resolved.name, Json.write(arguments.toMap), DataTypeUtils.fromAttributes(output))
 }
 
 private object Delta {

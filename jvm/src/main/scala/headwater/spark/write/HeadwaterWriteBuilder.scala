@@ -2,7 +2,7 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
+import headwater.spark.catalog.HeadwaterStagedTable
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.write._
@@ -10,7 +10,7 @@ import org.apache.spark.sql.sources.InsertableRelation
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A write into an existing table. The handler gets the rows as a plan; the options say what to overwrite. */
-class HeadwaterWriteBuilder(table: HeadwaterTable, options: CaseInsensitiveStringMap)
+class HeadwaterWriteBuilder(target: WriteTarget, options: CaseInsensitiveStringMap)
     extends WriteBuilder
     with SupportsOverwriteV2
     with SupportsDynamicOverwrite {
@@ -21,9 +21,9 @@ class HeadwaterWriteBuilder(table: HeadwaterTable, options: CaseInsensitiveStrin
   override def overwriteDynamicPartitions(): WriteBuilder = this
 
   override def build(): Write = new V1Write {
-    override def toInsertableRelation: InsertableRelation = (data: DataFrame, _: Boolean) => table match {
+    override def toInsertableRelation: InsertableRelation = (data: DataFrame, _: Boolean) => target.table match {
       case staged: HeadwaterStagedTable => staged.stage(data, options.asCaseSensitiveMap().asScala.toMap)
-      case _ => HeadwaterWrites.write(table, data, options.asCaseSensitiveMap().asScala.toMap)
+      case _ => HeadwaterWrites.write(target, data, options.asCaseSensitiveMap().asScala.toMap)
     }
   }
 }

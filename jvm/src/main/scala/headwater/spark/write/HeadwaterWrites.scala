@@ -1,6 +1,7 @@
 package headwater.spark.write
 
 import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.messages.{CreateTableRequest, PlanSaveRequest, WriteRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -8,17 +9,19 @@ import org.apache.spark.sql.headwater.SparkInternals
 /** Hands rows to the handler, which writes and commits them. */
 object HeadwaterWrites {
   /** Writes rows that already match the table's schema. */
-  def write(table: HeadwaterTable, data: DataFrame, options: Map[String, String]): Unit = {
+  def write(target: WriteTarget, data: DataFrame, options: Map[String, String]): Unit = {
+    val table = target.table
     val context = new StatementContext(table.session)
-    Bridge.call(
-      context, "write",
-      "table" -> table.path,
-      "name" -> table.name(),
-      "version" -> table.snapshotVersion,
-      "tableId" -> table.info.get("tableId"),
-      "plan" -> context.addPlan(SparkInternals.logicalPlan(data)),
-      "schema" -> data.schema.json,
-      "options" -> options)
+    Bridge.call(context, WriteRequest(
+      table = table.path,
+      name = table.name(),
+      version = table.snapshotVersion,
+      tableId = table.info.tableId,
+      plan = context.addPlan(SparkInternals.logicalPlan(data)),
+      schema = data.schema.json,
+      mode = target.mode,
+      replaceWhere = target.replaceWhere,
+      options = options))
     SparkInternals.refreshCaches(table.session, table.path)
   }
 
@@ -27,34 +30,26 @@ object HeadwaterWrites {
       session: SparkSession, path: String, mode: String, partitioning: Seq[String], options: Map[String, String], data: DataFrame): Unit = {
     val plan = SparkInternals.logicalPlan(data)
     val statement = new StatementContext(session)
-    val decision = Bridge.call(
-      statement, "plan_save",
-      "table" -> path,
-      "mode" -> mode,
-      "partitionColumns" -> partitioning,
-      "options" -> options)
-    decision.get("action").asText() match {
+    val decision = Bridge.call(statement, PlanSaveRequest(path, mode, partitioning, options))
+    decision.action match {
       case "create" =>
-        Bridge.call(
-          statement, "create_table",
-          "table" -> path,
-          "mode" -> decision.get("mode"),
-          "external" -> true,
-          "schema" -> SparkInternals.asNullable(data.schema).json,
-          "partitionColumns" -> partitioning,
-          "properties" -> Map.empty[String, String],
-          "plan" -> statement.addPlan(plan),
-          "rowSchema" -> data.schema.json,
-          "operation" -> "WRITE",
-          "saveMode" -> mode,
-          "options" -> options)
+        Bridge.call(statement, CreateTableRequest(
+          table = path,
+          name = None,
+          mode = decision.mode.get,
+          external = true,
+          schema = SparkInternals.asNullable(data.schema).json,
+          partitionColumns = partitioning,
+          plan = Some(statement.addPlan(plan)),
+          rowSchema = Some(data.schema.json),
+          saveMode = Some(mode),
+          options = options))
         SparkInternals.refreshCaches(session, path)
       case "write" =>
-        val table = HeadwaterTable.load(session, path)
-        val written = options + (ResolveHeadwaterWrites.OverwriteMode -> decision.get("write").asText())
+        val target = WriteTarget(HeadwaterTable.load(session, path), decision.write.get)
         // As with Delta Lake, a save by path must have the column's type, or one that Spark stores in it without a look at the values.
-        val matched = ResolveHeadwaterWrites.matchColumns(session, table, plan, written, byName = true, casts = false)
-        write(table, SparkInternals.ofRows(session, matched), written)
+        val matched = ResolveHeadwaterWrites.matchColumns(session, target, plan, options, byName = true, casts = false)
+        write(target, SparkInternals.ofRows(session, matched), options)
       case _ =>
     }
   }

@@ -2,11 +2,12 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -20,10 +21,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * Spark's own rules of assignment do the rest. The write's options carry what an overwrite deletes.
  */
 case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPlan] {
-  import ResolveHeadwaterWrites._
+  import ResolveHeadwaterWrites.matchColumns
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
-    case write: V2WriteCommand if write.query.resolved && !isResolved(write) && isReady(write) =>
+    case write: V2WriteCommand if write.query.resolved && isReady(write) =>
       write.table match {
         case relation @ DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) => resolve(write, relation, table)
         case _ => write
@@ -35,33 +36,25 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     case _ => true
   }
 
-  private def isResolved(write: V2WriteCommand): Boolean = write.table match {
-    case relation: DataSourceV2Relation => relation.options.containsKey(Resolved)
-    case _ => true
-  }
-
   private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, table: HeadwaterTable): LogicalPlan = {
     table.requireLatest()
-    val provided = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala
-    val mode = write match {
-      case _: OverwriteByExpression => Map(OverwriteMode -> "overwrite")
-      case _: OverwritePartitionsDynamic => Map(OverwriteMode -> "dynamic")
-      case _ => Map(OverwriteMode -> "append")
-    }
-    val predicate = write match {
+    val options = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala ++
+      (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
+    val target = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
         val condition = VariableResolver.folded(o.deleteExpr)
-        Some(ReplaceWhere -> FilterText.of(condition).getOrElse(unsupported(condition)))
-      case _ => None
+        val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(session, UnsupportedPredicateRequest(condition.sql)))
+        WriteTarget(table, WriteTarget.Overwrite, Some(text))
+      case _: OverwriteByExpression => WriteTarget(table, WriteTarget.Overwrite)
+      case _: OverwritePartitionsDynamic => WriteTarget(table, WriteTarget.Dynamic)
+      case _ => WriteTarget(table, WriteTarget.Append)
     }
-    val options = provided ++ mode ++ predicate ++ Map(Resolved -> "true") ++
-      (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
     val query = table match {
       case _: HeadwaterStagedTable => write.query
-      case _ => matchColumns(session, table, write.query, options, write.isByName)
+      case _ => matchColumns(session, target, write.query, options, write.isByName)
     }
-    val marked = relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
+    val marked = relation.copy(table = target, options = new CaseInsensitiveStringMap(options.asJava))
     write match {
       case a: AppendData => a.copy(table = marked, query = query, writeOptions = options)
       case o: OverwriteByExpression =>
@@ -73,9 +66,6 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     }
   }
 
-  private def unsupported(predicate: Expression): String =
-    Bridge.call(new StatementContext(session), "unsupported_predicate", "predicate" -> predicate.sql).asText()
-
   private def optionsOf(write: V2WriteCommand): Map[String, String] = write match {
     case a: AppendData => a.writeOptions
     case o: OverwriteByExpression => o.writeOptions
@@ -85,21 +75,19 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
 }
 
 object ResolveHeadwaterWrites {
-  val Resolved = "__headwater_resolved"
-  val OverwriteMode = "__headwater_mode"
-  val ReplaceWhere = "__headwater_replace_where"
-
   def matchColumns(
-      session: SparkSession, table: HeadwaterTable, query: LogicalPlan, options: Map[String, String], byName: Boolean, casts: Boolean = true): LogicalPlan = {
-    val answer = Bridge.call(
-      new StatementContext(session), "resolve_write",
-      "table" -> table.path,
-      "name" -> table.name(),
-      "version" -> table.snapshotVersion,
-      "schema" -> query.schema.json,
-      "byName" -> byName,
-      "options" -> options)
-    val expected = DataType.fromJson(answer.get("schema").asText()).asInstanceOf[StructType]
+      session: SparkSession, target: WriteTarget, query: LogicalPlan, options: Map[String, String], byName: Boolean, casts: Boolean = true): LogicalPlan = {
+    val table = target.table
+    val answer = Bridge.call(session, ResolveWriteRequest(
+      table = table.path,
+      name = table.name(),
+      version = table.snapshotVersion,
+      schema = query.schema.json,
+      byName = byName,
+      mode = target.mode,
+      replaceWhere = target.replaceWhere,
+      options = options))
+    val expected = DataType.fromJson(answer.schema).asInstanceOf[StructType]
     SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName, casts)
   }
 }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.headwater
 
-import headwater.spark.HeadwaterDataSource
-import headwater.spark.bridge.StoreFailure
+import headwater.spark.bridge.{Bridge, StoreFailure}
+import headwater.spark.bridge.messages.NoFileSystemRequest
 import headwater.spark.write.StoreAssignment
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -127,7 +127,7 @@ object SparkInternals {
 
   def qualified(session: SparkSession, location: Path): Path =
     try StoreFailure.wrapping(location.getFileSystem(hadoopConf(session)).makeQualified(location))
-    catch { case e: StoreFailure => throw HeadwaterDataSource.refused(session, "no_file_system", Map("table" -> location.toString, "causes" -> e.describe)) }
+    catch { case e: StoreFailure => throw Bridge.refusal(session, NoFileSystemRequest(location.toString, e.described)) }
 
   /** A location as the log and the handler name it: a plain path on the local file system, else a URI. */
   def tablePath(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath else {

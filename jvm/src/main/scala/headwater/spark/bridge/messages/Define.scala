@@ -1,0 +1,95 @@
+package headwater.spark.bridge.messages
+
+import com.fasterxml.jackson.databind.JsonNode
+
+final case class CommitAnswer(version: Long, skipped: Boolean, counts: Option[Seq[Long]]) extends Message
+
+object CommitAnswer {
+  implicit val fromJson: FromJson[CommitAnswer] =
+    FromJson.message(in => CommitAnswer(in[Long]("version"), in[Boolean]("skipped"), in[Option[Seq[Long]]]("counts")))
+}
+
+final case class TableConstraint(kind: String, name: Option[String], expression: Option[String]) extends Message
+
+final case class IdentitySpecification(column: String, start: Long, step: Long, allowExplicitInsert: Boolean) extends Message
+
+final case class CreateTableRequest(
+    table: String,
+    name: Option[String],
+    mode: String,
+    external: Boolean,
+    schema: String,
+    partitioning: Seq[String] = Nil,
+    partitionColumns: Seq[String],
+    comment: Option[String] = None,
+    properties: Map[String, String] = Map.empty,
+    like: Option[String] = None,
+    constraints: Seq[TableConstraint] = Nil,
+    identity: Seq[IdentitySpecification] = Nil,
+    generated: Map[String, String] = Map.empty,
+    plan: Option[Int],
+    rowSchema: Option[String],
+    saveMode: Option[String] = None,
+    options: Map[String, String])
+    extends Call[CommitAnswer]("create_table")
+
+sealed trait AnyTableChange extends Variant
+
+final case class SetProperty(key: String, value: String) extends AnyTableChange {
+  override def kind: String = "set_property"
+}
+
+final case class RemoveProperty(key: String) extends AnyTableChange {
+  override def kind: String = "remove_property"
+}
+
+final case class ColumnPosition(after: Option[String]) extends Message
+
+final case class AddColumn(
+    path: Seq[String],
+    `type`: String,
+    nullable: Boolean,
+    declaredType: Option[String],
+    comment: Option[String],
+    position: Option[ColumnPosition],
+    default: Option[String])
+    extends AnyTableChange {
+  override def kind: String = "add_column"
+}
+
+final case class CommentColumn(path: Seq[String], comment: Option[String]) extends AnyTableChange {
+  override def kind: String = "column_comment"
+}
+
+final case class UnsupportedChange(change: String) extends AnyTableChange {
+  override def kind: String = "unsupported"
+}
+
+final case class AlterTableRequest(table: String, name: String, changes: Seq[AnyTableChange]) extends Call[CommitAnswer]("alter_table")
+
+final case class CheckSameSchemaRequest(table: String, other: String) extends Call[Unit]("check_same_schema")
+
+final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
+
+/** A statement that the handler parsed itself: `arguments` are its own. */
+final case class ParsedStatementRequest(table: String, name: String, arguments: JsonNode)(command: String) extends Call[RowsAnswer](command)
+
+final case class ShowCreateTableRequest(table: String, name: String, location: Option[String]) extends Call[RowsAnswer]("show_create_table")
+
+final case class ShowPartitionsRequest(table: String, name: String, partition: Option[Map[String, Option[String]]])
+    extends Call[RowsAnswer]("show_partitions")
+
+final case class RowsAnswer(rows: JsonNode) extends Message
+
+object RowsAnswer {
+  implicit val fromJson: FromJson[RowsAnswer] = FromJson.message(in => RowsAnswer(in[JsonNode]("rows")))
+}
+
+final case class ParseRequest(text: String) extends Call[Option[ParsedStatement]]("parse")
+
+final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: String) extends Message
+
+object ParsedStatement {
+  implicit val fromJson: FromJson[ParsedStatement] = FromJson.message(in => ParsedStatement(
+    in[String]("command"), in[String]("table"), in[JsonNode]("arguments"), in[String]("output")))
+}

@@ -1,0 +1,119 @@
+package headwater.spark.bridge.messages
+
+import com.fasterxml.jackson.databind.JsonNode
+
+final case class LoadTableRequest(table: String, name: Option[String], version: Option[Long], timestamp: Option[String])
+    extends Call[TableDescription]("load_table")
+
+final case class RefreshTableRequest(table: String, version: Long, tableId: String) extends Call[TableDescription]("refresh_table")
+
+final case class TableExistsRequest(table: String) extends Call[Boolean]("table_exists")
+
+final case class TableDescription(
+    path: String,
+    version: Long,
+    tableId: String,
+    schema: String,
+    tableSchema: String,
+    partitionColumns: Seq[String],
+    clusteringColumns: Option[Seq[Seq[String]]],
+    description: Option[String],
+    configuration: Map[String, String],
+    properties: Map[String, String],
+    columnMappingMode: String,
+    hasDeletionVectors: Boolean,
+    sizeInBytes: Long,
+    features: Seq[String],
+    timeTravel: Boolean)
+    extends Message
+
+object TableDescription {
+  implicit val fromJson: FromJson[TableDescription] = FromJson.message(in => TableDescription(
+    in[String]("path"),
+    in[Long]("version"),
+    in[String]("tableId"),
+    in[String]("schema"),
+    in[String]("tableSchema"),
+    in[Seq[String]]("partitionColumns"),
+    in[Option[Seq[Seq[String]]]]("clusteringColumns"),
+    in[Option[String]]("description"),
+    in[Map[String, String]]("configuration"),
+    in[Map[String, String]]("properties"),
+    in[String]("columnMappingMode"),
+    in[Boolean]("hasDeletionVectors"),
+    in[Long]("sizeInBytes"),
+    in[Seq[String]]("features"),
+    in[Boolean]("timeTravel")))
+}
+
+final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[String]) extends Call[FileListAnswer]("scan")
+
+final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String]) extends Message
+
+object FileListAnswer {
+  implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in => FileListAnswer(in[Option[JsonNode]]("files"), in[Option[String]]("arrow")))
+}
+
+final case class AggregateOutput(group: Option[String] = None, kind: Option[String] = None, column: Option[String] = None) extends Message
+
+final case class AggregateRequest(
+    table: String, version: Long, tableId: String, groups: Seq[String], outputs: Seq[AggregateOutput], filters: Seq[String])
+    extends Call[Option[AggregateAnswer]]("aggregate")
+
+final case class AggregateAnswer(rows: Seq[Seq[Option[String]]]) extends Message
+
+object AggregateAnswer {
+  implicit val fromJson: FromJson[AggregateAnswer] = FromJson.message(in => AggregateAnswer(in[Seq[Seq[Option[String]]]]("rows")))
+}
+
+final case class ChangesBound(name: String, value: Option[String], micros: Option[String], inclusive: Boolean) extends Message
+
+object ChangesBound {
+  implicit val fromJson: FromJson[ChangesBound] =
+    FromJson.message(in => ChangesBound(in[String]("name"), in[Option[String]]("value"), in[Option[String]]("micros"), in[Boolean]("inclusive")))
+}
+
+final case class TableChangesRequest(table: String, bounds: Seq[ChangesBound], timeTravel: Boolean, deduplicationMode: Option[String])
+    extends Call[ChangesAnswer]("table_changes")
+
+final case class ChangeGroup(partitionColumns: Seq[String], files: JsonNode, sizeInBytes: Long, hasDeletionVectors: Boolean) extends Message
+
+object ChangeGroup {
+  implicit val fromJson: FromJson[ChangeGroup] = FromJson.message(in => ChangeGroup(
+    in[Seq[String]]("partitionColumns"),
+    in[JsonNode]("files"),
+    in[Long]("sizeInBytes"),
+    in[Boolean]("hasDeletionVectors")))
+}
+
+final case class ChangesAnswer(
+    path: String, tableId: String, version: Long, schema: String, tableSchema: String, columnMappingMode: String, mostFilesChecked: Int, groups: Seq[ChangeGroup])
+    extends Message
+
+object ChangesAnswer {
+  implicit val fromJson: FromJson[ChangesAnswer] = FromJson.message(in => ChangesAnswer(
+    in[String]("path"),
+    in[String]("tableId"),
+    in[Long]("version"),
+    in[String]("schema"),
+    in[String]("tableSchema"),
+    in[String]("columnMappingMode"),
+    in[Int]("mostFilesChecked"),
+    in[Seq[ChangeGroup]]("groups")))
+}
+
+final case class FunctionArgument(`type`: String, constant: Boolean, sql: String, value: Option[String], micros: Option[String]) extends Message
+
+final case class BoundsOfCallRequest(function: String, arguments: Seq[FunctionArgument]) extends Call[CallBounds]("bounds_of_call")
+
+final case class CallBounds(table: String, bounds: Seq[ChangesBound]) extends Message
+
+object CallBounds {
+  implicit val fromJson: FromJson[CallBounds] = FromJson.message(in => CallBounds(in[String]("table"), in[Seq[ChangesBound]]("bounds")))
+}
+
+final case class AsksForChangesRequest(options: Map[String, String]) extends Call[Boolean]("asks_for_changes")
+
+final case class ChangeFile(version: Long, path: String, rows: Option[String]) extends Message
+
+final case class CheckChangeFilesRequest(table: String, files: Seq[ChangeFile]) extends Call[Unit]("check_change_files")

@@ -1,0 +1,12 @@
+package headwater.spark.bridge.messages
+
+final case class SessionSettings(timeZone: String, user: String, applicationId: String, sparkVersion: String, confs: Map[String, String]) extends Message
+
+final case class Envelope(session: SessionSettings, request: Message) extends Message
+
+final case class ErrorDescription(condition: String, sqlState: String, text: String, parameters: Map[String, String]) extends Message
+
+object ErrorDescription {
+  implicit val fromJson: FromJson[ErrorDescription] =
+    FromJson.message(in => ErrorDescription(in[String]("condition"), in[String]("sqlState"), in[String]("text"), in[Map[String, String]]("parameters")))
+}

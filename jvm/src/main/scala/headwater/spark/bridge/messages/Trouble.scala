@@ -1,0 +1,49 @@
+package headwater.spark.bridge.messages
+
+final case class MissingPathRequest() extends Call[Unit]("missing_path")
+
+final case class InvalidVersionRequest(version: String) extends Call[Unit]("invalid_version")
+
+final case class InvalidTimestampRequest(timestamp: String) extends Call[Unit]("invalid_timestamp")
+
+final case class TwoVersionsRequest() extends Call[Unit]("two_versions")
+
+final case class OldVersionRequest(table: String) extends Call[Unit]("old_version")
+
+final case class UnsupportedPredicateRequest(predicate: String) extends Call[Unit]("unsupported_predicate")
+
+final case class NotATableRequest(statement: String, name: String) extends Call[Unit]("not_a_table")
+
+final case class NotOfOneRowRequest(expression: String) extends Call[Unit]("not_of_one_row")
+
+final case class PathOperationRequest(table: String, operation: String) extends Call[Unit]("refuse_for_path")
+
+final case class NotDeltaRequest(name: String, command: String) extends Call[Unit]("not_delta")
+
+final case class InsertIntoDirectoryRequest(path: Option[String]) extends Call[Unit]("insert_into_directory")
+
+final case class StoreCause(`class`: String, message: Option[String], status: Option[Int]) extends Message
+
+final case class NoFileSystemRequest(table: String, causes: Seq[StoreCause]) extends Call[Unit]("no_file_system")
+
+final case class ReplaceOtherFormatRequest(name: String, provider: String) extends Call[Unit]("replace_other_format")
+
+final case class NotParsedRequest(text: String) extends Call[Unit]("not_parsed")
+
+final case class JobCause(`class`: String, message: Option[String], at: Seq[String], condition: Option[String], parameters: Map[String, Option[String]])
+    extends Message
+
+final case class TableRead(path: String, version: Long) extends Message
+
+final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead]) extends Call[Option[ErrorDescription]]("explain_failure")
+
+final case class BegunCommit(table: String, version: Long, txnId: String, path: String, counts: Option[Seq[Long]]) extends Message
+
+object BegunCommit {
+  implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in => BegunCommit(
+    in[String]("table"), in[Long]("version"), in[String]("txnId"), in[String]("path"), in[Option[Seq[Long]]]("counts")))
+}
+
+final case class RecoverCommitRequest(commit: BegunCommit) extends Call[CommitAnswer]("recover_commit")
+
+final case class FinishMaintenanceRequest() extends Call[Boolean]("finish_upkeep")

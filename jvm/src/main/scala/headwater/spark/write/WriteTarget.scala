@@ -1,0 +1,28 @@
+package headwater.spark.write
+
+import java.util
+
+import headwater.spark.catalog.HeadwaterTable
+import org.apache.spark.sql.connector.catalog.{Column, SupportsWrite, Table, TableCapability}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+
+/**
+ * A table as a write sees it whose columns are matched: with what the write replaces. `mode` and `replaceWhere` are those of
+ * [[headwater.spark.bridge.messages.WriteRequest]]. Spark hands a writer of its first interface no more than a table and the user's options.
+ */
+final case class WriteTarget(table: HeadwaterTable, mode: String, replaceWhere: Option[String] = None) extends Table with SupportsWrite {
+  override def name(): String = table.name()
+  override def toString: String = table.toString
+  override def columns(): Array[Column] = table.columns()
+  override def partitioning(): Array[Transform] = table.partitioning()
+  override def properties(): util.Map[String, String] = table.properties()
+  override def capabilities(): util.Set[TableCapability] = table.capabilities()
+  override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = new HeadwaterWriteBuilder(this, write.options)
+}
+
+object WriteTarget {
+  val Append = "append"
+  val Overwrite = "overwrite"
+  val Dynamic = "dynamic"
+}

@@ -1,0 +1,62 @@
+"""Every message between Spark's side and this process, declared once.
+
+Owns what all messages share. A request is what Spark's side sends with a call, an answer what it gets back; the calls
+back to Spark have messages of their own (:mod:`headwater.bridge.messages.jobs`). Each is a struct here and a case class
+of the same name in the package ``headwater.spark.bridge.messages``, with the same fields; a test compares the two.
+
+On the wire a message is a JSON object whose members are the fields' names in camel case. A request with a member that
+is not declared is an error, as is one that lacks a member without a default. Sizes are in bytes and times in
+milliseconds since the epoch, UTC, unless a field says otherwise. A schema is the JSON text that Spark and the log use.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+
+class Request(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """What Spark's side sends, or a part of it."""
+
+
+class Answer(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
+    """What this process sends, or a part of it. A member that is None or False by default is left out where it is."""
+
+
+class SessionSettings(Request, kw_only=True):
+    """What a statement may know of its session.
+
+    :param time_zone: the session's time zone, as Spark names it.
+    :param user: who runs Spark.
+    :param confs: the session's settings that handlers read, by name.
+    """
+
+    time_zone: str = "UTC"
+    user: str | None = None
+    application_id: str | None = None
+    spark_version: str | None = None
+    confs: dict[str, str] = {}
+
+
+RequestT = TypeVar("RequestT")
+
+
+class Envelope(msgspec.Struct, Generic[RequestT], rename="camel", forbid_unknown_fields=True):
+    """What crosses with each call: the session's settings and the call's own request."""
+
+    session: SessionSettings
+    request: RequestT
+
+
+class ErrorDescription(Answer, kw_only=True):
+    """An error as a user will see it.
+
+    :param text: the message, final: it has no placeholders.
+    :param parameters: what filled the message's placeholders.
+    """
+
+    condition: str
+    sql_state: str
+    text: str
+    parameters: dict[str, str]

@@ -1,0 +1,229 @@
+"""Messages of defining tables: CREATE, ALTER, TRUNCATE, and of statements that show what a table is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headwater.bridge.messages import Answer, Request
+
+
+class CommitAnswer(Answer, kw_only=True):
+    """What every statement that may commit answers.
+
+    :param version: the version it made, or found where it made none.
+    :param skipped: whether the write was in the table already.
+    :param counts: for a DELETE, UPDATE or MERGE: how many rows it affected, then, for a MERGE, how many it updated,
+        deleted and inserted.
+    """
+
+    version: int
+    skipped: bool = False
+    counts: list[int] | None = None
+
+
+class TableConstraint(Request, kw_only=True):
+    """A constraint that CREATE TABLE declares.
+
+    :param kind: ``check``, or the SQL of a constraint of another kind.
+    :param expression: what a CHECK asks of each row.
+    """
+
+    kind: str
+    name: str | None = None
+    expression: str | None = None
+
+
+class IdentitySpecification(Request, kw_only=True):
+    """How an identity column is numbered."""
+
+    column: str
+    start: int
+    step: int
+    allow_explicit_insert: bool
+
+
+class CreateTableRequest(Request, kw_only=True):
+    """Creates or replaces a table, with rows or without.
+
+    :param table: where it will be.
+    :param name: its name in the catalog; None for a table that is only a path.
+    :param mode: ``create``, ``replace`` or ``create_or_replace``.
+    :param external: whether the user said where it is.
+    :param schema: the columns that are declared.
+    :param partitioning: all of PARTITIONED BY and CLUSTER BY, as Spark describes them.
+    :param partition_columns: the columns of PARTITIONED BY.
+    :param like: the path of the table whose definition is copied.
+    :param generated: the expressions of generated columns, by column.
+    :param plan: the number of the plan that has the rows; None for a table without rows.
+    :param row_schema: the columns of the rows.
+    :param save_mode: for a save by path: the writer's mode. The statement is then a ``WRITE`` in the table's history.
+    :param options: the writer's options.
+    """
+
+    table: str
+    name: str | None = None
+    mode: str
+    external: bool = False
+    schema: str
+    partitioning: list[str] = []
+    partition_columns: list[str]
+    comment: str | None = None
+    properties: dict[str, str]
+    like: str | None = None
+    constraints: list[TableConstraint] = []
+    identity: list[IdentitySpecification] = []
+    generated: dict[str, str] = {}
+    plan: int | None = None
+    row_schema: str | None = None
+    save_mode: str | None = None
+    options: dict[str, str] = {}
+
+
+class TableChange(Request, tag_field="kind", kw_only=True):
+    """One change of an ALTER TABLE; ``kind`` says which."""
+
+
+class SetProperty(TableChange, tag="set_property", kw_only=True):
+    """SET TBLPROPERTIES, COMMENT ON TABLE (the property ``comment``)."""
+
+    key: str
+    value: str
+
+
+class RemoveProperty(TableChange, tag="remove_property", kw_only=True):
+    """UNSET TBLPROPERTIES."""
+
+    key: str
+
+
+class ColumnPosition(Request, kw_only=True):
+    """Where a column goes: after another one, or, where that is None, first."""
+
+    after: str | None = None
+
+
+class AddColumn(TableChange, tag="add_column", kw_only=True):
+    """ADD COLUMN.
+
+    :param path: the names from the top level down.
+    :param type: JSON of the type, CHAR and VARCHAR as ``string``.
+    :param declared_type: the CHAR or VARCHAR it was declared as.
+    :param position: None where the statement does not say.
+    :param default: the SQL of its default.
+    """
+
+    path: list[str]
+    type: str
+    nullable: bool
+    declared_type: str | None = None
+    comment: str | None = None
+    position: ColumnPosition | None = None
+    default: str | None = None
+
+
+class CommentColumn(TableChange, tag="column_comment", kw_only=True):
+    """COMMENT ON COLUMN, ALTER COLUMN … COMMENT."""
+
+    path: list[str]
+    comment: str | None
+
+
+class UnsupportedChange(TableChange, tag="unsupported", kw_only=True):
+    """A change that cannot be made; ``change`` names it, as ``drop_column``."""
+
+    change: str
+
+
+AnyTableChange = SetProperty | RemoveProperty | AddColumn | CommentColumn | UnsupportedChange
+
+
+class AlterTableRequest(Request, kw_only=True):
+    """Changes a table's definition."""
+
+    table: str
+    name: str | None = None
+    changes: list[AnyTableChange]
+
+
+class CheckSameSchemaRequest(Request, kw_only=True):
+    """Checks that a table at another path has the same columns."""
+
+    table: str
+    other: str
+
+
+class TruncateRequest(Request, kw_only=True):
+    """TRUNCATE TABLE."""
+
+    table: str
+
+
+class HistoryArguments(Request, kw_only=True):
+    """What DESCRIBE HISTORY is asked beside its table: at most ``limit`` commits, all where it is None."""
+
+    limit: int | None = None
+
+
+class DetailArguments(Request, kw_only=True):
+    """What DESCRIBE DETAIL is asked beside its table: nothing."""
+
+
+class DescribeHistoryRequest(Request, kw_only=True):
+    """DESCRIBE HISTORY. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str | None = None
+    arguments: HistoryArguments
+
+
+class DescribeDetailRequest(Request, kw_only=True):
+    """DESCRIBE DETAIL. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str | None = None
+    arguments: DetailArguments
+
+
+class ShowCreateTableRequest(Request, kw_only=True):
+    """SHOW CREATE TABLE; ``location`` is None for a managed table."""
+
+    table: str
+    name: str
+    location: str | None = None
+
+
+class ShowPartitionsRequest(Request, kw_only=True):
+    """SHOW PARTITIONS; ``partition`` has the values that are asked for, by column."""
+
+    table: str
+    name: str
+    partition: dict[str, str | None] | None = None
+
+
+class RowsAnswer(Answer, kw_only=True):
+    """The rows of a statement, each an object by column name. The statement's schema says how Spark reads values."""
+
+    rows: list[dict[str, Any]]
+
+
+class ParseRequest(Request, kw_only=True):
+    """Asks whether a text is a statement that Spark's parser does not know."""
+
+    text: str
+
+
+class ParsedStatement(Answer, kw_only=True):
+    """A statement that Spark's parser does not know.
+
+    :param command: the call that runs it, as ``describe_history``.
+    :param table: a table's name, as written, or a path.
+    :param arguments: what that call is to be sent as ``arguments``; the JVM does not look into it.
+    :param output: the schema of the rows it answers with.
+    """
+
+    command: str
+    table: str
+    arguments: msgspec.Raw
+    output: str

@@ -1,0 +1,249 @@
+"""Messages of reading: tables, scans, aggregates, the change feed."""
+
+from __future__ import annotations
+
+from headwater.bridge.messages import Answer, Request
+
+
+class LoadTableRequest(Request, kw_only=True):
+    """Opens a table.
+
+    :param table: its path; it may end in a version, as ``/path@v3``.
+    :param name: its name in the catalog, for errors.
+    :param version: the version to travel to.
+    :param timestamp: the time to travel to: microseconds since the epoch, as text.
+    """
+
+    table: str
+    name: str | None = None
+    version: int | None = None
+    timestamp: str | None = None
+
+
+class RefreshTableRequest(Request, kw_only=True):
+    """Opens the newest version of a table that a query was analysed against.
+
+    :param version: the version the query was analysed against.
+    :param table_id: the id the table had then.
+    """
+
+    table: str
+    version: int
+    table_id: str | None = None
+
+
+class TableExistsRequest(Request, kw_only=True):
+    """Asks whether a Delta table is at a path. The answer is ``bool``."""
+
+    table: str
+
+
+class TableDescription(Answer, kw_only=True):
+    """What Spark must know of a version of a table.
+
+    :param path: where it is, without a version.
+    :param schema: the columns as queries see them.
+    :param table_schema: the columns as the log has them.
+    :param clustering_columns: the paths of the columns it is clustered by; None where it is not clustered.
+    :param configuration: the properties as the log has them.
+    :param properties: the same with the protocol's versions and features, as SHOW TBLPROPERTIES shows them.
+    :param column_mapping_mode: ``none``, ``id`` or ``name``.
+    :param has_deletion_vectors: whether any file has deleted rows.
+    :param size_in_bytes: the size of all files.
+    :param features: the names of the table features in force.
+    :param time_travel: whether the request named a version or time.
+    """
+
+    path: str
+    version: int
+    table_id: str
+    schema: str
+    table_schema: str
+    partition_columns: list[str]
+    clustering_columns: list[list[str]] | None
+    description: str | None
+    configuration: dict[str, str]
+    properties: dict[str, str]
+    column_mapping_mode: str
+    has_deletion_vectors: bool
+    size_in_bytes: int
+    features: list[str]
+    time_travel: bool
+
+
+class ScanRequest(Request, kw_only=True):
+    """Asks which files of a version a scan must read.
+
+    :param table_id: the id the table had when the query was analysed.
+    :param filters: the scan's conjuncts as SQL, times in UTC; those that SQL cannot say are left out.
+    """
+
+    table: str
+    version: int
+    table_id: str | None = None
+    filters: list[str]
+
+
+class FileListAnswer(Answer, kw_only=True):
+    """The files of a scan: a list of rows, or the path of an Arrow stream, which the reader deletes.
+
+    A row is ``[path, size, modification time, deletion vector or null, partition value or null, ...]``. The path is
+    absolute and decoded, the partition values are in the order of the table's partition columns. A deletion vector is
+    ``inline <base64>`` or ``<offset> <size> <path>``. The Arrow stream has the same columns.
+    """
+
+    files: list[list[str | int | None]] | None = None
+    arrow: str | None = None
+
+
+class AggregateOutput(Request, kw_only=True):
+    """A column of an aggregate's result: a grouping column, or a function.
+
+    :param group: the partition column it is.
+    :param kind: the function: ``count``, ``min`` or ``max``.
+    :param column: what the function is over; None for ``count(*)``.
+    """
+
+    group: str | None = None
+    kind: str | None = None
+    column: str | None = None
+
+
+class AggregateRequest(Request, kw_only=True):
+    """Asks for an aggregate over a version, where the log holds its result.
+
+    :param groups: the partition columns to group by.
+    :param filters: the conjuncts over partition columns, as SQL, times in UTC.
+    """
+
+    table: str
+    version: int
+    table_id: str | None = None
+    groups: list[str]
+    outputs: list[AggregateOutput]
+    filters: list[str]
+
+
+class AggregateAnswer(Answer, kw_only=True):
+    """The rows of an aggregate, values as texts in the order of the outputs."""
+
+    rows: list[list[str | None]]
+
+
+class ChangesBound(Request, kw_only=True):
+    """One end of a range of changes.
+
+    :param name: ``startingVersion``, ``startingTimestamp``, ``endingVersion`` or ``endingTimestamp``.
+    :param value: as the user wrote it; None for SQL's null.
+    :param micros: the same as microseconds since the epoch, as text, where it is a time.
+    :param inclusive: whether the bound itself is in the range.
+    """
+
+    name: str
+    value: str | None = None
+    micros: str | None = None
+    inclusive: bool = True
+
+
+class TableChangesRequest(Request, kw_only=True):
+    """Asks for the changes of a table.
+
+    :param time_travel: whether the table was named with a version or time, which no change feed has.
+    :param deduplication_mode: as ``spark.read.changes`` has it; None where it was not said.
+    """
+
+    table: str
+    bounds: list[ChangesBound]
+    time_travel: bool = False
+    deduplication_mode: str | None = None
+
+
+class ChangeGroup(Answer, kw_only=True):
+    """Files of a range of changes that one relation reads.
+
+    :param partition_columns: columns that are constants of a file: the table's partition columns, then those that say
+        what changed and when.
+    :param files: as of :class:`FileListAnswer`. A row's deletion vector may be ``["rows to read", "rows not to"]``, a
+        JSON list of two deletion vectors.
+    :param size_in_bytes: the size of all files.
+    """
+
+    partition_columns: list[str]
+    files: list[list[str | int | None]]
+    size_in_bytes: int
+    has_deletion_vectors: bool
+
+
+class ChangesAnswer(Answer, kw_only=True):
+    """The changes of a range of versions.
+
+    :param version: the last of them.
+    :param schema: the table's columns and those that say what changed and when.
+    :param table_schema: the table's columns as the log has them.
+    :param most_files_checked: a scan of more files begins without ``check_change_files``.
+    """
+
+    path: str
+    table_id: str
+    version: int
+    schema: str
+    table_schema: str
+    column_mapping_mode: str
+    most_files_checked: int
+    groups: list[ChangeGroup]
+
+
+class FunctionArgument(Request, kw_only=True):
+    """An argument of a table function.
+
+    :param type: its type, as SQL.
+    :param constant: whether it has a value before any row is read; only then ``value`` and ``micros`` are known.
+    :param sql: as the user wrote it.
+    :param value: as text; None for SQL's null.
+    :param micros: microseconds since the epoch, as text, where it is a time.
+    """
+
+    type: str
+    constant: bool
+    sql: str
+    value: str | None = None
+    micros: str | None = None
+
+
+class BoundsOfCallRequest(Request, kw_only=True):
+    """Asks what ``table_changes(…)`` or ``table_changes_by_path(…)`` is called with."""
+
+    function: str
+    arguments: list[FunctionArgument]
+
+
+class CallBounds(Answer, kw_only=True):
+    """The table, by name or path, and the range that a call of a table function names."""
+
+    table: str
+    bounds: list[ChangesBound]
+
+
+class AsksForChangesRequest(Request, kw_only=True):
+    """Asks whether a reader's options ask for the change feed. The answer is ``bool``."""
+
+    options: dict[str, str]
+
+
+class ChangeFile(Request, kw_only=True):
+    """A file of a range of changes.
+
+    :param version: the version that changed it.
+    :param rows: its deletion vectors, as of :class:`ChangeGroup`.
+    """
+
+    version: int
+    path: str
+    rows: str | None = None
+
+
+class CheckChangeFilesRequest(Request, kw_only=True):
+    """Has the files of a scan of changes looked for before any task reads them."""
+
+    table: str
+    files: list[ChangeFile]

@@ -1,0 +1,159 @@
+"""Messages of what goes wrong: refusals, failed jobs, commits whose process died."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.bridge.messages import Answer, Request
+
+
+class MissingPathRequest(Request, kw_only=True):
+    """Refuses ``format("delta")`` without a path."""
+
+
+class InvalidVersionRequest(Request, kw_only=True):
+    """Refuses a version to travel to that is no number."""
+
+    version: str
+
+
+class InvalidTimestampRequest(Request, kw_only=True):
+    """Refuses a time to travel to that is no timestamp."""
+
+    timestamp: str
+
+
+class TwoVersionsRequest(Request, kw_only=True):
+    """Refuses a read that names both a version and a time."""
+
+
+class OldVersionRequest(Request, kw_only=True):
+    """Refuses a change of an older version."""
+
+    table: str
+
+
+class UnsupportedPredicateRequest(Request, kw_only=True):
+    """Refuses an overwrite by a predicate that is not a plain one."""
+
+    predicate: str
+
+
+class NotATableRequest(Request, kw_only=True):
+    """Refuses a change of a view's rows; ``statement``: DELETE, UPDATE or MERGE."""
+
+    statement: str
+    name: str
+
+
+class NotOfOneRowRequest(Request, kw_only=True):
+    """Refuses an aggregate, window function or generator where a value of one row is wanted."""
+
+    expression: str
+
+
+class PathOperationRequest(Request, kw_only=True):
+    """Refuses a statement about an entry of the catalog, on a table that is only a path."""
+
+    table: str
+    operation: str
+
+
+class NotDeltaRequest(Request, kw_only=True):
+    """Refuses a statement of Delta tables on another table."""
+
+    name: str
+    command: str
+
+
+class InsertIntoDirectoryRequest(Request, kw_only=True):
+    """Refuses INSERT OVERWRITE DIRECTORY; ``path`` is a URI."""
+
+    path: str | None = None
+
+
+class StoreCause(Request, kw_only=True):
+    """A failure of a store, or one of its causes.
+
+    :param class_name: its Java class.
+    :param status: the status of HTTP, where it was one.
+    """
+
+    class_name: str = msgspec.field(name="class")
+    message: str | None = None
+    status: int | None = None
+
+
+class NoFileSystemRequest(Request, kw_only=True):
+    """Refuses a path that Hadoop has no working file system for; ``causes``, the outermost first."""
+
+    table: str
+    causes: list[StoreCause]
+
+
+class ReplaceOtherFormatRequest(Request, kw_only=True):
+    """Refuses REPLACE TABLE … USING delta of a table of another format."""
+
+    name: str
+    provider: str
+
+
+class NotParsedRequest(Request, kw_only=True):
+    """A text that Spark's parser refused; the handler refuses it in its own words where it knows the statement."""
+
+    text: str
+
+
+class JobCause(Request, kw_only=True):
+    """A failure of a job, or one of its causes.
+
+    :param class_name: its Java class.
+    :param at: the classes of its stack's frames, the innermost first.
+    :param condition: its error condition, where it is an error of Spark's; ``parameters``: that condition's.
+    """
+
+    class_name: str = msgspec.field(name="class")
+    message: str | None = None
+    at: list[str] = []
+    condition: str | None = None
+    parameters: dict[str, str | None] = {}
+
+
+class TableRead(Request, kw_only=True):
+    """A table that a failed job read, and the version."""
+
+    path: str
+    version: int
+
+
+class ExplainFailureRequest(Request, kw_only=True):
+    """Asks what a failed job means; ``causes``, the outermost first. The answer is an error, or None."""
+
+    causes: list[JobCause]
+    tables: list[TableRead]
+
+
+class BegunCommit(Answer, kw_only=True):
+    """A commit that is about to be made.
+
+    :param table: the table's path.
+    :param txn_id: the transaction's id, which the commit carries.
+    :param path: the commit's file.
+    :param counts: as of ``CommitAnswer``: what the statement answers once it is made.
+    """
+
+    table: str
+    version: int
+    txn_id: str
+    path: str
+    counts: list[int] | None = None
+
+
+class RecoverCommitRequest(Request, kw_only=True):
+    """Asks whether a commit is in the log whose process died before it answered."""
+
+    commit: BegunCommit
+
+
+class FinishMaintenanceRequest(Request, kw_only=True):
+    """Waits for post-commit maintenance before the JVM ends. The answer is ``bool``: whether all of it is done."""
