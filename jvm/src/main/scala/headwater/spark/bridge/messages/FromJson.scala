@@ -33,9 +33,3 @@ object FromJson {
   private def required(node: JsonNode): JsonNode =
     if (node == null || node.isNull) throw new IllegalStateException("a message lacks a member") else node
 }
-
-/** The members of a message that is read. */
-final class Members(node: JsonNode) {
-  def apply[A](name: String)(implicit as: FromJson[A]): A =
-    try as.read(node.get(name)) catch { case e: IllegalStateException => throw new IllegalStateException(s"${e.getMessage}: $name", e) }
-}

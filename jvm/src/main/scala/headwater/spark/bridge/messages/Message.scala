@@ -6,11 +6,3 @@ package headwater.spark.bridge.messages
  * (`headwater/bridge/messages/`); a test compares the two.
  */
 trait Message extends Product
-
-/** A message with a member `kind`, which says which of several it is. */
-trait Variant extends Message {
-  def kind: String
-}
-
-/** A request: the call it is sent with, and what the handler answers. */
-abstract class Call[A](val call: String)(implicit val answer: FromJson[A]) extends Message

@@ -51,7 +51,9 @@ final case class ScanRequest(table: String, version: Long, tableId: String, filt
 final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String]) extends Message
 
 object FileListAnswer {
-  implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in => FileListAnswer(in[Option[JsonNode]]("files"), in[Option[String]]("arrow")))
+  implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in => FileListAnswer(
+    in[Option[JsonNode]]("files"),
+    in[Option[String]]("arrow")))
 }
 
 final case class AggregateOutput(group: Option[String] = None, kind: Option[String] = None, column: Option[String] = None) extends Message

@@ -1,6 +1,8 @@
 package headwater.spark.bridge.messages
 
-final case class SessionSettings(timeZone: String, user: String, applicationId: String, sparkVersion: String, confs: Map[String, String]) extends Message
+/** What a handler may know of the session; with it, what every call and every error is made of. */
+final case class SessionSettings(timeZone: String, user: String, applicationId: String, sparkVersion: String, confs: Map[String, String])
+    extends Message
 
 final case class Envelope(session: SessionSettings, request: Message) extends Message
 
@@ -8,5 +10,9 @@ final case class ErrorDescription(condition: String, sqlState: String, text: Str
 
 object ErrorDescription {
   implicit val fromJson: FromJson[ErrorDescription] =
-    FromJson.message(in => ErrorDescription(in[String]("condition"), in[String]("sqlState"), in[String]("text"), in[Map[String, String]]("parameters")))
+    FromJson.message(in => ErrorDescription(
+    in[String]("condition"),
+    in[String]("sqlState"),
+    in[String]("text"),
+    in[Map[String, String]]("parameters")))
 }

@@ -6,7 +6,10 @@ final case class PlanSaveRequest(table: String, mode: String, partitionColumns: 
 final case class SavePlan(action: String, mode: Option[String], write: Option[String]) extends Message
 
 object SavePlan {
-  implicit val fromJson: FromJson[SavePlan] = FromJson.message(in => SavePlan(in[String]("action"), in[Option[String]]("mode"), in[Option[String]]("write")))
+  implicit val fromJson: FromJson[SavePlan] = FromJson.message(in => SavePlan(
+    in[String]("action"),
+    in[Option[String]]("mode"),
+    in[Option[String]]("write")))
 }
 
 final case class ResolveWriteRequest(

@@ -1,0 +1,6 @@
+package headwater.spark.bridge.messages
+
+/** A message with a member `kind`, which says which of several it is. */
+trait Variant extends Message {
+  def kind: String
+}
