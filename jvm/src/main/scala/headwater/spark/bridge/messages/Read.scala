@@ -89,7 +89,14 @@ object ChangeGroup {
 }
 
 final case class ChangesAnswer(
-    path: String, tableId: String, version: Long, schema: String, tableSchema: String, columnMappingMode: String, mostFilesChecked: Int, groups: Seq[ChangeGroup])
+    path: String,
+    tableId: String,
+    version: Long,
+    schema: String,
+    tableSchema: String,
+    columnMappingMode: String,
+    mostFilesChecked: Int,
+    groups: Seq[ChangeGroup])
     extends Message
 
 object ChangesAnswer {

@@ -30,7 +30,8 @@ final case class ReplaceOtherFormatRequest(name: String, provider: String) exten
 
 final case class NotParsedRequest(text: String) extends Call[Unit]("not_parsed")
 
-final case class JobCause(`class`: String, message: Option[String], at: Seq[String], condition: Option[String], parameters: Map[String, Option[String]])
+final case class JobCause(
+    `class`: String, message: Option[String], at: Seq[String], condition: Option[String], parameters: Map[String, Option[String]])
     extends Message
 
 final case class TableRead(path: String, version: Long) extends Message
