@@ -7,11 +7,12 @@ for the rows to delete. Rows for which the condition is null are not deleted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.bridge.messages.change import ChangeRequest
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.pruning import leaves_rows, prune_all
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
@@ -33,7 +34,7 @@ from headwater.statements.committing import removals
 from headwater.statements.read.scans import physical_name
 
 
-def delete(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def delete(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Delete rows; the answer's ``counts`` is ``[deleted]``."""
     return run(DmlRequest.of(request), statement, _delete)
 
@@ -47,7 +48,7 @@ class _Plan:
     mixed: pa.Table
 
 
-def _delete(attempt: Attempt) -> dict[str, Any]:
+def _delete(attempt: Attempt) -> CommitAnswer:
     check_appends_only(attempt)
     plan = _plan(attempt)
     note_reads(attempt, attempt.request.predicates)
@@ -150,7 +151,7 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=changes)
 
 
-def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do."""
     attempt = begin(DmlRequest.of(request), statement)
     check_appends_only(attempt)

@@ -21,7 +21,7 @@ def end(
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int],
     counts: Sequence[int],
-) -> Any:
+) -> CommitAnswer:
     """Commit what the transaction holds, if it holds anything.
 
     :param counts: the statement's result: how many rows it affected, by kind.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from headwater.bridge.messages.change import ExplainRequest
+from headwater.bridge.messages.change import ChangeRequest, ExplainRequest
 from headwater.bridge.statement import Statement
 from headwater.statements.change import delete, merge, update
 
-_BY_STATEMENT: Mapping[str, Callable[[Any, Statement, str], str]] = {
+_BY_STATEMENT: Mapping[str, Callable[[ChangeRequest, Statement, str], str]] = {
     "delete": delete.explain,
     "update": update.explain,
     "merge": merge.explain,

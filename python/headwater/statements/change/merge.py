@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
+from headwater.bridge.messages.change import ChangeRequest
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import schema_string
@@ -71,12 +72,12 @@ from headwater.statements.write.rows import advanced_identities
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
 
-def merge(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def merge(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Merge; the answer's ``counts`` is ``[affected, updated, deleted, inserted]``."""
     return run(DmlRequest.of(request), statement, _merge)
 
 
-def _merge(attempt: Attempt) -> dict[str, Any]:
+def _merge(attempt: Attempt) -> CommitAnswer:
     _check(attempt)
     plan = _plan(attempt)
     if plan.strategy.caches_source:
@@ -109,7 +110,7 @@ def _merge(attempt: Attempt) -> dict[str, Any]:
     return _end(attempt, plan, jobs, effect, scan_time)
 
 
-def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do. No job is run: what the source's keys prune may be unknown."""
     attempt = begin(DmlRequest.of(request), statement)
     _check(attempt)
@@ -422,7 +423,7 @@ def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -
         with_schema(attempt, schema_string(schema))
 
 
-def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, scan_time: int) -> dict[str, Any]:
+def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, scan_time: int) -> CommitAnswer:
     request = attempt.request
     acted = {number: sum(job.actions.get(number, 0) for job in jobs) for number in range(_clauses(request))}
     matched, unmatched = len(request.matched), len(request.matched) + len(request.not_matched)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from headwater.bridge.messages.change import ChangeClause, Conjunct
+from headwater.bridge.messages.change import ChangeClause, ChangeRequest
 from headwater.protocol.types import parse_schema
 from headwater.statements.internal_names import InternalNames
 
@@ -129,8 +128,8 @@ class DmlRequest:
         return RewriteNames(InternalNames.beside([*columns.names, *physical, *self.source_names]))
 
     @staticmethod
-    def of(request: Any) -> DmlRequest:
-        conjuncts: Sequence[Conjunct] = request.conjuncts
+    def of(request: ChangeRequest) -> DmlRequest:
+        conjuncts = request.conjuncts
         texts = [c.target for c in conjuncts if c.target is not None]
         return DmlRequest(
             table=request.table,

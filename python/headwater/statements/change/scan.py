@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Relation
 from headwater.statements.change.attempt import Attempt
@@ -28,7 +30,6 @@ _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
 #: Late columns are read value by value while at most one row in so many needs them; above that, reading all is faster.
 #: With one row in a hundred, the bench case `update-vectors`, both take about the same time.
 _ROWS_PER_LATE_VALUE = 64
-#: The members of a table's description that pin its version.
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,6 @@ def scan_files(
     :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
     """
     snapshot = attempt.snapshot
-    described = describe(snapshot)
     listed = file_list(snapshot, files)
     if gone:
         vectors = listed["deletion_vector"].to_pylist()
@@ -64,11 +64,7 @@ def scan_files(
     plan = attempt.statement.restrict(
         attempt.request.target,
         {
-            "version": described.version,
-            "tableId": described.table_id,
-            "sizeInBytes": described.size_in_bytes,
-            "hasDeletionVectors": described.has_deletion_vectors,
-            "schema": described.schema,
+            **_pinned(snapshot),
             "listedBytes": total_bytes(files),
             "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
             "lateColumns": [] if every_row else _late_columns(attempt, files),
@@ -86,8 +82,19 @@ def pin_version(attempt: Attempt) -> None:
 
     A scan does so, too; this is for a statement that looks at its source before.
     """
-    described = describe(attempt.snapshot)
-    attempt.statement.pin(attempt.request.target, {name: described[name] for name in _STATE})
+    attempt.statement.pin(attempt.request.target, _pinned(attempt.snapshot))
+
+
+def _pinned(snapshot: Snapshot) -> dict[str, Any]:
+    """What pins a table's version."""
+    described = describe(snapshot)
+    return {
+        "version": described.version,
+        "tableId": described.table_id,
+        "sizeInBytes": described.size_in_bytes,
+        "hasDeletionVectors": described.has_deletion_vectors,
+        "schema": described.schema,
+    }
 
 
 def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:

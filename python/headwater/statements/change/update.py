@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.bridge.messages.change import ChangeRequest
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.pruning import prune_all
@@ -25,7 +27,7 @@ from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite
 from headwater.statements.change.scan import Scan, scan_files, total_bytes
 
 
-def update(request: dict[str, Any], statement: Statement) -> dict[str, Any]:
+def update(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Update rows; the answer's ``counts`` is ``[updated]``."""
     return run(DmlRequest.of(request), statement, _update)
 
@@ -40,7 +42,7 @@ def check_identity_unassigned(attempt: Attempt, assigned: frozenset[str]) -> Non
             raise HeadwaterError("DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED", {"columnName": column.name})
 
 
-def _update(attempt: Attempt) -> dict[str, Any]:
+def _update(attempt: Attempt) -> CommitAnswer:
     check_appends_only(attempt)
     check_identity_unassigned(attempt, attempt.request.matched[0].assigned)
     files = _files(attempt)
@@ -141,7 +143,7 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
     return compose_rewrite(attempt, rows_where(scanned.rows, condition), [Action(0, clause)], changes=changes)
 
 
-def explain(request: dict[str, Any], statement: Statement, mode: str) -> str:
+def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do."""
     attempt = begin(DmlRequest.of(request), statement)
     check_appends_only(attempt)
