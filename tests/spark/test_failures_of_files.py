@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
+from support.sparks.running import wait_for
+
 pytestmark = pytest.mark.spark
 
 _STATEMENTS = (
@@ -26,9 +28,15 @@ def _data_files(table: Path) -> list[Path]:
 
 
 def _fill(file: Path) -> None:
-    """Fill the file's file system and keep it full: a task that was killed gives its room back only as it ends."""
+    """Fill the file's file system and keep it full until nothing can make room: the tasks of a failed job may still
+    write, and their files are deleted only after the last of them has ended.
+    """
+    kept = None
     quiet_since = time.monotonic()
-    while time.monotonic() - quiet_since < 1:
+    while time.monotonic() - quiet_since < 2:
+        found = sorted(file.parent.glob("*/*.parquet"))
+        if found != kept:
+            kept, quiet_since = found, time.monotonic()
         with file.open("ab", buffering=0) as open_file, contextlib.suppress(OSError):
             while open_file.write(b"x" * 4096):
                 quiet_since = time.monotonic()
@@ -136,6 +144,7 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
     with fails("DELTA_FILE_ACCESS_FAILED", str(table), "No space left on device", "Free space"):
         spark.sql(f"INSERT INTO {name} SELECT id, repeat(uuid(), 20) FROM range(20000)")
     assert rows(f"SELECT * FROM {name}") == [(1, "a")]
+    wait_for(lambda: len(_data_files(table)) == 1, 60, "the failed job's files are gone")
     filling = small_disk / "filling"
     for statement in ("INSERT INTO {} VALUES (2, 'b')", "UPDATE {} SET v = 'c'", "DELETE FROM {}"):
         _fill(filling)
