@@ -17,7 +17,14 @@ def parsed(text):
     [
         ("DESCRIBE HISTORY t", "t"),
         ("desc history `a b`.`c``d` ;", "`a b`.`c``d`"),
-        ("  -- a comment\n DESCRIBE /* another */ HISTORY db.t", None),
+        ("  -- a comment\n DESCRIBE /* another */ HISTORY db.t", "db.t"),
+        ("DESCRIBE HISTORY TABLE", "TABLE"),
+        ("DESCRIBE HISTORY TABLE LIMIT 5", "TABLE"),
+        ("DESCRIBE HISTORY limit", "limit"),
+        ("DESCRIBE HISTORY db.limit", "db.limit"),
+        ("DESCRIBE HISTORY `limit` LIMIT 1", "`limit`"),
+        ("DESCRIBE HISTORY IDENTIFIER('a' || \"-- ;\") LIMIT 1", "IDENTIFIER('a' || \"-- ;\")"),
+        ("DESCRIBE HISTORY '/it\\'s';;", "/it's"),
         ("/* first */ describe history delta.`/a path/x`", "delta.`/a path/x`"),
         ("DESCRIBE HISTORY '/a path/x'", "/a path/x"),
         ('DESCRIBE HISTORY "/a"', "/a"),
@@ -25,11 +32,8 @@ def parsed(text):
     ],
 )
 def test_the_table_of_a_history(text, table):
-    if table is None:
-        assert parsed(text) is None
-    else:
-        assert parsed(text)["table"] == table
-        assert parsed(text)["command"] == "describe_history"
+    assert parsed(text)["table"] == table
+    assert parsed(text)["command"] == "describe_history"
 
 
 def test_a_history_may_be_limited():
@@ -47,7 +51,9 @@ def test_detail_has_its_own_columns():
     assert names[:4] == ["format", "id", "name", "description"]
 
 
-@pytest.mark.parametrize("text", ["SELECT 1", "DESCRIBE t", "DESCRIBE TABLE EXTENDED history", "DESCRIBE HISTORY"])
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "DESCRIBE t", "DESCRIBE TABLE EXTENDED history", "DESCRIBE HISTORY", "DESCRIBE HISTORY 't"]
+)
 def test_what_is_sparks_is_left_to_spark(text):
     assert parsed(text) is None
 

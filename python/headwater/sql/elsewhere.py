@@ -6,14 +6,11 @@ instead. Whatever is none of them is a mistake in writing, of which Spark's own 
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
-from headwater.sql.text import without_leading_comments
+from headwater.sql.tokens import Pattern, text_of, tokens
 
-_PART = r"(?:`(?:[^`]|``)*`|[\w$]+)"
-_TABLE = rf"(?P<table>{_PART}(?:\s*\.\s*{_PART})*|'[^']*'|\"[^\"]*\")"
 _ANOTHER_ENGINE = (
     "Another engine that writes Delta tables, such as Delta Lake for Spark or delta-rs, can do it meanwhile."
 )
@@ -21,124 +18,124 @@ _RIGHTS = "Give rights where the files are stored, or show others a view with th
 
 
 class _Statement(NamedTuple):
-    pattern: re.Pattern[str]
+    pattern: Pattern
     name: str
     instead: str
     coming: bool  #: of the open format, and not built yet
 
 
-def _of(words: str, name: str, instead: str, *, coming: bool = False) -> _Statement:
-    """``words`` is a pattern in which white space stands for any; it must match where a statement begins."""
-    return _Statement(re.compile(re.sub(r"\s+", r"\\s+", words), re.IGNORECASE | re.DOTALL), name, instead, coming)
+def _of(begins: str, name: str, instead: str, *, coming: bool = False) -> _Statement:
+    """``begins`` is a pattern in the notation of :mod:`headwater.sql.tokens`."""
+    return _Statement(Pattern(begins), name, instead, coming)
 
 
 _STATEMENTS = (
-    _of(rf"OPTIMIZE {_TABLE}", "OPTIMIZE", _ANOTHER_ENGINE, coming=True),
-    _of(rf"VACUUM {_TABLE}", "VACUUM", _ANOTHER_ENGINE, coming=True),
+    _of("OPTIMIZE <table>", "OPTIMIZE", _ANOTHER_ENGINE, coming=True),
+    _of("VACUUM <table>", "VACUUM", _ANOTHER_ENGINE, coming=True),
     _of(
-        rf"RESTORE (?:TABLE )?{_TABLE} TO",
+        "RESTORE [TABLE] <table> TO",
         "RESTORE",
         "To bring an older version back, run INSERT OVERWRITE <table> SELECT * FROM <table> VERSION AS OF <version>.",
         coming=True,
     ),
     _of(
-        rf"CONVERT TO DELTA {_TABLE}",
+        "CONVERT TO DELTA <table>",
         "CONVERT TO DELTA",
         "Use CREATE TABLE … USING delta AS SELECT * FROM <table>, which copies its rows.",
         coming=True,
     ),
-    _of(rf"GENERATE \w+ FOR TABLE {_TABLE}", "GENERATE", _ANOTHER_ENGINE, coming=True),
-    _of(rf"REORG TABLE {_TABLE}", "REORG TABLE", _ANOTHER_ENGINE, coming=True),
+    _of("GENERATE <word> FOR TABLE <table>", "GENERATE", _ANOTHER_ENGINE, coming=True),
+    _of("REORG TABLE <table>", "REORG TABLE", _ANOTHER_ENGINE, coming=True),
     _of(
-        rf"(?:CREATE(?: OR REPLACE)?|REPLACE) TABLE (?:IF NOT EXISTS )?{_TABLE} (?:SHALLOW |DEEP )?CLONE\b",
+        "(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS] <table> [SHALLOW|DEEP] CLONE",
         "CLONE",
         "Use CREATE TABLE … USING delta AS SELECT, which copies the rows, or CREATE TABLE … LIKE, which copies none.",
         coming=True,
     ),
-    _of(rf"ALTER TABLE {_TABLE} DROP FEATURE\b", "ALTER TABLE … DROP FEATURE", _ANOTHER_ENGINE, coming=True),
+    _of("ALTER TABLE <table> DROP FEATURE", "ALTER TABLE … DROP FEATURE", _ANOTHER_ENGINE, coming=True),
     _of(
-        rf"COPY INTO {_TABLE}",
+        "COPY INTO <table>",
         "COPY INTO",
         "Use INSERT INTO <table> SELECT … FROM parquet.`/files`, or csv, json and so on. A write with the options "
         "txnAppId and txnVersion is applied once, even if it is repeated.",
     ),
     _of(
-        rf"FSCK REPAIR TABLE {_TABLE}",
+        "FSCK REPAIR TABLE <table>",
         "FSCK REPAIR TABLE",
         "Set spark.sql.files.ignoreMissingFiles=true to read the table without its missing files, and write the rows "
         "that are left to a new table.",
     ),
-    _of(r"CACHE SELECT\b", "CACHE SELECT", "Use CACHE TABLE <name> AS SELECT …, and query that name."),
+    _of("CACHE SELECT", "CACHE SELECT", "Use CACHE TABLE <name> AS SELECT …, and query that name."),
     _of(
-        rf"UNDROP (?:TABLE|MATERIALIZED VIEW|SCHEMA|VIEW|VOLUME) (?:WITH ID )?{_TABLE}",
+        "UNDROP (TABLE|MATERIALIZED VIEW|SCHEMA|VIEW|VOLUME) [WITH ID] <table>",
         "UNDROP",
         "Spark's catalog keeps no dropped tables. The files of an external table still exist: add it again with CREATE "
         "TABLE … USING delta LOCATION '…'. Those of a managed table were deleted with it.",
     ),
-    _of(r"SHOW TABLES DROPPED\b", "SHOW TABLES DROPPED", "Spark's catalog keeps no dropped tables."),
+    _of("SHOW TABLES DROPPED", "SHOW TABLES DROPPED", "Spark's catalog keeps no dropped tables."),
     _of(
-        rf"(?:CREATE|DROP) BLOOMFILTER INDEX (?:ON|FOR) (?:TABLE )?{_TABLE}",
+        "(CREATE|DROP) BLOOMFILTER INDEX (ON|FOR) [TABLE] <table>",
         "BLOOMFILTER INDEX",
         "Data skipping uses the statistics of columns; the table property delta.dataSkippingStatsColumns names the "
         "columns.",
     ),
     _of(
-        rf"ALTER TABLE {_TABLE} (?:SET|UNSET) MANAGED\b",
+        "ALTER TABLE <table> (SET|UNSET) MANAGED",
         "ALTER TABLE … SET MANAGED",
         "Use CREATE TABLE … USING delta AS SELECT, without LOCATION for a managed table and with it for an external "
         "one.",
     ),
     _of(
-        rf"(?:ALTER TABLE {_TABLE} (?:.* )?(?:SET|UNSET) TAGS\b|(?:SET|UNSET) TAG ON )",
+        "(ALTER TABLE <table> ... (SET|UNSET) TAGS|(SET|UNSET) TAG ON)",
         "tags",
         "Keep them as table properties with ALTER TABLE … SET TBLPROPERTIES.",
     ),
-    _of(rf"ALTER TABLE {_TABLE} (?:SET|DROP) ROW FILTER\b", "row filters", _RIGHTS),
-    _of(rf"ALTER TABLE {_TABLE} ALTER (?:COLUMN )?{_PART} (?:SET|DROP) MASK\b", "column masks", _RIGHTS),
+    _of("ALTER TABLE <table> (SET|DROP) ROW FILTER", "row filters", _RIGHTS),
+    _of("ALTER TABLE <table> ALTER [COLUMN] <name> (SET|DROP) MASK", "column masks", _RIGHTS),
     _of(
-        rf"ALTER (?:TABLE|SCHEMA|DATABASE|CATALOG) {_TABLE} (?:ENABLE|DISABLE|INHERIT) PREDICTIVE OPTIMIZATION\b",
+        "ALTER (TABLE|SCHEMA|DATABASE|CATALOG) <table> (ENABLE|DISABLE|INHERIT) PREDICTIVE OPTIMIZATION",
         "predictive optimization",
         "No service rewrites tables in the background; schedule the statements that do.",
     ),
     _of(
-        rf"ALTER TABLE {_TABLE} CLUSTER BY AUTO\b",
+        "ALTER TABLE <table> CLUSTER BY AUTO",
         "CLUSTER BY AUTO",
         "Name the columns: ALTER TABLE … CLUSTER BY (…).",
     ),
     _of(
-        rf"ANALYZE TABLE {_TABLE} COMPUTE DELTA STATISTICS\b",
+        "ANALYZE TABLE <table> COMPUTE DELTA STATISTICS",
         "ANALYZE TABLE … COMPUTE DELTA STATISTICS",
         "Writes store the statistics of each file; INSERT OVERWRITE of a partition, or of the table, writes them "
         "again.",
     ),
     _of(
-        rf"INSERT INTO (?:TABLE )?{_TABLE} (?:BY NAME )?(?:\(.*?\) )?(?:AS {_PART} )?REPLACE (?:USING|ON) ?\(",
+        r"INSERT INTO [TABLE] <table> [BY NAME] [\( ... \)] [AS <name>] REPLACE (USING|ON) \(",
         "INSERT … REPLACE USING and REPLACE ON",
         "Use MERGE INTO, or INSERT INTO … REPLACE WHERE with a condition.",
     ),
     _of(
-        r"(?:APPLY CHANGES INTO|AUTO CDC INTO|CREATE (?:OR REFRESH )?FLOW \S+ AS (?:APPLY CHANGES|AUTO CDC))\b",
+        "(APPLY CHANGES INTO|AUTO CDC INTO|CREATE [OR REFRESH] FLOW <table> AS (APPLY CHANGES|AUTO CDC))",
         "APPLY CHANGES and AUTO CDC",
         "Use MERGE INTO with the newest change of each key as its source.",
     ),
     _of(
-        r"CREATE (?:OR (?:REFRESH|REPLACE) )?(?:TEMPORARY |PRIVATE )?(?:INCREMENTAL |STREAMING )?LIVE (?:TABLE|VIEW)\b",
+        "CREATE [OR (REFRESH|REPLACE)] [TEMPORARY|PRIVATE] [INCREMENTAL|STREAMING] LIVE (TABLE|VIEW)",
         "CREATE LIVE TABLE",
         "Use CREATE TABLE … USING delta AS SELECT, or CREATE VIEW.",
     ),
     _of(
-        r"CREATE OR REFRESH (?:PRIVATE )?(?:STREAMING TABLE|MATERIALIZED VIEW)\b",
+        "CREATE OR REFRESH [PRIVATE] (STREAMING TABLE|MATERIALIZED VIEW)",
         "CREATE OR REFRESH",
         "Use CREATE OR REPLACE TABLE … USING delta AS SELECT.",
     ),
-    _of(r"SYNC (?:SCHEMA|TABLE)\b", "SYNC", "Use CREATE TABLE … USING delta LOCATION '…' for each table."),
+    _of("SYNC (SCHEMA|TABLE)", "SYNC", "Use CREATE TABLE … USING delta LOCATION '…' for each table."),
     _of(
-        r"(?:CREATE|ALTER|DROP|DESCRIBE) (?:SHARE|RECIPIENT)\b",
+        "(CREATE|ALTER|DROP|DESCRIBE) (SHARE|RECIPIENT)",
         "Delta Sharing",
         "Use a sharing server; it reads tables where they are stored.",
     ),
 )
-_EXPLAIN = re.compile(r"EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|CODEGEN|COST|LOGICAL)\s+)?", re.IGNORECASE)
+_EXPLAIN = Pattern("EXPLAIN [EXTENDED|FORMATTED|CODEGEN|COST|LOGICAL]")
 
 
 def refuse(text: str) -> None:
@@ -147,14 +144,16 @@ def refuse(text: str) -> None:
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED`` for one that is planned, and
         ``DELTA_OPERATION_NOT_ALLOWED`` for one that no engine of the open format has.
     """
-    text = without_leading_comments(text)
-    if explained := _EXPLAIN.match(text):
-        text = without_leading_comments(text[explained.end() :])
+    found = tokens(text)
+    if found is None:
+        return
+    if explained := _EXPLAIN.match(found):
+        found = found[explained.end :]
     for known in _STATEMENTS:
-        found = known.pattern.match(text)
-        if found is None:
+        match = known.pattern.match(found)
+        if match is None:
             continue
-        table = (found.groupdict().get("table") or "a table").strip("'\"")
+        table = "a table" if match.table is None else text_of(text, found, *match.table).strip("'\"")
         instead = known.instead.replace("<table>", table)
         if known.coming:
             raise HeadwaterError(

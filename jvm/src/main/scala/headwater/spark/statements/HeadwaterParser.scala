@@ -122,5 +122,5 @@ object HeadwaterParser {
   private val Uri = "[A-Za-z][A-Za-z0-9+.-]*:/".r
 
   /** Spark would parse `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these go to the handler first. */
-  private val FirstWords = raw"(?is)(?<words>(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?\s+(history|detail)\s+)\S.*".r
+  private val FirstWords = raw"(?is)(?<words>(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?(\s|--[^\n]*\n|/\*.*?\*/)+(history|detail)(\s|--[^\n]*\n|/\*.*?\*/)+)\S.*".r
 }
