@@ -11,6 +11,7 @@ import pytest
 from headwater.log.snapshot import load_snapshot
 from headwater.pruning import prune
 from headwater.stores import LocalStore
+from support.predicate_text import parse_predicate
 
 _SOURCE = Path(__file__).resolve().parents[2] / "bench" / "big_log.py"
 
@@ -28,7 +29,7 @@ def test_a_point_query_concerns_one_file(big_log, tmp_path):
     big_log.make(tmp_path / "t", 1000)
     snapshot = load_snapshot(str(tmp_path / "t"), LocalStore())
     assert snapshot.num_files == 1000
-    kept = prune(snapshot, f"(id = {7 * big_log.ROWS_PER_FILE + 17}L)", "UTC")
+    kept = prune(snapshot, parse_predicate(f"(id = {7 * big_log.ROWS_PER_FILE + 17}L)"))
     paths = snapshot.select(["path"]).filter(kept)["path"].to_pylist()
     big_log.touch(tmp_path / "t", 7)
     assert [tmp_path / "t" / path for path in paths] == list((tmp_path / "t").glob("*.parquet"))

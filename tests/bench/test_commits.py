@@ -10,6 +10,7 @@ import pytest
 from headwater.log.snapshot import load_snapshot
 from headwater.pruning import prune
 from headwater.stores import LocalStore
+from support.predicate_text import parse_predicate
 
 
 def test_a_tail_has_a_file_a_commit_and_no_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -20,4 +21,4 @@ def test_a_tail_has_a_file_a_commit_and_no_checkpoint(monkeypatch: pytest.Monkey
     assert (snapshot.version, snapshot.num_files) == (39, 40)
     assert len(list((tmp_path / "t" / "_delta_log").iterdir())) == 40
     assert snapshot.metadata.configuration["delta.checkpointInterval"] == "1000000"
-    assert prune(snapshot, "(id = 717L)", "UTC").true_count == 1
+    assert prune(snapshot, parse_predicate("(id = 717L)")).true_count == 1

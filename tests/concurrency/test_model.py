@@ -30,6 +30,7 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from headwater.pruning.predicates import Column, Comparison, Literal
 from headwater.stores import Store
 from headwater.transaction import Transaction, maintenance
 from support.concurrency.oracle import KINDS, Commit, Operation, judge, read_log
@@ -181,7 +182,7 @@ def write(snapshot: Snapshot, operation: Operation) -> int:
     kind, day, new = operation.kind, operation.day, f"{operation.day}/{operation.name.replace(' ', '-')}"
     changes_data = kind != "compact"
     if kind in ("rewrite", "delete", "compact"):
-        txn.read_where([f"day = '{day}'"])
+        txn.read_where([Comparison("=", Column(("day",)), Literal("string", day))])
         rows = snapshot.select(["path", "partition_values"]).to_pylist()
         gone = [row["path"] for row in rows if dict(row["partition_values"])["day"] == day]
         txn.remove(RemoveFile(path, 9_999_999_999_999, changes_data, True, {"day": day}, 10) for path in gone)

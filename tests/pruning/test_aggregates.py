@@ -9,6 +9,7 @@ import pytest
 
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField
 from headwater.pruning import aggregate_from_log
+from support.predicate_text import parse_predicate
 from support.pruning_fakes import FakeSnapshot, File, struct
 
 SCHEMA = struct(
@@ -43,21 +44,21 @@ WITH_VECTOR = [*FILES, File([row(3)], {"p": 2, "q": "x"}, deleted=[row(9), row(N
 
 def answer(files: list[File], *aggregates: tuple[str, str | None], by: Any = (), where: str | None = None) -> Any:
     """The rows of the answer, sorted, or ``None``."""
-    table = aggregate_from_log(FakeSnapshot(SCHEMA, files, ["p", "q", "r", "z"]), by, aggregates, where, "UTC")
+    wanted = [(kind, None if column is None else tuple(column.split("."))) for kind, column in aggregates]
+    predicates = [] if where is None else [parse_predicate(where)]
+    table = aggregate_from_log(FakeSnapshot(SCHEMA, files, ["p", "q", "r", "z"]), by, wanted, predicates)
     return None if table is None else sorted(zip(*(c.to_pylist() for c in table.columns), strict=True), key=str)
 
 
 def test_over_the_whole_table() -> None:
-    asked = [("count", None), ("count", "`a`"), ("min", "a"), ("max", "`a`"), ("min", "d"), ("max", "`o`.`x`")]
+    asked = [("count", None), ("count", "a"), ("min", "a"), ("max", "a"), ("min", "d"), ("max", "o.x")]
     assert answer(FILES, *asked) == [(6, 4, -1, 5, DAY, 7)]
     assert answer([], *asked) == [(0, 0, None, None, None, None)]
     assert answer([FILES[2]], *asked) == [(1, 0, None, None, DAY, 7)]
 
 
 def test_types_and_names_of_the_result() -> None:
-    table = aggregate_from_log(
-        FakeSnapshot(SCHEMA, FILES, ["p", "q"]), ["P"], [("count", None), ("max", "a")], None, "UTC"
-    )
+    table = aggregate_from_log(FakeSnapshot(SCHEMA, FILES, ["p", "q"]), ["P"], [("count", None), ("max", ("a",))], [])
     assert table is not None
     assert [(f.name, str(f.type)) for f in table.schema] == [("p", "int32"), ("count.0", "int64"), ("max.1", "int32")]
 
@@ -125,8 +126,8 @@ def test_groups_that_are_not_exact_are_not_answered(column: str) -> None:
 def test_collated_partitions_are_not_grouped() -> None:
     collated = StructField("q", PrimitiveType("string"), metadata={"__COLLATIONS": {"q": "spark.UTF8_LCASE"}})
     snapshot = FakeSnapshot(struct(q=collated), [File([{}], {"q": "x"}), File([{}], {"q": "X"})], ["q"])
-    assert aggregate_from_log(snapshot, ["q"], [("count", None)], None, "UTC") is None
-    assert aggregate_from_log(snapshot, [], [("count", "q")], None, "UTC") is not None
+    assert aggregate_from_log(snapshot, ["q"], [("count", None)], []) is None
+    assert aggregate_from_log(snapshot, [], [("count", ("q",))], []) is not None
 
 
 def test_unknown_functions_are_not_answered() -> None:

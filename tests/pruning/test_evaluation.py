@@ -12,12 +12,13 @@ import pytest
 
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
 from headwater.pruning import prune, prune_all, select
+from support.predicate_text import parse_predicate
 from support.pruning_fakes import FakeSnapshot, File, struct
 
 
 def kept(snapshot: FakeSnapshot, predicate: str, time_zone: str = "UTC") -> list[int]:
     """The positions of the files that are kept."""
-    return [i for i, keep in enumerate(prune(snapshot, predicate, time_zone).to_pylist()) if keep]
+    return [i for i, keep in enumerate(prune(snapshot, parse_predicate(predicate, time_zone)).to_pylist()) if keep]
 
 
 def column(kind: str | DataType, *files: Sequence[Any], **how: Any) -> FakeSnapshot:
@@ -241,19 +242,19 @@ def test_partition_columns(predicate: str, expected: list[int]) -> None:
 
 def test_statistics_are_asked_for_once_and_only_where_used() -> None:
     snapshot = FakeSnapshot(struct(a="integer", b="integer", p="integer"), [File([{"a": 1, "b": 2}], {"p": 1})], ["p"])
-    prune(snapshot, "((`a` = 1) AND ((`a` < 5) OR (`p` = 2)))", "UTC")
+    prune(snapshot, parse_predicate("((`a` = 1) AND ((`a` < 5) OR (`p` = 2)))"))
     assert snapshot.asked == [[("a",)]]
-    prune(snapshot, "(`p` = 2)", "UTC")
+    prune(snapshot, parse_predicate("(`p` = 2)"))
     assert len(snapshot.asked) == 1
 
 
 def test_several_predicates_select_files() -> None:
-    predicates = ["(`a` > 3)", "not readable (", "(`a` < 6)"]
-    assert prune_all(INTEGERS, predicates, "UTC").to_pylist() == [False, True, False, False, False]
-    assert select(INTEGERS, predicates, "UTC")["path"].to_pylist() == ["f1"]
-    assert select(INTEGERS, [], "UTC").num_rows == 5
+    predicates = [parse_predicate(text) for text in ("(`a` > 3)", "not readable (", "(`a` < 6)")]
+    assert prune_all(INTEGERS, predicates).to_pylist() == [False, True, False, False, False]
+    assert select(INTEGERS, predicates)["path"].to_pylist() == ["f1"]
+    assert select(INTEGERS, []).num_rows == 5
     empty = column("integer")
-    assert prune(empty, "(`a` = 1)", "UTC").equals(pa.array([], pa.bool_()))
+    assert prune(empty, parse_predicate("(`a` = 1)")).equals(pa.array([], pa.bool_()))
 
 
 def test_statistics_that_cannot_be_read_keep_everything() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import os
 import re
@@ -20,6 +21,8 @@ from headwater.protocol.types import DecimalType
 from headwater.pruning import prune
 from headwater.pruning.evaluation import Outcome, possible
 from headwater.pruning.masks import settle
+from headwater.pruning.predicates import decode, encode
+from support.predicate_text import parse_predicate
 from support.pruning_fakes import FakeSnapshot, File, struct
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -345,8 +348,10 @@ def test_no_outcome_is_ruled_out_that_a_row_has(family: str) -> None:
                 row["pt"] = row["pt"] - writer  # the zone that a plain text is in is the writer's
         for _ in range(8):
             term = predicate(random, paths, pools)
-            masks = {o: settle(possible(snapshot, [term.sql], "UTC", o), len(files)) for o in Outcome}
-            assert prune(snapshot, term.sql, "UTC").equals(masks[Outcome.TRUE])
+            tree = parse_predicate(term.sql)
+            assert decode(json.loads(encode(tree))) == tree
+            masks = {o: settle(possible(snapshot, [tree], o), len(files)) for o in Outcome}
+            assert prune(snapshot, tree).equals(masks[Outcome.TRUE])
             for position, row in rows:
                 outcome = OUTCOMES[term.value(row)]
                 assert masks[outcome][position].as_py(), (term.sql, row, outcome)

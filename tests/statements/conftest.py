@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from headwater.bridge.messages import SessionSettings
-from headwater.bridge.statement import Statement
+from headwater.bridge.statement import Condition, Statement
+from headwater.pruning.predicates import columns
+from support.predicate_text import parse_predicate
 
 
 class RecordingStatement(Statement):
@@ -39,7 +41,8 @@ class RecordingStatement(Statement):
         return self.placed.index(text)
 
     def condition(self, text, schema):
-        return text
+        predicate = parse_predicate(text)
+        return Condition(predicate, frozenset(path[0] for path in columns(predicate)))
 
     def expression_type(self, text, schema):
         return '"boolean"'

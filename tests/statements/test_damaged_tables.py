@@ -39,6 +39,7 @@ from headwater.protocol.actions import (
 from headwater.statements.opening import CACHE
 from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
+from support.predicate_text import tree
 
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "120"))
 SEED = None if "HEADWATER_TEST_EXAMPLES" in os.environ else 11
@@ -166,7 +167,7 @@ def _ask(path: Path) -> dict[str, dict[str, Any]]:
     if (loaded := answers["load_table"].get("result")) is not None:
         version = {"version": loaded["version"], "tableId": loaded["tableId"]}
         filters = ["(`id` > 3)", "(`day` < DATE '2024-01-04')", "(`s`.`x` IS NOT NULL)", "(`at` > '2020-01-01')"]
-        answers["scan"] = _call("scan", {**table, **version, "filters": filters})
+        answers["scan"] = _call("scan", {**table, **version, "filters": [tree(text) for text in filters]})
         outputs = [{"kind": "min", "column": "id"}, {"kind": "count"}]
         answers["aggregate"] = _call("aggregate", {**table, **version, "groups": [], "outputs": outputs, "filters": []})
     return answers

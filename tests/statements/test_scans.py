@@ -6,6 +6,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.statements.opening import open_snapshot
 from headwater.statements.read import scans
+from support.predicate_text import tree
 from support.requests import (
     actions,
     aggregate,
@@ -41,7 +42,7 @@ def table(tmp_path, statement):
 
 
 def scan(path, statement, *filters, version=1):
-    return scan_of({"table": str(path), "version": version, "filters": list(filters)}, statement)
+    return scan_of({"table": str(path), "version": version, "filters": [tree(text) for text in filters]}, statement)
 
 
 def test_a_scan_lists_paths_as_they_are_on_disk(table, statement):
@@ -132,7 +133,8 @@ def test_a_new_column_does_not_stop_a_query_that_was_defined_before(table, state
 def test_counts_come_from_the_log(table, statement):
     def count(*filters):
         outputs = [{"kind": "count"}, {"kind": "max", "column": "a"}, {"group": "p"}]
-        request = {"table": str(table), "version": 1, "groups": ["p"], "outputs": outputs, "filters": list(filters)}
+        predicates = [tree(text) for text in filters]
+        request = {"table": str(table), "version": 1, "groups": ["p"], "outputs": outputs, "filters": predicates}
         return sorted(aggregate(request, statement)["rows"], key=str)
 
     assert count() == [["2", "5", "x y"], ["2", "9", None]]

@@ -13,6 +13,7 @@ from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.row_level import Mark
 from support.commits import add_file, append, create
+from support.predicate_text import parse_predicate
 
 _VECTORS = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
 
@@ -33,7 +34,7 @@ def marking(snapshot: Snapshot, *positions: int, predicate: str | None = None) -
     file = add_file("a.parquet")
     remove = RemoveFile("a.parquet", 2, True, True, {}, 100, deletion_vector=before)
     add = type(file)(**{**file.__dict__, "deletion_vector": written})
-    txn.read_where([predicate or "id = 1"])
+    txn.read_where([parse_predicate(predicate or "id = 1")])
     txn.mark(Mark(remove, add, BitMap64(positions), 10))
     return txn
 

@@ -12,6 +12,7 @@ from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, P
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance, wait_for_maintenance
 from support.commits import add_file, append, create, metadata, remove_file
+from support.predicate_text import parse_predicate
 
 ICT = {"delta_enableInCommitTimestamps": "true"}
 ICT_PROTOCOL = Protocol(1, 7, None, frozenset({"inCommitTimestamp", "domainMetadata", "appendOnly"}))
@@ -32,9 +33,13 @@ def info(path, version):
     return lines(path, version)[0]["commitInfo"]
 
 
+def read_where(txn, *predicates):
+    txn.read_where([parse_predicate(text) for text in predicates])
+
+
 def delete(snapshot, predicates, *files, **options):
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot, **options)
-    txn.read_where(predicates)
+    read_where(txn, *predicates)
     txn.remove(files)
     return txn
 
@@ -142,10 +147,10 @@ def test_each_read_counts(path):
     snapshot = append(create(path, delta_isolationLevel="Serializable").snapshot, "a").snapshot
     append(snapshot, "b")
     txn = delete(snapshot, ["id = 500"])
-    txn.read_where(["id > 30", "id < 40"])
+    read_where(txn, "id > 30", "id < 40")
     assert txn.commit("DELETE", {}).version == 3
     txn = delete(snapshot, ["id = 500"])
-    txn.read_where(["id > 3", "id < 5"])
+    read_where(txn, "id > 3", "id < 5")
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
         txn.commit("DELETE", {})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,6 +19,15 @@ from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.bridge.messages import SessionSettings
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.errors import HeadwaterError
+from headwater.pruning.predicates import Predicate, decode
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition over a table's rows. ``columns``: every top-level column it refers to, as the schema spells it."""
+
+    predicate: Predicate
+    columns: frozenset[str]
 
 
 class Statement:
@@ -179,11 +189,12 @@ class Statement:
         """End the statement here if it was cancelled; for waits of this process, which Spark does not see."""
         self._context.checkCancelled()
 
-    def condition(self, text: str, schema: str) -> str | None:
-        """A condition a user wrote over columns of a schema, as Spark understood it, with times in UTC; None where SQL
-        cannot say that. Spark's own error, about the text alone, where it is none.
+    def condition(self, text: str, schema: str) -> Condition:
+        """A condition a user wrote over columns of a schema (JSON), as Spark resolves it; Spark's own error, about the
+        text alone, where it is none.
         """
-        return self._context.checkCondition(text, schema)
+        answer = orjson.loads(self._context.checkCondition(text, schema))
+        return Condition(decode(answer["predicate"]), frozenset(answer["columns"]))
 
     def begin_commit(self, commit: BegunCommit) -> None:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before

@@ -25,8 +25,7 @@ from headwater.protocol.types import PrimitiveType
 from headwater.pruning.bounds import Files, ResolvedColumn, plain, resolve_column
 from headwater.pruning.evaluation import Outcome, possible
 from headwater.pruning.masks import settle
-from headwater.pruning.parsing import is_partition_only, parse_column
-from headwater.pruning.predicates import INTEGRAL_RANGES
+from headwater.pruning.predicates import INTEGRAL_RANGES, Predicate, columns
 
 _EXACT_BOUNDS = {*INTEGRAL_RANGES, "date"}
 #: Partition columns that group and compare here as in Spark: no NaN, no zone, no collation.
@@ -36,21 +35,20 @@ _EXACT_PARTITIONS = {*_EXACT_BOUNDS, "string", "boolean"}
 def aggregate_from_log(
     snapshot: Files,
     group_by: Sequence[str],
-    aggregates: Sequence[tuple[str, str | None]],
-    predicate_sql: str | None,
-    time_zone: str,
+    aggregates: Sequence[tuple[str, Sequence[str] | None]],
+    predicates: Sequence[Predicate],
 ) -> pa.Table | None:
     """The exact result of an aggregation, or ``None`` where the log does not hold it.
 
     :param group_by: names of partition columns; empty for one row over the whole table.
-    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", column)``, the column
-        as SQL text.
-    :param predicate_sql: a predicate over partition columns, or ``None``.
+    :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", path)``, the names that
+        lead to the column.
+    :param predicates: predicates over partition columns, all of which a row must meet.
     :returns: the group columns by their names, then one column an aggregate, in order: counts as int64, others in the
         column's type.
     """
     try:
-        return _aggregate(snapshot, group_by, aggregates, predicate_sql, time_zone)
+        return _aggregate(snapshot, group_by, aggregates, predicates)
     except (_NotExact, pa.ArrowException, HeadwaterError, ValueError, ArithmeticError):
         return None
 
@@ -62,13 +60,12 @@ class _NotExact(Exception):
 def _aggregate(
     snapshot: Files,
     group_by: Sequence[str],
-    aggregates: Sequence[tuple[str, str | None]],
-    predicate_sql: str | None,
-    time_zone: str,
+    aggregates: Sequence[tuple[str, Sequence[str] | None]],
+    predicates: Sequence[Predicate],
 ) -> pa.Table:
     groups = [_exact_partition(_resolve(snapshot, (name,))) for name in group_by]
-    wanted = [(kind, None if text is None else _resolve(snapshot, parse_column(text))) for kind, text in aggregates]
-    chosen = _chosen(snapshot, predicate_sql, time_zone)
+    wanted = [(kind, None if path is None else _resolve(snapshot, path)) for kind, path in aggregates]
+    chosen = _chosen(snapshot, predicates)
     files = _LiveFiles(snapshot, chosen, [column for _, column in wanted if column is not None])
 
     keys = [f"key.{i}" for i in range(len(groups))]
@@ -92,8 +89,8 @@ def _aggregate(
     return pa.table([result[n].cast(t) for n, t in zip(names, types, strict=True)], names=labels)
 
 
-def _resolve(snapshot: Files, path: Sequence[str] | None) -> ResolvedColumn:
-    column = resolve_column(snapshot, path) if path else None
+def _resolve(snapshot: Files, path: Sequence[str]) -> ResolvedColumn:
+    column = resolve_column(snapshot, path)
     if column is None or not column.has_statistics:
         raise _NotExact
     return column
@@ -110,14 +107,13 @@ def _exact_partition(column: ResolvedColumn) -> ResolvedColumn:
     return column
 
 
-def _chosen(snapshot: Files, predicate_sql: str | None, time_zone: str) -> pa.BooleanArray:
-    """The files whose rows all meet the predicate, where no file is between."""
-    count = snapshot.num_files
-    if predicate_sql is None:
-        return settle(True, count)
-    if not is_partition_only(predicate_sql, snapshot.partition_columns):
+def _chosen(snapshot: Files, predicates: Sequence[Predicate]) -> pa.BooleanArray:
+    """The files whose rows all meet the predicates, where no file is between."""
+    partitions = {name.lower() for name in snapshot.partition_columns}
+    mentioned = {name.lower() for predicate in predicates for path in columns(predicate) for name in path[:1]}
+    if not mentioned <= partitions:
         raise _NotExact
-    yes, no, null = (settle(possible(snapshot, [predicate_sql], time_zone, outcome), count) for outcome in Outcome)
+    yes, no, null = (settle(possible(snapshot, predicates, outcome), snapshot.num_files) for outcome in Outcome)
     if pc.any(pc.and_(yes, pc.or_(no, null))).as_py():
         raise _NotExact
     return yes

@@ -14,9 +14,11 @@ Value Serialization". Promise: bounds may be wider than the truth, never narrowe
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -24,7 +26,7 @@ import pyarrow.compute as pc
 
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType, StructField, StructType
 from headwater.pruning.masks import MAYBE, Mask
-from headwater.pruning.predicates import BOOLEAN, INTEGRAL_RANGES, Cast, Column, Literal, Operand, Year
+from headwater.pruning.predicates import BOOLEAN, INTEGRAL_RANGES, Cast, Column, Literal, Operand, Value, Year, type_of
 
 #: The shortest maximum, in characters, that is taken for a possibly cut-off one.
 CUT_OFF = 8
@@ -126,12 +128,13 @@ class BoundsReader:
     def read(self, operand: Operand) -> Bounds | None:
         """The operand's bounds; ``None`` where nothing is known of it."""
         match operand:
-            case Literal(kind, value):
-                scalar = pa.scalar(int(value), pa.int8()) if kind == BOOLEAN else pa.scalar(value, kind.to_arrow())
-                return Bounds(kind, scalar, scalar, lambda: False, lambda: False)
-            case Cast(child, kind):
+            case Literal(name, None):
+                return Bounds(type_of(name), MAYBE, MAYBE, lambda: True, lambda: True)
+            case Literal(name, value):
+                return literal_bounds(type_of(name), values_of(type_of(name), [value])[0])
+            case Cast(child, name):
                 inner = self.read(child)
-                return None if inner is None else cast_bounds(inner, kind)
+                return None if inner is None else cast_bounds(inner, type_of(name))
             case Year(child):
                 inner = self.read(child)
                 if inner is None or inner.type != PrimitiveType("date"):
@@ -180,6 +183,27 @@ class BoundsReader:
             cut_off=kind == PrimitiveType("string"),
             nan=isinstance(kind, PrimitiveType) and kind.name in _FLOATING,
         )
+
+
+def literal_bounds(kind: DataType, scalar: pa.Scalar) -> Bounds:
+    """The bounds of a value that is not null."""
+    return Bounds(kind, scalar, scalar, lambda: False, lambda: False)
+
+
+def values_of(kind: DataType, values: Sequence[Value]) -> pa.Array:
+    """The values of literals, none of them null, in Arrow's type; booleans as int8.
+
+    :raises ValueError: a value is none of the type; so are Arrow's errors and arithmetic ones.
+    """
+    if kind == BOOLEAN:
+        return pa.array(values, pa.bool_()).cast(pa.int8())
+    if isinstance(kind, DecimalType):
+        return pa.array([Decimal(str(value)) for value in values], kind.to_arrow())
+    if isinstance(kind, PrimitiveType) and kind.name in _FLOATING:
+        return pa.array([float(value) for value in values if value is not None], kind.to_arrow())
+    if kind == PrimitiveType("binary"):
+        return pa.array([base64.b64decode(str(value), validate=True) for value in values], kind.to_arrow())
+    return pa.array(values, kind.to_arrow())
 
 
 def is_ordered(column: ResolvedColumn) -> bool:

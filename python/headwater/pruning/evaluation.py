@@ -24,32 +24,34 @@ import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.pruning.bounds import CUT_OFF, Bounds, BoundsReader, Files
+from headwater.pruning.bounds import CUT_OFF, Bounds, BoundsReader, Files, literal_bounds, values_of
 from headwater.pruning.masks import MAYBE, Mask, conjunction, disjunction, inverse, settle
-from headwater.pruning.parsing import parse_predicate
 from headwater.pruning.predicates import (
     INTEGRAL_RANGES,
-    STRING,
     And,
     Comparison,
     Constant,
     In,
     IsNull,
-    Literal,
+    Leaf,
+    Like,
     Not,
     Operand,
     Or,
     Predicate,
     StartsWith,
     Unknown,
+    Value,
     columns,
+    type_of,
 )
 
+STRING = PrimitiveType("string")
 _FLOATING = ("float", "double")
 #: Lists longer than this are looked at by their range first, then as a set.
 _SHORT_LIST = 8
 #: What Arrow, or a value that no Arrow type holds, may raise; a file is kept then.
-_FAILURES = (pa.ArrowException, HeadwaterError, KeyError, ValueError, ArithmeticError)
+_FAILURES = (pa.ArrowException, HeadwaterError, KeyError, TypeError, ValueError, ArithmeticError)
 
 
 class Outcome(Enum):
@@ -61,38 +63,33 @@ class Outcome(Enum):
 _NEGATED = {Outcome.TRUE: Outcome.FALSE, Outcome.FALSE: Outcome.TRUE, Outcome.NULL: Outcome.NULL}
 
 
-def prune(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
-    """Which files may hold a row that the predicate accepts: a boolean a file, in their order, no nulls.
-
-    :param predicate_sql: Spark SQL text as Catalyst prints it, with unqualified attributes.
-    :param time_zone: the session time zone the text was printed with; its timestamp literals are in that zone.
-    """
-    return prune_all(snapshot, [predicate_sql], time_zone)
+def prune(snapshot: Files, predicate: Predicate) -> pa.BooleanArray:
+    """Which files may hold a row that the predicate accepts: a boolean a file, in their order, no nulls."""
+    return prune_all(snapshot, [predicate])
 
 
-def prune_all(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.BooleanArray:
+def prune_all(snapshot: Files, predicates: Sequence[Predicate]) -> pa.BooleanArray:
     """``prune`` with several predicates, all of which a row must meet."""
-    return settle(possible(snapshot, predicates, time_zone, Outcome.TRUE), snapshot.num_files)
+    return settle(possible(snapshot, predicates, Outcome.TRUE), snapshot.num_files)
 
 
-def select(snapshot: Files, predicates: Sequence[str], time_zone: str) -> pa.Table:
+def select(snapshot: Files, predicates: Sequence[Predicate]) -> pa.Table:
     """The rows of ``snapshot.files`` that may hold a row which all the predicates accept."""
-    mask = prune_all(snapshot, predicates, time_zone)
+    mask = prune_all(snapshot, predicates)
     return snapshot.files if mask.true_count == len(mask) else snapshot.files.filter(mask)
 
 
-def leaves_rows(snapshot: Files, predicate_sql: str, time_zone: str) -> pa.BooleanArray:
-    """Which files may hold a row that the predicate does not accept: where it is false there, or null."""
-    outcomes = (possible(snapshot, [predicate_sql], time_zone, outcome) for outcome in (Outcome.FALSE, Outcome.NULL))
+def leaves_rows(snapshot: Files, predicates: Sequence[Predicate]) -> pa.BooleanArray:
+    """Which files may hold a row that not all the predicates accept: where one is false there, or null."""
+    outcomes = (possible(snapshot, predicates, outcome) for outcome in (Outcome.FALSE, Outcome.NULL))
     return settle(reduce(disjunction, outcomes), snapshot.num_files)
 
 
-def possible(snapshot: Files, predicates: Sequence[str], time_zone: str, outcome: Outcome) -> Mask:
+def possible(snapshot: Files, predicates: Sequence[Predicate], outcome: Outcome) -> Mask:
     """Whether the conjunction of the predicates may come out so for some row of each file."""
-    trees = [parse_predicate(sql, time_zone) for sql in predicates]
-    if not trees:
+    if not predicates:
         return outcome is Outcome.TRUE
-    tree = trees[0] if len(trees) == 1 else And(tuple(trees))
+    tree = predicates[0] if len(predicates) == 1 else And(tuple(predicates))
     try:
         return Evaluator(BoundsReader(snapshot, sorted(columns(tree)))).possible(tree, outcome)
     except (RecursionError, *_FAILURES):
@@ -131,44 +128,53 @@ class Evaluator:
         """Whether the operand may come out in another way than the decisive one."""
         return disjunction(self.possible(child, _NEGATED[decisive]), self.possible(child, Outcome.NULL))
 
-    def _leaf(self, predicate: Comparison | IsNull | In | StartsWith, outcome: Outcome) -> Mask:
+    def _leaf(self, predicate: Leaf, outcome: Outcome) -> Mask:
         match predicate:
             case IsNull(child):
                 return self._with_bounds(child, lambda b: _is_null(b, outcome))
-            case StartsWith(child, prefix, exact):
-                return self._with_bounds(child, lambda b: _starts_with(b, prefix, exact, outcome))
-            case In(child, values, with_null):
-                return self._with_bounds(child, lambda b: self._in(b, values, with_null, outcome))
+            case StartsWith(child, prefix):
+                return self._with_bounds(child, lambda b: _starts_with(b, prefix, True, outcome))
+            case Like(child, pattern, escape):
+                return self._with_bounds(child, lambda b: _like(b, pattern, escape, outcome))
+            case In(child, kind, values):
+                return self._with_bounds(child, lambda b: _in(b, type_of(kind), values, outcome))
             case Comparison(operator, left, right):
                 return self._with_bounds(
                     left, lambda x: self._with_bounds(right, lambda y: compare(operator, x, y, outcome))
                 )
+        return MAYBE
 
     def _with_bounds(self, operand: Operand, then: Callable[[Bounds], Mask]) -> Mask:
         bounds = self._reader.read(operand)
         return MAYBE if bounds is None else then(bounds)
 
-    def _in(self, x: Bounds, values: Sequence[Literal], with_null: bool, outcome: Outcome) -> Mask:
-        if outcome is Outcome.NULL:
-            return True if with_null else x.some_null()
-        if outcome is Outcome.FALSE and with_null:
-            return False
-        listed = [self._reader.read(value) for value in values]
-        literals = [y for y in listed if y is not None and comparable(x, y) and not _is_nan(y)]
-        if x.low is MAYBE or x.is_literal or len(literals) < len(values):
-            return MAYBE
-        if len(literals) <= _SHORT_LIST:
-            combine = disjunction if outcome is Outcome.TRUE else conjunction
-            return reduce(combine, (compare("=", x, y, outcome) for y in literals))
-        ordered = pa.array(sorted({_number(y.low) for y in literals}), x.low.type)
-        if outcome is Outcome.FALSE:
-            single: Mask = False if x.nan or x.cut_off else pc.equal(x.low, x.high)
-            return conjunction(_some_value(x), inverse(conjunction(single, _listed(x.low, ordered))))
-        if x.high is x.low:
-            return conjunction(_some_value(x), _listed(x.low, ordered))
-        first, last = _literal(x.type, ordered[0]), _literal(x.type, ordered[-1])
-        between = conjunction(compare("<=", first, x, outcome, nan=False), compare("<=", x, last, outcome))
-        return conjunction(between, _lists_one_between(x.low, x.high, ordered))
+
+def _in(x: Bounds, kind: DataType, values: Sequence[Value], outcome: Outcome) -> Mask:
+    with_null = None in values
+    if outcome is Outcome.NULL:
+        return True if with_null else x.some_null()
+    if outcome is Outcome.FALSE and with_null:
+        return False
+    listed = values_of(kind, [value for value in values if value is not None])
+    if len(listed) == 0:
+        return False if with_null else MAYBE  # what an empty list means is a setting of Spark's
+    if x.low is MAYBE or x.is_literal or _family(x.type) is None or _family(x.type) != _family(kind):
+        return MAYBE
+    if pa.types.is_floating(listed.type) and pc.any(pc.is_nan(listed)).as_py():
+        return MAYBE
+    if len(listed) <= _SHORT_LIST:
+        combine = disjunction if outcome is Outcome.TRUE else conjunction
+        return reduce(combine, (compare("=", x, literal_bounds(kind, y), outcome) for y in listed))
+    distinct = pc.unique(listed.cast(x.low.type))
+    ordered = distinct.take(pc.sort_indices(distinct))
+    if outcome is Outcome.FALSE:
+        single: Mask = False if x.nan or x.cut_off else pc.equal(x.low, x.high)
+        return conjunction(_some_value(x), inverse(conjunction(single, _listed(x.low, ordered))))
+    if x.high is x.low:
+        return conjunction(_some_value(x), _listed(x.low, ordered))
+    first, last = literal_bounds(x.type, ordered[0]), literal_bounds(x.type, ordered[-1])
+    between = conjunction(compare("<=", first, x, outcome, nan=False), compare("<=", x, last, outcome))
+    return conjunction(between, _lists_one_between(x.low, x.high, ordered))
 
 
 def compare(operator: str, x: Bounds, y: Bounds, outcome: Outcome, nan: bool = True) -> Mask:
@@ -182,12 +188,15 @@ def compare(operator: str, x: Bounds, y: Bounds, outcome: Outcome, nan: bool = T
         equal = compare("=", x, y, outcome)
         if outcome is Outcome.TRUE:
             return disjunction(equal, conjunction(x.some_null(), y.some_null()))
-        return disjunction(equal, disjunction(x.some_null(), y.some_null()))
+        one_null = disjunction(conjunction(x.some_null(), _some_value(y)), conjunction(_some_value(x), y.some_null()))
+        return disjunction(equal, one_null)
     if outcome is Outcome.NULL:
         return disjunction(x.some_null(), y.some_null())
+    both = conjunction(_some_value(x), _some_value(y))
+    if both is False:
+        return False  # one side is the literal NULL
     if not comparable(x, y) or _is_nan(x) or _is_nan(y) or (x.is_literal and y.is_literal):
         return MAYBE
-    both = conjunction(_some_value(x), _some_value(y))
     if operator == "=" and outcome is Outcome.TRUE:
         met = MAYBE if x.nan and y.nan else conjunction(_reaches(x, y, False), _reaches(y, x, False))
     elif operator == "=":
@@ -214,10 +223,6 @@ def _family(kind: DataType) -> str | None:
     if not isinstance(kind, PrimitiveType):
         return None
     return "integral" if kind.name in INTEGRAL_RANGES else "floating" if kind.name in _FLOATING else kind.name
-
-
-def _literal(kind: DataType, scalar: pa.Scalar) -> Bounds:
-    return Bounds(kind, scalar, scalar, lambda: False, lambda: False)
 
 
 def _is_nan(x: Bounds) -> bool:
@@ -278,6 +283,7 @@ def _always_equal(x: Bounds, y: Bounds) -> Mask:
 
 
 def _starts_with(x: Bounds, prefix: str, exact: bool, outcome: Outcome) -> Mask:
+    """Where not ``exact``, more is asked of a value than the prefix."""
     if outcome is Outcome.NULL:
         return x.some_null()
     if x.type != STRING or x.low is MAYBE or x.is_literal:
@@ -285,11 +291,27 @@ def _starts_with(x: Bounds, prefix: str, exact: bool, outcome: Outcome) -> Mask:
     if outcome is Outcome.FALSE:
         within = pc.and_kleene(pc.starts_with(x.low, prefix), pc.starts_with(x.high, prefix)) if exact else False
         return conjunction(_some_value(x), inverse(within) if exact else MAYBE)
-    met = _reaches(_literal(STRING, pa.scalar(prefix)), x, strict=False)
+    met = _reaches(literal_bounds(STRING, pa.scalar(prefix)), x, strict=False)
     after = _successor(prefix)
     if after is not None:
         met = conjunction(met, pc.less(x.low, pa.scalar(after)))
     return conjunction(_some_value(x), met)
+
+
+def _like(x: Bounds, pattern: str, escape: str, outcome: Outcome) -> Mask:
+    """A pattern is a text, or a prefix with more behind it."""
+    prefix: list[str] = []
+    i = 0
+    while i < len(pattern):
+        if pattern[i] == escape:
+            if pattern[i + 1 : i + 2] not in ("%", "_", escape):
+                return MAYBE  # an error in Spark
+            i += 1
+        elif pattern[i] in "%_":
+            return _starts_with(x, "".join(prefix), pattern[i:] == "%", outcome)
+        prefix.append(pattern[i])
+        i += 1
+    return compare("=", x, literal_bounds(STRING, pa.scalar("".join(prefix))), outcome)
 
 
 def _successor(prefix: str) -> str | None:
@@ -309,12 +331,6 @@ def _lists_one_between(low: Any, high: Any, ordered: pa.Array) -> Mask:
     following = np.searchsorted(listed, lows)
     hit = (following < len(listed)) & (listed[np.minimum(following, len(listed) - 1)] <= highs)
     return pc.or_kleene(pc.or_kleene(pc.is_null(low), pc.is_null(high)), pa.array(hit))
-
-
-def _number(scalar: pa.Scalar) -> Any:
-    """The value that Arrow makes an array of: dates and times as numbers, which hold every year."""
-    temporal = isinstance(scalar, pa.Date32Scalar | pa.TimestampScalar)
-    return scalar.value if temporal else scalar.as_py()
 
 
 def _numbers(values: Any) -> np.ndarray:

@@ -18,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.times import timestamp_text
+
+if TYPE_CHECKING:
+    from headwater.pruning.predicates import Predicate  # not loaded by plain appends
 
 
 class Isolation(str, Enum):
@@ -53,7 +56,7 @@ class Reads:
     """
 
     whole_table: bool = False
-    predicates: tuple[str, ...] = ()
+    predicates: tuple[Predicate, ...] = ()
     may_match: Callable[[Sequence[AddFile]], Sequence[AddFile]] = _no_adds
     were_read: Callable[[Sequence[RemoveFile]], Sequence[RemoveFile]] = _no_removes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,25 +19,26 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.transaction.conflicts import file_key
 
-#: Which files of a snapshot may hold a row that all predicates are true for: (snapshot, Spark SQL texts, time zone)
-#: to a boolean a file, in the order of the snapshot's ``files``.
-FileMatcher = Callable[[Snapshot, Sequence[str], str], Any]
+if TYPE_CHECKING:
+    from headwater.pruning.predicates import Predicate
+
+#: Which files of a snapshot may hold a row that all predicates are true for: (snapshot, predicates) to a boolean a
+#: file, in the order of the snapshot's ``files``.
+FileMatcher = Callable[[Snapshot, Sequence["Predicate"]], Any]
 
 
-def match_by_pruning(snapshot: Snapshot, predicates: Sequence[str], time_zone: str) -> Any:
+def match_by_pruning(snapshot: Snapshot, predicates: Sequence[Predicate]) -> Any:
     """What data skipping cannot exclude: the :data:`FileMatcher` of every real transaction."""
     from headwater.pruning import prune_all  # imported where used: plain appends never load it
 
-    return prune_all(snapshot, predicates, time_zone)
+    return prune_all(snapshot, predicates)
 
 
 class PredicateReads:
-    """Reads by predicates over one snapshot; each read is some predicates, all true for a row that is read, and their
-    time zone.
-    """
+    """Reads by predicates over one snapshot; each read is some predicates, all true for a row that is read."""
 
     def __init__(
-        self, snapshot: Snapshot, reads: Sequence[tuple[Sequence[str], str]], matcher: FileMatcher = match_by_pruning
+        self, snapshot: Snapshot, reads: Sequence[Sequence[Predicate]], matcher: FileMatcher = match_by_pruning
     ) -> None:
         self._snapshot = snapshot
         self._reads = reads
@@ -82,6 +83,6 @@ class PredicateReads:
 
     def _matched(self, snapshot: Snapshot) -> np.ndarray:
         matched = np.zeros(snapshot.num_files, np.bool_)
-        for predicates, time_zone in self._reads:
-            matched |= np.asarray(self._matcher(snapshot, predicates, time_zone), np.bool_)
+        for predicates in self._reads:
+            matched |= np.asarray(self._matcher(snapshot, predicates), np.bool_)
         return matched

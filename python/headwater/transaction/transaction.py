@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap64
 
@@ -48,6 +48,9 @@ from headwater.transaction.keyed import KeyReads
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 from headwater.transaction.row_level import Mark, Marks
 from headwater.transaction.validation import check_append_only, check_domains, check_partitions, check_unique
+
+if TYPE_CHECKING:
+    from headwater.pruning.predicates import Predicate
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,8 +105,8 @@ class Transaction:
         self._protocol: Protocol | None = None
         self._whole_table = False
         self._keys: KeyReads | None = None
-        self._key_predicates: tuple[str, ...] = ()
-        self._reads: list[tuple[tuple[str, ...], str]] = []
+        self._key_predicates: tuple[Predicate, ...] = ()
+        self._reads: list[tuple[Predicate, ...]] = []
         self._read_app_ids: set[str] = set()
         self._transactions: dict[str, SetTransaction] = {}
         self._domains: dict[str, DomainMetadata] = {}
@@ -118,19 +121,19 @@ class Transaction:
         """Note that the result depends on every row of the table."""
         self._whole_table = True
 
-    def read_where(self, predicates: Sequence[str], time_zone: str = "UTC") -> None:
-        """Note that the result depends on the rows for which all ``predicates`` (Spark SQL texts) are true; none is
-        every row.
+    def read_where(self, predicates: Sequence[Predicate]) -> None:
+        """Note that the result depends on the rows for which all ``predicates`` are true. No predicates mean every
+        row.
         """
         if predicates:
-            self._reads.append((tuple(predicates), time_zone))
+            self._reads.append(tuple(predicates))
         else:
             self.read_whole_table()
 
-    def read_keys(self, keys: KeyReads, predicates: Sequence[str] = ()) -> None:
+    def read_keys(self, keys: KeyReads, predicates: Sequence[Predicate] = ()) -> None:
         """Note that the result depends only on the rows with one of these keys.
 
-        :param predicates: Spark SQL texts, times in UTC, which are all true for these rows.
+        :param predicates: what is true for all of these rows.
         """
         self._keys, self._key_predicates = keys, tuple(predicates)
 
@@ -280,7 +283,7 @@ class Transaction:
         removed = {canonical_path(file.path) for file in self._removes}
         excluded: frozenset[str] = frozenset()
         if self._key_predicates and winner.metadata is None:
-            reads = PredicateReads(self.snapshot, [(self._key_predicates, "UTC")], self._matcher)
+            reads = PredicateReads(self.snapshot, [self._key_predicates], self._matcher)
             excluded = reads.excluded(winner.adds, winner.removes)
         appends = counts_appends(intent, winner)
         return self._keys.after(winner, removed, self._marks.paths, excluded, appends=appends)
@@ -327,7 +330,7 @@ class Transaction:
         if self._whole_table or not self._reads or self.snapshot is None:
             return Reads(self._whole_table and self.snapshot is not None)
         answers = PredicateReads(self.snapshot, self._reads, self._matcher)
-        predicates = tuple(predicate for some, _ in self._reads for predicate in some)
+        predicates = tuple(predicate for some in self._reads for predicate in some)
         return Reads(False, predicates, answers.may_match, answers.were_read)
 
     def _isolation(self) -> Isolation:

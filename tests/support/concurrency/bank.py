@@ -27,6 +27,7 @@ from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.pruning import prune_all
+from headwater.pruning.predicates import Column, In, IsNull, Not, Predicate
 from headwater.statements.committing import vector_of
 from headwater.stores import LocalStore, absolute_path
 from headwater.transaction import Transaction
@@ -41,7 +42,7 @@ FIELDS = [
     {"name": name, "type": kind, "nullable": True, "metadata": {}}
     for name, kind in (("account", "long"), ("balance", "long"), ("entry", "string"))
 ]
-WHOLE = "account IS NOT NULL"
+WHOLE = Not(IsNull(Column(("account",))))
 #: What a writer may be told whose commit is not there: that it lost a race, or that its handler died before.
 CONFLICTS = frozenset(
     f"DELTA_{name}"
@@ -74,6 +75,11 @@ class Transfer:
     @property
     def condition(self) -> str:
         return f"account IN ({self.giver}, {self.taker})"
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition as a transaction reads by it."""
+        return In(Column(("account",)), "integer", (self.giver, self.taker))
 
     @property
     def new_balance(self) -> str:
@@ -158,10 +164,10 @@ def write_file(path: str, rows: Sequence[tuple[Any, ...]], data_change: bool = T
     return AddFile(name, {}, size, int(time.time() * 1000), data_change, json.dumps(stats))
 
 
-def files_for(snapshot: Snapshot, predicate: str | None) -> pa.Table:
+def files_for(snapshot: Snapshot, predicate: Predicate | None) -> pa.Table:
     """The files that may hold such rows."""
     files = snapshot.files
-    return files if predicate is None else files.filter(prune_all(snapshot, [predicate], "UTC"))
+    return files if predicate is None else files.filter(prune_all(snapshot, [predicate]))
 
 
 def rows_of(snapshot: Snapshot, file: Mapping[str, Any]) -> dict[int, tuple[Any, ...]]:
@@ -186,7 +192,7 @@ def balances(snapshot: Snapshot) -> dict[int, int]:
 
 def entries(snapshot: Snapshot) -> Counter[str]:
     """How often each entry is there."""
-    files = files_for(snapshot, "account IS NULL").to_pylist()
+    files = files_for(snapshot, IsNull(Column(("account",)))).to_pylist()
     return Counter(row[2] for file in files for row in rows_of(snapshot, file).values() if row[0] is None)
 
 

@@ -52,8 +52,8 @@ def append(txn: Transaction, snapshot: Snapshot, chance: random.Random, marker: 
 def copy(txn: Transaction, snapshot: Snapshot, chance: random.Random, marker: str) -> Transfer | None:
     """A transfer whose files are written anew."""
     transfer = Transfer.drawn(chance)
-    txn.read_where([transfer.condition])
-    files = files_for(snapshot, transfer.condition)
+    txn.read_where([transfer.predicate])
+    files = files_for(snapshot, transfer.predicate)
     for number, file in enumerate(files.to_pylist()):
         rows = list(rows_of(snapshot, file).values())
         if any(row[0] in (transfer.giver, transfer.taker) for row in rows):
@@ -66,8 +66,8 @@ def copy(txn: Transaction, snapshot: Snapshot, chance: random.Random, marker: st
 def vectors(txn: Transaction, snapshot: Snapshot, chance: random.Random, marker: str) -> Transfer | None:
     """A transfer whose rows are marked deleted where they are, and written elsewhere."""
     transfer = Transfer.drawn(chance)
-    txn.read_where([transfer.condition])
-    files = files_for(snapshot, transfer.condition)
+    txn.read_where([transfer.predicate])
+    files = files_for(snapshot, transfer.predicate)
     moved = []
     for number, file in enumerate(files.to_pylist()):
         rows = rows_of(snapshot, file)

@@ -20,6 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, RemoveFile
+from headwater.pruning.predicates import Column, Comparison, Literal
 from headwater.stores import LocalStore
 from headwater.transaction import Committed, Transaction
 
@@ -85,7 +86,7 @@ def transfer(txn: Transaction, snapshot: Snapshot, chance: random.Random, own: s
     giver, taker = chance.sample(names, 2)
     amount = chance.randint(1, 10)
     for name, change in ((giver, -amount), (taker, amount)):
-        txn.read_where([f"account = '{name}'"])
+        txn.read_where([Comparison("=", Column(("account",)), Literal("string", name))])
         row = accounts[name]
         txn.remove([RemoveFile(row["path"], int(time.time() * 1000), True, True, {"account": name}, 10)])
         txn.add([account_file(name, int(dict(row["tags"])["balance"]) + change)])

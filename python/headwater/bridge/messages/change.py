@@ -6,6 +6,8 @@ Plans and expressions that Spark has resolved stay in the JVM. They are known by
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwater.bridge.messages import Answer, Request
 from headwater.bridge.messages.read import TableDescription
 
@@ -41,11 +43,11 @@ class KeyEquality(Request, kw_only=True):
 class Conjunct(Request, kw_only=True):
     """A part of the condition of a statement. Of a part that is neither of the two, nothing is known.
 
-    :param target: SQL, times in UTC, of a conjunct over the target alone.
+    :param target: a conjunct over a row of the target alone, JSON of :mod:`headwater.pruning.predicates`.
     :param key: an equality of a key, in the condition of a MERGE.
     """
 
-    target: str | None = None
+    target: dict[str, Any] | None = None
     key: KeyEquality | None = None
 
 

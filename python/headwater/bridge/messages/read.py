@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwater.bridge.messages import Answer, Request
 
 
@@ -75,13 +77,13 @@ class ScanRequest(Request, kw_only=True):
     """Asks which files of a version a scan must read.
 
     :param table_id: the id the table had when the query was analysed.
-    :param filters: the scan's conjuncts as SQL, times in UTC; those that SQL cannot say are left out.
+    :param filters: the scan's conjuncts, JSON of :mod:`headwater.pruning.predicates`.
     """
 
     table: str
     version: int
     table_id: str | None = None
-    filters: list[str]
+    filters: list[dict[str, Any]]
 
 
 class FileListAnswer(Answer, kw_only=True):
@@ -113,7 +115,7 @@ class AggregateRequest(Request, kw_only=True):
     """Asks for an aggregate over a version, where the log holds its result.
 
     :param groups: the partition columns to group by.
-    :param filters: the conjuncts over partition columns, as SQL, times in UTC.
+    :param filters: the conjuncts over partition columns, JSON of :mod:`headwater.pruning.predicates`.
     """
 
     table: str
@@ -121,7 +123,7 @@ class AggregateRequest(Request, kw_only=True):
     table_id: str | None = None
     groups: list[str]
     outputs: list[AggregateOutput]
-    filters: list[str]
+    filters: list[dict[str, Any]]
 
 
 class AggregateAnswer(Answer, kw_only=True):

@@ -102,11 +102,10 @@ def _plan(attempt: Attempt) -> _Plan:
         return _Plan(whole, files.slice(0, 0))
     if not request.predicates:
         return _Plan(files.slice(0, 0), files)
-    concerned = prune_all(snapshot, request.predicates, "UTC")
+    concerned = prune_all(snapshot, request.predicates)
     if not request.exact:
         return _Plan(files.slice(0, 0), files.filter(concerned))
-    whole_condition = " AND ".join(f"({text})" for text in request.predicates)
-    staying = leaves_rows(snapshot, whole_condition, "UTC")
+    staying = leaves_rows(snapshot, request.predicates)
     whole = files.filter(pc.and_not(concerned, staying))
     mixed = files.filter(pc.and_(concerned, staying))
     if mixed.num_rows and _writes_changes(attempt):

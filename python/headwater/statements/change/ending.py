@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.bridge.messages.define import CommitAnswer
+from headwater.pruning.predicates import Predicate
 from headwater.statements.change.attempt import Attempt, evolved
 from headwater.statements.committing import commit
 from headwater.statements.opening import Options
@@ -32,11 +33,11 @@ def end(
     return commit(attempt.txn, attempt.statement, Options(None), operation, parameters, measured, counts)
 
 
-def note_reads(attempt: Attempt, predicates: Sequence[str]) -> None:
-    """Note for conflict detection which rows the result depends on: those for which all predicates (in UTC) are true,
+def note_reads(attempt: Attempt, predicates: Sequence[Predicate]) -> None:
+    """Note for conflict detection which rows the result depends on: those for which all predicates are true,
     or all rows where the source or a subquery reads the table too.
     """
     if attempt.request.reads_target_elsewhere:
         attempt.txn.read_whole_table()
     else:
-        attempt.txn.read_where(list(predicates), "UTC")
+        attempt.txn.read_where(predicates)

@@ -216,7 +216,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
         if choice is Needed.SOURCE_KEYS:
             keys = _read_keys(statement, request.source, request.keys, runs_jobs)
             if keys is not None:
-                files = snapshot.files.filter(prune_all(snapshot, [*request.predicates, *keys.predicates], "UTC"))
+                files = snapshot.files.filter(prune_all(snapshot, [*request.predicates, *keys.predicates]))
             facts = replace(facts, bytes_left=total_bytes(files))
         else:
             facts = replace(facts, source_is_small=statement.plan_size(request.source) <= SMALL_SOURCE_BYTES)
@@ -238,7 +238,7 @@ def _files(attempt: Attempt) -> pa.Table:
     request, snapshot = attempt.request, attempt.snapshot
     if not request.predicates or request.not_matched_by_source:
         return snapshot.files
-    return snapshot.files.filter(prune_all(snapshot, request.predicates, "UTC"))
+    return snapshot.files.filter(prune_all(snapshot, request.predicates))
 
 
 def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Facts:
@@ -282,7 +282,7 @@ def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
     keys = _read_keys(attempt.statement, plan.source, attempt.request.keys, True)
     assert keys is not None
     predicates = [*attempt.request.predicates, *keys.predicates]
-    files = attempt.snapshot.files.filter(prune_all(attempt.snapshot, predicates, "UTC"))
+    files = attempt.snapshot.files.filter(prune_all(attempt.snapshot, predicates))
     return replace(plan, keys=keys, files=files, counts_source=False)
 
 

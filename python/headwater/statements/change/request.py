@@ -13,6 +13,7 @@ from functools import cached_property
 
 from headwater.bridge.messages.change import ChangeClause, ChangeRequest
 from headwater.protocol.types import parse_schema
+from headwater.pruning.predicates import Predicate, decode
 from headwater.statements.internal_names import InternalNames
 
 
@@ -84,7 +85,7 @@ class DmlRequest:
     :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
     :param target: the target's relation; ``columns`` are its columns, in the table's order.
     :param condition_deterministic: whether the condition is true for the same rows whenever it is asked.
-    :param predicates: those conjuncts of the condition that are over the target alone, as SQL with times in UTC.
+    :param predicates: those conjuncts of the condition that are over a row of the target alone.
     :param condition_columns: the target's columns the condition is about.
     :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
     :param reads_target_elsewhere: whether the source or a subquery reads the target too.
@@ -111,7 +112,7 @@ class DmlRequest:
     condition_deterministic: bool
     condition_text: str | None
     condition_columns: frozenset[str]
-    predicates: Sequence[str]
+    predicates: Sequence[Predicate]
     exact: bool
     keys: Sequence[Key]
     matched: Sequence[Clause]
@@ -130,7 +131,7 @@ class DmlRequest:
     @staticmethod
     def of(request: ChangeRequest) -> DmlRequest:
         conjuncts = request.conjuncts
-        texts = [c.target for c in conjuncts if c.target is not None]
+        predicates = [decode(c.target) for c in conjuncts if c.target is not None]
         return DmlRequest(
             table=request.table,
             name=request.name,
@@ -149,8 +150,8 @@ class DmlRequest:
             condition_deterministic=request.condition_deterministic,
             condition_text=request.condition_text,
             condition_columns=frozenset(request.condition_columns),
-            predicates=texts,
-            exact=len(texts) == len(conjuncts),
+            predicates=predicates,
+            exact=len(predicates) == len(conjuncts),
             keys=[Key(c.key.column, c.key.value, c.key.type) for c in conjuncts if c.key is not None],
             matched=[Clause.of(c) for c in request.matched],
             not_matched=[Clause.of(c) for c in request.not_matched],

@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
-from headwater.schema.constraints import quote
+from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal, Predicate, Value
 from headwater.sql.composing import STAR, Alias, Cast, Expression, Relation, Resolved, Rows, call, select
 from headwater.statements.change.request import Key
 from headwater.stores import store_for
 from headwater.stores.parquet_footers import read_footer
-from headwater.times import timestamp_text
 
 #: Sources of up to this many rows are asked for each of their distinct keys, not for the least and greatest alone.
 #: Chosen, not measured: each is a value in a predicate.
@@ -38,11 +37,10 @@ _Bounds = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """How many rows the source has, and predicates (SQL, times in UTC) that are true for each row of the target that
-    matches."""
+    """How many rows the source has, and predicates that are true for each row of the target that matches."""
 
     rows: int
-    predicates: Sequence[str]
+    predicates: Sequence[Predicate]
 
 
 def usable(keys: Sequence[Key]) -> list[Key]:
@@ -57,8 +55,8 @@ def read_source_keys(statement: Statement, plan: int, keys: Sequence[Key]) -> So
     """
     rows, bounds = _bounds_of_footers(statement, plan, keys) or _queried_bounds(statement, Relation(plan), keys)
     if any(least is None for least, _ in bounds):
-        return SourceKeys(rows, ["false"])  # every key is null, and null equals nothing
-    predicates = []
+        return SourceKeys(rows, [Constant(False)])  # every key is null, and null equals nothing
+    predicates: list[Predicate] = []
     for key, bound in zip(keys, bounds, strict=True):
         if _are_few(rows, bound):
             value = Alias(_as_text(_type(key), Resolved(key.value)), "k")
@@ -76,7 +74,7 @@ def source_keys_without_jobs(statement: Statement, plan: int, keys: Sequence[Key
         return None
     rows, bounds = known
     if any(least is None for least, _ in bounds):
-        return SourceKeys(rows, ["false"])
+        return SourceKeys(rows, [Constant(False)])
     if any(_are_few(rows, bound) for bound in bounds):
         return None
     return SourceKeys(rows, [_is_between(key, bound) for key, bound in zip(keys, bounds, strict=True)])
@@ -155,33 +153,27 @@ def _is_usable(kind: DataType) -> bool:
 
 
 def _as_text(kind: DataType, value: Expression) -> Expression:
-    """A value as the text that :func:`_literal` takes."""
+    """A value as the text that :func:`_value` takes."""
     if kind == PrimitiveType("timestamp"):
         value = call("unix_micros", value)
+    if kind == PrimitiveType("date"):
+        value = call("unix_date", value)
     return Cast(value, PrimitiveType("string"))
 
 
-def _is_one_of(key: Key, values: Sequence[str]) -> str:
+def _is_one_of(key: Key, values: Sequence[str]) -> Predicate:
     kind = _type(key)
-    return f"{quote((key.column,))} IN ({', '.join(_literal(kind, value) for value in values)})"
+    return In(Column((key.column,)), kind.to_json(), tuple(_value(kind, value) for value in values))
 
 
-def _is_between(key: Key, bound: _Bounds) -> str:
-    (least, greatest), kind, column = bound, _type(key), quote((key.column,))
+def _is_between(key: Key, bound: _Bounds) -> Predicate:
+    (least, greatest), kind, column = bound, _type(key), Column((key.column,))
     assert least is not None
     assert greatest is not None
-    return f"{column} >= {_literal(kind, least)} AND {column} <= {_literal(kind, greatest)}"
+    low, high = (Literal(kind.to_json(), _value(kind, text)) for text in (least, greatest))
+    return And((Comparison("<=", low, column), Comparison("<=", column, high)))
 
 
-def _literal(kind: DataType, text: str) -> str:
-    if isinstance(kind, DecimalType):
-        return f"CAST('{text}' AS {kind.sql()})"
-    assert isinstance(kind, PrimitiveType)
-    if kind.name in _WHOLE:
-        return text
-    if kind.name == "date":
-        return f"DATE '{text}'"
-    if kind.name == "timestamp":
-        return f"TIMESTAMP '{timestamp_text(int(text))}'"
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def _value(kind: DataType, text: str) -> Value:
+    """A key from its text, as a literal has it."""
+    return text if isinstance(kind, DecimalType) or kind == PrimitiveType("string") else int(text)

@@ -131,7 +131,7 @@ def _files(attempt: Attempt) -> pa.Table:
     request, snapshot = attempt.request, attempt.snapshot
     if not request.predicates:
         return snapshot.files
-    return snapshot.files.filter(prune_all(snapshot, request.predicates, "UTC"))
+    return snapshot.files.filter(prune_all(snapshot, request.predicates))
 
 
 def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:

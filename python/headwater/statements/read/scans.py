@@ -37,8 +37,8 @@ from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
 from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, prune_all
+from headwater.pruning.predicates import decode
 from headwater.schema import mapping, visible
-from headwater.schema.constraints import quote
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.opening import SeenTable, locate, open_same, open_snapshot, staleness_limit
 from headwater.stores import LocalStore, absolute_path
@@ -158,7 +158,7 @@ def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     snapshot = open_same(request, statement, request.version)
     files = snapshot.select(_LISTED)
     if request.filters:
-        mask = prune_all(snapshot, request.filters, "UTC")
+        mask = prune_all(snapshot, [decode(tree) for tree in request.filters])
         files = files if mask.true_count == len(mask) else files.filter(mask)
     listed = file_list(snapshot, files)
     if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
@@ -251,9 +251,8 @@ def aggregate(request: AggregateRequest, statement: Statement) -> AggregateAnswe
     """The rows of an aggregate where the log holds them exactly; None where it does not."""
     snapshot = open_same(request, statement, request.version)
     groups, outputs = request.groups, request.outputs
-    wanted = [(o.kind, None if o.column is None else quote((o.column,))) for o in outputs if o.kind is not None]
-    predicate = " AND ".join(f"({text})" for text in request.filters) or None
-    table = aggregate_from_log(snapshot, groups, wanted, predicate, "UTC")
+    wanted = [(o.kind, None if o.column is None else (o.column,)) for o in outputs if o.kind is not None]
+    table = aggregate_from_log(snapshot, groups, wanted, [decode(tree) for tree in request.filters])
     if table is None:
         return None
     by_group = {name.lower(): i for i, name in enumerate(groups)}

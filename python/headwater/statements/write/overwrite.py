@@ -18,10 +18,11 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.protocol.types import schema_string
-from headwater.pruning import is_partition_only, leaves_rows, prune
+from headwater.protocol.partition_values import parse_value
+from headwater.protocol.types import PrimitiveType, StructField, schema_string
+from headwater.pruning import leaves_rows, predicates, prune
+from headwater.pruning.predicates import UNKNOWN, And, Comparison, Or, Predicate
 from headwater.schema import visible
-from headwater.schema.constraints import quote
 from headwater.sql.composing import FALSE, Column, Not, Relation, call, select
 from headwater.statements.committing import removals
 from headwater.statements.opening import Options
@@ -37,12 +38,12 @@ class Overwrite:
     ``predicate``.
 
     :param predicate: as the user wrote it.
-    :param plain: the same as Spark understands it, with times in UTC; None where SQL cannot say that.
+    :param plain: the same as Spark resolves it.
     """
 
     kind: str
     predicate: str | None = None
-    plain: str | None = None
+    plain: Predicate = UNKNOWN
 
 
 def needs_change_data(snapshot: Snapshot, overwrite: Overwrite, data_change: bool) -> bool:
@@ -77,13 +78,13 @@ def remove_replaced(
     elif overwrite.kind == "dynamic":
         predicate = _partitions_predicate(snapshot, written.files)
         if predicate is not None:
-            txn.read_where([predicate], "UTC")
+            txn.read_where([predicate])
             removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
     elif overwrite.predicate is not None:
-        if overwrite.plain is None:
-            txn.read_whole_table()
+        if overwrite.plain == UNKNOWN:
+            txn.read_whole_table()  # a subquery, say, may be about any rows
         else:
-            txn.read_where([overwrite.plain], "UTC")
+            txn.read_where([overwrite.plain])
         removed, mixed = _matching(snapshot, overwrite)
         if mixed.num_rows:
             # Where a commit has change data files, readers of changes read nothing else: then these need every row.
@@ -106,10 +107,8 @@ def remove_replaced(
 def _matching(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Table]:
     """The files that may have matching rows, and those of them that may have others too; rows of
     ``snapshot.files``."""
-    if overwrite.plain is None:
-        return snapshot.files, snapshot.files
-    matching = prune(snapshot, overwrite.plain, "UTC")
-    both = pc.and_(matching, leaves_rows(snapshot, overwrite.plain, "UTC"))
+    matching = prune(snapshot, overwrite.plain)
+    both = pc.and_(matching, leaves_rows(snapshot, [overwrite.plain]))
     return snapshot.files.filter(matching), snapshot.files.filter(both)
 
 
@@ -137,11 +136,12 @@ def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> O
 
     :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
     """
-    plain = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
+    condition = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
     any_column = statement.flag("spark.databricks.delta.replaceWhere.dataColumns.enabled", True)
-    if not any_column and not (plain is not None and is_partition_only(plain, snapshot.partition_columns)):
+    partitions = {name.lower() for name in snapshot.partition_columns}
+    if not any_column and not {name.lower() for name in condition.columns} <= partitions:
         raise HeadwaterError("DELTA_NON_PARTITION_COLUMN_REFERENCE", {"predicate": predicate})
-    return Overwrite("predicate", predicate, plain)
+    return Overwrite("predicate", predicate, condition.predicate)
 
 
 def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:
@@ -150,22 +150,23 @@ def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:
     return pa.array([tuple(sorted(values)) in wanted for values in files["partition_values"].to_pylist()], pa.bool_())
 
 
-def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> str | None:
+def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> Predicate | None:
     """The partitions written to, as a predicate; None where nothing was written."""
     combinations = {tuple(sorted(file.partition_values.items())) for file in written}
-    physical = {f.physical_name: f for f in snapshot.schema}
-    alternatives = []
-    for combination in combinations:
-        parts = (
-            f"{quote((physical[name].name,))} <=> CAST({_text(value)} AS {physical[name].type.sql()})"
-            for name, value in combination
-        )
-        alternatives.append(f"({' AND '.join(parts)})")
-    return " OR ".join(alternatives) or None
+    fields = {field.physical_name: field for field in snapshot.schema}
+    alternatives = [And(tuple(_equals(fields[name], text) for name, text in c)) for c in combinations]
+    return Or(tuple(alternatives)) if alternatives else None
 
 
-def _text(value: str | None) -> str:
-    return "NULL" if value is None else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _equals(column: StructField, text: str | None) -> Predicate:
+    """That a partition column has the value of a text of the log."""
+    if text and column.type == PrimitiveType("timestamp"):
+        return UNKNOWN  # without a zone in the text, the value is its writer's
+    try:
+        value = predicates.literal(column.type, parse_value(text, column.type))
+    except (ValueError, ArithmeticError):
+        return UNKNOWN
+    return Comparison("<=>", predicates.Column((column.name,)), value)
 
 
 def removed_bytes(files: pa.Table) -> int:

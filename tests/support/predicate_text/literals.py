@@ -9,13 +9,24 @@ from __future__ import annotations
 import math
 import re
 import struct
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.pruning.predicates import INTEGRAL_RANGES, Literal
+from headwater.pruning.predicates import INTEGRAL_RANGES
 from headwater.time_zones import time_zone_of
 from headwater.times import days_of, microseconds_of, utc_offset
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A value of a type, ``None`` for null. Dates are days, timestamps microseconds since the epoch."""
+
+    type: DataType
+    value: Any
+
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -23,7 +34,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
-def decimal_literal(text: str, target: DecimalType | None = None) -> Literal | None:
+def decimal_literal(text: str, target: DecimalType | None = None) -> Typed | None:
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -37,10 +48,10 @@ def decimal_literal(text: str, target: DecimalType | None = None) -> Literal | N
         return None
     if target is not None and (scale > target.scale or precision - scale > target.precision - target.scale):
         return None
-    return Literal(target or DecimalType(max(precision, 1), scale), value)
+    return Typed(target or DecimalType(max(precision, 1), scale), value)
 
 
-def floating_literal(text: str, target: DataType) -> Literal | None:
+def floating_literal(text: str, target: DataType) -> Typed | None:
     if text not in ("NaN", "Infinity", "-Infinity") and not NUMBER.fullmatch(text):
         return None
     value = float(text)
@@ -49,13 +60,13 @@ def floating_literal(text: str, target: DataType) -> Literal | None:
             value = struct.unpack("f", struct.pack("f", value))[0]
         except OverflowError:
             return None
-    return Literal(target, value)
+    return Typed(target, value)
 
 
-def cast_literal(value: Literal, target: DataType) -> Literal | None:
+def cast_literal(value: Typed, target: DataType) -> Typed | None:
     """A literal as another type, where that changes nothing about its value."""
     if value.type == target or value.value is None:
-        return Literal(target, value.value)
+        return Typed(target, value.value)
     if not isinstance(value.type, DecimalType) and not (
         isinstance(value.type, PrimitiveType) and value.type.name in (*INTEGRAL_RANGES, "float")
     ):
@@ -66,9 +77,9 @@ def cast_literal(value: Literal, target: DataType) -> Literal | None:
     name = target.name if isinstance(target, PrimitiveType) else ""
     if name in INTEGRAL_RANGES and isinstance(number, int):
         limit = INTEGRAL_RANGES[name]
-        return Literal(target, number) if -limit <= number < limit else None
+        return Typed(target, number) if -limit <= number < limit else None
     if name == "double" or (name == "float" and isinstance(number, int) and abs(number) <= 2**24):
-        return Literal(target, float(number)) if not isinstance(number, float) or math.isfinite(number) else None
+        return Typed(target, float(number)) if not isinstance(number, float) or math.isfinite(number) else None
     return None
 
 

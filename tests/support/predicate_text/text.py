@@ -155,37 +155,6 @@ def split(text: str, atom: Callable[[str], T], negate: Callable[[T], T], join: C
     return _close(values[0], join)
 
 
-#: Words that are no names where a predicate has them outside of quotes.
-_WORDS = {
-    "AND",
-    "OR",
-    "NOT",
-    "IS",
-    "NULL",
-    "TRUE",
-    "FALSE",
-    "IN",
-    "LIKE",
-    "ESCAPE",
-    "AS",
-    "BETWEEN",
-    "DISTINCT",
-    "FROM",
-}
-_WORDS |= {"CASE", "WHEN", "THEN", "ELSE", "END"}
-
-
-def unquoted_names(text: str) -> set[str]:
-    """The words of lifted text but SQL's own, names of functions and types, and those right before a string."""
-    tokens = ["", *_TOKEN.findall(text), ""]
-    return {
-        word
-        for before, word, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if (word[:1].isalpha() or word.startswith("_"))
-        and not (word.upper() in _WORDS or before.upper() == "AS" or after == "(" or after.startswith("'"))
-    }
-
-
 def _close(value: tuple[str, list[T]], join: Callable[[str, Sequence[T]], T]) -> T:
     operator, operands = value
     return join(operator, operands) if operator else operands[0]

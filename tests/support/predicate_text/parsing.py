@@ -9,7 +9,6 @@ texts are cached.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -19,22 +18,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.pruning.literals import (
-    NUMBER,
-    WHOLE_NUMBER,
-    cast_literal,
-    decimal_literal,
-    floating_literal,
-    parse_date,
-    timestamp_micros,
-)
 from headwater.pruning.predicates import (
     BOOLEAN,
-    DOUBLE,
-    INTEGER,
     INTEGRAL_RANGES,
-    STRING,
-    TIMESTAMP,
     UNKNOWN,
     And,
     Cast,
@@ -43,22 +29,44 @@ from headwater.pruning.predicates import (
     Constant,
     In,
     IsNull,
-    Literal,
+    Like,
     Not,
     Operand,
     Or,
     Predicate,
     StartsWith,
     Year,
+    literal,
 )
-from headwater.pruning.text import BETWEEN, Lifted, Unreadable, lift, split, unquoted_names
+from support.predicate_text.literals import (
+    NUMBER,
+    WHOLE_NUMBER,
+    Typed,
+    cast_literal,
+    decimal_literal,
+    floating_literal,
+    parse_date,
+    timestamp_micros,
+)
+from support.predicate_text.text import BETWEEN, Lifted, Unreadable, lift, split
+
+INTEGER = PrimitiveType("integer")
+DOUBLE = PrimitiveType("double")
+STRING = PrimitiveType("string")
+TIMESTAMP = PrimitiveType("timestamp")
+_Operand = Column | Cast | Year | Typed
+
+
+def _node(operand: _Operand) -> Operand:
+    return literal(operand.type, operand.value) if isinstance(operand, Typed) else operand
+
 
 #: A node of sqlglot's tree; the name of their common type is not the same in all its versions.
 Node = Any
 
 
 @lru_cache(maxsize=256)
-def parse_predicate(sql: str, time_zone: str) -> Predicate:
+def parse_predicate(sql: str, time_zone: str = "UTC") -> Predicate:
     """The tree of a predicate's text.
 
     :param time_zone: the zone the text was printed with: that of ``TIMESTAMP '…'`` literals without one of their own.
@@ -74,47 +82,6 @@ def parse_predicate(sql: str, time_zone: str) -> Predicate:
         )
     except Unreadable:
         return UNKNOWN
-
-
-@lru_cache(maxsize=256)
-def parse_column(sql: str) -> tuple[str, ...] | None:
-    """The names of a column's text, ```s`.`x```; ``None`` where it is not a column."""
-    column = _expression(sql)
-    return _column_path(column) if column is not None else None
-
-
-@lru_cache(maxsize=256)
-def _referenced(sql: str) -> frozenset[str] | None:
-    names: set[str] = set()
-
-    def atom(text: str) -> None:
-        expression = _expression(text)
-        if expression is None or expression.find(exp.Query, exp.Placeholder, exp.Parameter):
-            raise Unreadable(text)
-        paths = [[part.name for part in column.parts] for column in expression.find_all(exp.Column)]
-        fields = {dot.expression.name for dot in expression.find_all(exp.Dot)}
-        # A name without quotes may be read as something else (`user`); then it is missing here.
-        if not unquoted_names(text) <= fields.union(*paths):
-            raise Unreadable(text)
-        names.update(path[0] for path in paths)
-
-    try:
-        split(lift(sql)[0], atom, lambda _: None, lambda _operator, _children: None)
-    except Unreadable:
-        return None
-    return frozenset(names)
-
-
-def partition_predicate_columns(predicate_sql: str) -> set[str] | None:
-    """The top-level columns a predicate mentions, as it spells them; ``None`` where they cannot be told for certain."""
-    found = _referenced(predicate_sql)
-    return None if found is None else set(found)
-
-
-def is_partition_only(predicate_sql: str, partition_columns: Sequence[str]) -> bool:
-    """Whether a predicate certainly looks at no column but these, whose case does not matter."""
-    found = _referenced(predicate_sql)
-    return found is not None and {name.lower() for name in found} <= {name.lower() for name in partition_columns}
 
 
 def _expression(text: str) -> Node | None:
@@ -235,23 +202,23 @@ class _Translator:
             return self.is_in(node)
         if isinstance(node, exp.StartsWith):
             child, prefix = self.operand(node.this), self.operand(node.expression)
-            if isinstance(prefix, Literal) and prefix.type == STRING and prefix.value is not None and child is not None:
-                return StartsWith(child, prefix.value, exact=True)
+            if isinstance(prefix, Typed) and prefix.type == STRING and prefix.value is not None and child is not None:
+                return StartsWith(_node(child), prefix.value)
             return UNKNOWN
         if type(node) is exp.Like:
             return self.like(node, "\\")
         if isinstance(node, exp.Escape) and type(node.this) is exp.Like:
             escape = self.operand(node.expression)
-            if isinstance(escape, Literal) and isinstance(escape.value, str) and len(escape.value) == 1:
+            if isinstance(escape, Typed) and isinstance(escape.value, str) and len(escape.value) == 1:
                 return self.like(node.this, escape.value)
             return UNKNOWN
         return self.truth(self.operand(node))
 
-    def truth(self, operand: Operand | None) -> Predicate:
+    def truth(self, operand: _Operand | None) -> Predicate:
         """A boolean operand that stands alone."""
         if isinstance(operand, Column):
-            return Comparison("=", operand, Literal(BOOLEAN, True))
-        if isinstance(operand, Literal) and operand.type == BOOLEAN:
+            return Comparison("=", operand, literal(BOOLEAN, True))
+        if isinstance(operand, Typed) and operand.type == BOOLEAN:
             return Constant(operand.value)
         return UNKNOWN
 
@@ -260,15 +227,15 @@ class _Translator:
         if left is None or right is None:
             return UNKNOWN
         for one, other in ((left, right), (right, left)):
-            if isinstance(other, Literal) and other.value is None:
+            if isinstance(other, Typed) and other.value is None:
                 if operator == "<=>":
-                    return UNKNOWN if isinstance(one, Literal) else IsNull(one)
+                    return UNKNOWN if isinstance(one, Typed) else IsNull(_node(one))
                 return Constant(None)
-        return Comparison(operator, left, right)
+        return Comparison(operator, _node(left), _node(right))  # type: ignore[arg-type]
 
     def is_null(self, node: Node) -> Predicate:
         child = self.operand(node)
-        return UNKNOWN if child is None or isinstance(child, Literal) else IsNull(child)
+        return UNKNOWN if child is None or isinstance(child, Typed) else IsNull(_node(child))
 
     def is_in(self, node: exp.In) -> Predicate:
         child = self.operand(node.this)
@@ -278,37 +245,28 @@ class _Translator:
         values = []
         for element in listed:
             value = self.operand(element)
-            if not isinstance(value, Literal):
+            if not isinstance(value, Typed):
                 return UNKNOWN
             values.append(value)
-        present = tuple(v for v in values if v.value is not None)
-        if not present:
+        if all(v.value is None for v in values):
             return Constant(None)
-        return In(child, present, with_null=len(present) < len(values))
+        kinds = {v.type for v in values if v.value is not None}
+        kind: DataType = kinds.pop()
+        if kinds:
+            scales = [kind.scale for kind in (kind, *kinds) if isinstance(kind, DecimalType)]
+            if len(scales) <= len(kinds):
+                return UNKNOWN
+            kind = DecimalType(38, max(scales))
+        return In(_node(child), kind.to_json(), tuple(literal(kind, v.value).value for v in values))
 
     def like(self, node: Node, escape: str) -> Predicate:
-        found = self.pattern(node, escape)
+        child, pattern = self.operand(node.this), self.operand(node.expression)
+        if child is None or not isinstance(pattern, Typed) or pattern.type != STRING or pattern.value is None:
+            return UNKNOWN
+        found = Like(_node(child), pattern.value, escape)
         return Not(found) if node.args.get("negate") else found
 
-    def pattern(self, node: Node, escape: str) -> Predicate:
-        child, pattern = self.operand(node.this), self.operand(node.expression)
-        if child is None or not isinstance(pattern, Literal) or pattern.type != STRING or pattern.value is None:
-            return UNKNOWN
-        text: str = pattern.value
-        prefix: list[str] = []
-        i = 0
-        while i < len(text):
-            if text[i] == escape:
-                if i + 1 == len(text) or text[i + 1] not in ("%", "_", escape):
-                    return UNKNOWN  # an error in Spark
-                i += 1
-            elif text[i] in "%_":
-                return StartsWith(child, "".join(prefix), exact=text[i:] == "%")
-            prefix.append(text[i])
-            i += 1
-        return Comparison("=", child, Literal(STRING, "".join(prefix)))
-
-    def operand(self, node: Node) -> Operand | None:
+    def operand(self, node: Node) -> _Operand | None:
         """A column or a value; ``None`` where it is something else."""
         if isinstance(node, exp.Paren):
             return self.operand(node.this)
@@ -316,7 +274,7 @@ class _Translator:
         if path is not None:
             return Column(path)
         if isinstance(node, exp.Boolean):
-            return Literal(BOOLEAN, bool(node.this))
+            return Typed(BOOLEAN, bool(node.this))
         if isinstance(node, exp.Literal):
             return self.literal(node)
         if isinstance(node, exp.Neg):
@@ -325,47 +283,47 @@ class _Translator:
             return self.cast(node)
         if isinstance(node, exp.Year) and isinstance(node.this, exp.TsOrDsToDate):
             child = self.operand(node.this.this)
-            return None if child is None or isinstance(child, Literal) else Year(child)
+            return None if child is None or isinstance(child, Typed) else Year(_node(child))
         return None
 
-    def literal(self, node: exp.Literal) -> Literal | None:
+    def literal(self, node: exp.Literal) -> Typed | None:
         if node.is_string:
             lifted = self.strings.get(node.this)
-            return None if lifted is None or lifted.value is None else Literal(STRING, lifted.value)
+            return None if lifted is None or lifted.value is None else Typed(STRING, lifted.value)
         text = node.this
         if text.isdigit():
             value = int(text)
             if value < INTEGRAL_RANGES["long"]:
-                return Literal(INTEGER if value < INTEGRAL_RANGES["integer"] else PrimitiveType("long"), value)
+                return Typed(INTEGER if value < INTEGRAL_RANGES["integer"] else PrimitiveType("long"), value)
         return decimal_literal(text) if "e" not in text.lower() else floating_literal(text, DOUBLE)
 
-    def negated(self, node: exp.Neg) -> Literal | None:
+    def negated(self, node: exp.Neg) -> Typed | None:
         # -9223372036854775808L is written with a minus before a number that alone does not fit.
         child = node.this
         if isinstance(child, exp.Cast) and child.is_type(exp.DataType.Type.BIGINT) and child.this.name == str(2**63):
-            return Literal(PrimitiveType("long"), -(2**63))
+            return Typed(PrimitiveType("long"), -(2**63))
         if isinstance(child, exp.Literal) and not child.is_string and child.this == str(2**31):
-            return Literal(INTEGER, -(2**31))
+            return Typed(INTEGER, -(2**31))
         value = self.operand(child)
-        if not isinstance(value, Literal) or not isinstance(value.value, int | float | Decimal):
+        if not isinstance(value, Typed) or not isinstance(value.value, int | float | Decimal):
             return None
-        return None if value.type == BOOLEAN else Literal(value.type, -value.value)
+        return None if value.type == BOOLEAN else Typed(value.type, -value.value)
 
-    def cast(self, node: exp.Cast) -> Operand | None:
+    def cast(self, node: exp.Cast) -> _Operand | None:
         target = _data_type(node.to)
         if target is None:
             return None
         inner = node.this
         if isinstance(inner, exp.Null):
-            return Literal(target, None)
+            return Typed(target, None)
         if isinstance(inner, exp.Literal):
             return self.cast_text(inner, target)
         child = self.operand(inner)
-        if isinstance(child, Literal):
+        if isinstance(child, Typed):
             return cast_literal(child, target)
-        return None if child is None else Cast(child, target)
+        return None if child is None else Cast(_node(child), target.to_json())
 
-    def cast_text(self, node: exp.Literal, target: DataType) -> Literal | None:
+    def cast_text(self, node: exp.Literal, target: DataType) -> Typed | None:
         """A literal typed by a cast or a suffix: ``5L``, ``1.50BD``, ``DATE '…'``, ``CAST('NaN' AS DOUBLE)``."""
         lifted = self.strings.get(node.this) if node.is_string else None
         if lifted is None:
@@ -381,19 +339,19 @@ class _Translator:
         if text is None:
             return None
         if target == STRING:
-            return Literal(STRING, text)
+            return Typed(STRING, text)
         if isinstance(target, PrimitiveType) and target.name in ("float", "double"):
             return floating_literal(text, target)
         if isinstance(target, PrimitiveType) and target.name in INTEGRAL_RANGES and WHOLE_NUMBER.fullmatch(text):
-            return cast_literal(Literal(PrimitiveType("long"), int(text)), target)
+            return cast_literal(Typed(PrimitiveType("long"), int(text)), target)
         if target == PrimitiveType("date"):
             day = parse_date(text)
-            return None if day is None else Literal(target, day)
+            return None if day is None else Typed(target, day)
         if target == TIMESTAMP or target == PrimitiveType("timestamp_ntz"):
             # A cast, unlike a typed literal, has a zone of its own that its text does not tell.
             zone = self.time_zone if lifted.keyword.startswith("TIMESTAMP") else None
             micros = timestamp_micros(text, "UTC" if target != TIMESTAMP else zone, with_zone=target == TIMESTAMP)
-            return None if micros is None else Literal(target, micros)
+            return None if micros is None else Typed(target, micros)
         return None
 
 
