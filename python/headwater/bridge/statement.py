@@ -24,10 +24,14 @@ from headwater.pruning.predicates import Predicate, decode
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition over a table's rows. ``columns``: every top-level column it refers to, as the schema spells it."""
+    """A condition over a table's rows.
+
+    :param columns: every top-level column it refers to, as the schema spells it; None for a condition that depends on
+        more than the values of one row, such as one with a subquery or a random number.
+    """
 
     predicate: Predicate
-    columns: frozenset[str]
+    columns: frozenset[str] | None
 
 
 class Statement:
@@ -194,7 +198,8 @@ class Statement:
         text alone, where it is none.
         """
         answer = orjson.loads(self._context.checkCondition(text, schema))
-        return Condition(decode(answer["predicate"]), frozenset(answer["columns"]))
+        columns = answer["columns"]
+        return Condition(decode(answer["predicate"]), None if columns is None else frozenset(columns))
 
     def begin_commit(self, commit: BegunCommit) -> None:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before

@@ -203,6 +203,9 @@ def values_of(kind: DataType, values: Sequence[Value]) -> pa.Array:
         return pa.array([float(value) for value in values if value is not None], kind.to_arrow())
     if kind == PrimitiveType("binary"):
         return pa.array([base64.b64decode(str(value), validate=True) for value in values], kind.to_arrow())
+    expected = str if kind == PrimitiveType("string") else int
+    if any(type(value) is not expected for value in values):
+        raise ValueError(f"a value is no {kind.to_json()}")
     return pa.array(values, kind.to_arrow())
 
 

@@ -38,7 +38,7 @@ class Overwrite:
     ``predicate``.
 
     :param predicate: as the user wrote it.
-    :param plain: the same as Spark resolves it.
+    :param plain: the same as Spark resolves it; unknown if it depends on more than the values of one row.
     """
 
     kind: str
@@ -82,7 +82,7 @@ def remove_replaced(
             removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
     elif overwrite.predicate is not None:
         if overwrite.plain == UNKNOWN:
-            txn.read_whole_table()  # a subquery, say, may be about any rows
+            txn.read_whole_table()
         else:
             txn.read_where([overwrite.plain])
         removed, mixed = _matching(snapshot, overwrite)
@@ -139,9 +139,10 @@ def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> O
     condition = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
     any_column = statement.flag("spark.databricks.delta.replaceWhere.dataColumns.enabled", True)
     partitions = {name.lower() for name in snapshot.partition_columns}
-    if not any_column and not {name.lower() for name in condition.columns} <= partitions:
+    columns = condition.columns
+    if not any_column and (columns is None or not {name.lower() for name in columns} <= partitions):
         raise HeadwaterError("DELTA_NON_PARTITION_COLUMN_REFERENCE", {"predicate": predicate})
-    return Overwrite("predicate", predicate, condition.predicate)
+    return Overwrite("predicate", predicate, UNKNOWN if columns is None else condition.predicate)
 
 
 def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:

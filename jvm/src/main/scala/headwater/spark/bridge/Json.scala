@@ -14,6 +14,9 @@ object Json {
   /** @param value scalars, options, sequences, maps, messages or nodes, within one another. */
   def write(value: Any): String = mapper.writeValueAsString(toJava(value))
 
+  /** The same value as a node. */
+  def node(value: Any): JsonNode = mapper.valueToTree(toJava(value))
+
   def strings(node: JsonNode): Seq[String] =
     if (node == null || node.isNull) Nil else node.elements().asScala.map(_.asText()).toSeq
 

@@ -12,7 +12,7 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages.{BegunCommit, SessionSettings}
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.dml.{KeySetAccumulator, RowCounter}
-import headwater.spark.scan.{FilterText, HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, TableState}
+import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
 import headwater.spark.write.PositionSet
 import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -259,11 +259,15 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /**
-   * A condition over a schema (JSON) as Spark resolves it, for pruning: SQL with times in UTC, null if SQL cannot express it. Throws Spark's
-   * own error if it does not resolve.
+   * A condition over a schema (JSON) as Spark resolves it; JSON: its `predicate` as a tree and the top-level `columns` it refers to, null if it
+   * depends on more than the values of one row. Throws Spark's own error if it does not resolve.
    */
-  def checkCondition(text: String, schema: String): String =
-    FilterText.inUtc(QueryCompiler.condition(session, text, schema)).orNull
+  def checkCondition(text: String, schema: String): String = {
+    val condition = QueryCompiler.condition(session, text, schema)
+    Json.write(Map(
+      "predicate" -> PredicateTree.of(condition),
+      "columns" -> Option.when(PredicateTree.isOverRow(condition))(condition.references.map(_.name))))
+  }
 
   def files: HadoopFiles = fileSystems
 }

@@ -3,7 +3,7 @@ package headwater.spark.dml
 import headwater.spark.bridge.StatementContext
 import headwater.spark.bridge.messages.{ChangeClause, ChangeRequest, Conjunct, KeyEquality}
 import headwater.spark.catalog.HeadwaterTable
-import headwater.spark.scan.{FilterText, HeadwaterFileIndex}
+import headwater.spark.scan.{HeadwaterFileIndex, PredicateTree}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
@@ -21,7 +21,7 @@ final case class DmlPieces(
     notMatched: Seq[DmlClause] = Nil,
     notMatchedBySource: Seq[DmlClause] = Nil) {
 
-  /** The handler's request: pieces by their numbers, and conditions as text for pruning and for the table's history. */
+  /** The handler's request: pieces by their numbers, conditions as trees for pruning and as text for the table's history. */
   def request(statement: String, context: StatementContext, table: HeadwaterTable): ChangeRequest = atStatementTime.described(statement, context, table, this)
 
   /** The same pieces with `current_timestamp()` and the like as constants, because a statement may run several jobs. */
@@ -108,11 +108,11 @@ final case class DmlPieces(
     case other => Seq(other)
   }
 
-  /** One conjunct of the condition: text if it only needs the target, a key if a column of the target equals an expression over the source. */
+  /** One conjunct of the condition: a tree if it only needs a row of the target, a key if a column of the target equals an expression over the source. */
   private def describe(context: StatementContext, conjunct: Expression): Conjunct = {
     val columns = target.outputSet
     conjunct match {
-      case other if other.references.subsetOf(columns) => Conjunct(target = FilterText.inUtc(other))
+      case other if other.references.subsetOf(columns) => Conjunct(target = Option.when(PredicateTree.isOverRow(other))(PredicateTree.of(other)))
       case EqualTo(a, b) if isKey(a) && isOfSource(b) => key(context, a, b)
       case EqualTo(b, a) if isKey(a) && isOfSource(b) => key(context, a, b)
       case _ => Conjunct()

@@ -39,10 +39,9 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def answer(
       aggregate: Aggregate, index: HeadwaterFileIndex, filters: Seq[Expression], groups: Seq[Expression], wanted: Seq[AggregateOutput]): LogicalPlan = {
-    val texts = filters.map(FilterText.inUtc)
-    if (texts.exists(_.isEmpty)) return aggregate
+    if (!filters.forall(PredicateTree.isOverRow)) return aggregate
     val names = groups.map(_.asInstanceOf[AttributeReference].name)
-    Bridge.call(session, AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, texts.flatten)).map { answer =>
+    Bridge.call(session, AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, filters.map(PredicateTree.of))).map { answer =>
       val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
       LocalRelation(aggregate.output, answer.rows.map { row =>
         InternalRow.fromSeq(aggregate.output.zip(row).map { case (column, text) =>

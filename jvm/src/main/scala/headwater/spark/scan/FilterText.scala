@@ -3,7 +3,6 @@ package headwater.spark.scan
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DataType
 
 /** A column whose SQL is always quoted. Spark prints names such as `true` without quotes, and they would parse as something else. */
@@ -14,13 +13,6 @@ private case class QuotedColumn(name: String, dataType: DataType) extends LeafEx
 
 /** A filter as Spark SQL over column names without qualifiers; none if SQL cannot express a part of it. */
 object FilterText {
-  /** With timestamp literals in UTC. */
-  def inUtc(filter: Expression): Option[String] = {
-    val conf = SQLConf.get.clone()
-    conf.setConfString(SQLConf.SESSION_LOCAL_TIMEZONE.key, "UTC")
-    SQLConf.withExistingConf(conf)(of(filter))
-  }
-
   /** With timestamp literals in the session's time zone, as the user would write them. */
   def of(filter: Expression): Option[String] =
     if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || e.isInstanceOf[LambdaFunction] || !e.deterministic)) None

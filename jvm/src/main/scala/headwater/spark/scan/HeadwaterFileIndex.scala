@@ -83,7 +83,7 @@ class HeadwaterFileIndex(
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   private def scan(filters: Seq[Expression]): Iterator[ListedFile] = {
-    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters.flatMap(FilterText.inUtc)))
+    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters.map(PredicateTree.of)))
     FileList.fromAnswer(answer, partitionSchema.length)
   }
 

@@ -1,11 +1,13 @@
 package headwater.spark.bridge.messages
 
+import com.fasterxml.jackson.databind.JsonNode
+
 final case class ChangeClause(kind: String, condition: Option[Int], conditionText: Option[String], values: Seq[Int], assigned: Seq[String])
     extends Message
 
 final case class KeyEquality(column: String, value: Int, `type`: String) extends Message
 
-final case class Conjunct(target: Option[String] = None, key: Option[KeyEquality] = None) extends Message
+final case class Conjunct(target: Option[JsonNode] = None, key: Option[KeyEquality] = None) extends Message
 
 final case class ChangeRequest(
     table: String,

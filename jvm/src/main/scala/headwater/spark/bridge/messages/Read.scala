@@ -46,7 +46,7 @@ object TableDescription {
     in[Boolean]("timeTravel")))
 }
 
-final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[String]) extends Call[FileListAnswer]("scan")
+final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[JsonNode]) extends Call[FileListAnswer]("scan")
 
 final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String]) extends Message
 
@@ -59,7 +59,7 @@ object FileListAnswer {
 final case class AggregateOutput(group: Option[String] = None, kind: Option[String] = None, column: Option[String] = None) extends Message
 
 final case class AggregateRequest(
-    table: String, version: Long, tableId: String, groups: Seq[String], outputs: Seq[AggregateOutput], filters: Seq[String])
+    table: String, version: Long, tableId: String, groups: Seq[String], outputs: Seq[AggregateOutput], filters: Seq[JsonNode])
     extends Call[Option[AggregateAnswer]]("aggregate")
 
 final case class AggregateAnswer(rows: Seq[Seq[Option[String]]]) extends Message
