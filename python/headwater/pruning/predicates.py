@@ -165,7 +165,8 @@ def _decode(value: Any, depth: int, budget: Iterator[int]) -> Predicate:
         case {"op": "not", "child": child, **rest} if not rest:
             return Not(_decode(child, depth - 1, budget))
     try:
-        return msgspec.convert(value, Leaf)
+        leaf: Leaf = msgspec.convert(value, Leaf)
+        return leaf
     except (msgspec.ValidationError, RecursionError):
         return UNKNOWN
 
