@@ -357,11 +357,12 @@ def test_no_outcome_is_ruled_out_that_a_row_has(spark, rows, database, settings,
                 predicate = decode(sent)
                 wanted = [Outcome.TRUE] if optimized else list(Outcome)  # a filter may swap false and null
                 masks = {o: settle(possible(snapshot, [predicate], o), snapshot.num_files).to_pylist() for o in wanted}
-                for number, seen in outcomes.items():
-                    for outcome in seen[n] & set(wanted):
+                for number, by_condition in outcomes.items():
+                    there = by_condition[n]
+                    for outcome in there & set(wanted):
                         if not masks[outcome][number]:
                             wrong.append((condition, sent, number, outcome))
-                    if not optimized and unknowns(predicate) == 0 and Outcome.TRUE not in seen[n]:
+                    if not optimized and unknowns(predicate) == 0 and Outcome.TRUE not in there:
                         not_there += 1
                         ruled_out += not masks[Outcome.TRUE][number]
                 needed += not optimized

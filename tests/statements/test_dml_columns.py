@@ -9,6 +9,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.statements.opening import open_snapshot
 from headwater.transaction import Transaction
+from support.predicate_text import tree
 from support.requests import create_request, create_table, data_file, delete, merge, schema_json, update
 
 THEN = {"a": "integer", "b": "string"}
@@ -43,7 +44,7 @@ def request_of(path, statement):
         "condition": 6,
         "conditionText": "a = 1",
         "conditionColumns": [],
-        "conjuncts": [{"target": "a = 1"}],
+        "conjuncts": [{"target": tree("a = 1")}],
         "matched": [clause],
         "notMatched": [],
         "notMatchedBySource": [],

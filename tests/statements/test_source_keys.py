@@ -150,5 +150,5 @@ def test_values_of_other_types(kind, texts, values):
             return [{"n": 2000, "min0": texts[0], "max0": texts[1]}]
 
     assert read_source_keys(Told(None, None), 3, [Key("id", 5, f'"{kind}"')]) == SourceKeys(
-        2000, [between(*values, kind)]
+        2000, [between(values[0], values[1], kind)]
     )

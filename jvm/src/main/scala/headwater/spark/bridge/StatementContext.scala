@@ -264,7 +264,7 @@ final class StatementContext(val session: SparkSession) {
    */
   def checkCondition(text: String, schema: String): String = {
     val condition = QueryCompiler.condition(session, text, schema)
-    Json.write(Map(
+    Json.write(Map[String, Any](
       "predicate" -> PredicateTree.of(condition),
       "columns" -> Option.when(PredicateTree.isOverRow(condition))(condition.references.map(_.name))))
   }
