@@ -51,10 +51,10 @@ class HadoopFileSystem:
 
     def conditional_create(self, path: str) -> ConditionalCreate:
         with _failures(path):
-            told = orjson.loads(self._files.describe(path))
-        endpoint = told["endpoint"]
-        server = f"{told['uri']} at {endpoint}" if endpoint else told["uri"]
-        return ConditionalCreate(told["createsConditionally"], server, told["hadoop"])
+            description = orjson.loads(self._files.describe(path))
+        endpoint = description["endpoint"]
+        server = f"{description['uri']} at {endpoint}" if endpoint else description["uri"]
+        return ConditionalCreate(description["createsConditionally"], server, description["hadoop"])
 
     def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
         with _failures(directory):

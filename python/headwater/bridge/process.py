@@ -56,7 +56,7 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
     :param at_end: waits for work that goes on in the background, for at most so many seconds.
     """
     sys.meta_path.insert(0, _WithoutPandas())
-    # A terminal's Ctrl-C reaches every process of its group; cancelling is the JVM's decision, told through the calls.
+    # A terminal's Ctrl-C reaches every process of its group; only the JVM cancels, through the calls.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = _receive(sys.stdin)
     if settings is None:
@@ -71,10 +71,10 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
         print(json.dumps({"port": serving.port}), file=answers, flush=True)
     # Nobody may call before this side knows the other's port, but what the calls need can be imported.
     threading.Thread(target=handlers, name="headwater-imports", daemon=True).start()
-    told = _receive(sys.stdin)
-    if told is None:
+    connection = _receive(sys.stdin)
+    if connection is None:
         os._exit(0)
-    serving.connect(int(told["port"]))
+    serving.connect(int(connection["port"]))
     _wait_for_end(sys.stdin)
     # A checkpoint being written is worth a moment, though a JVM that was killed must not leave this process behind.
     at_end(_LAST_MOMENT_SECONDS)

@@ -18,7 +18,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, access_failed
 from headwater.stores.interface import SCHEME
 
-#: The failures of a system that writers meet, told by its own words: Java has no numbers for them.
+#: Failures of the operating system that writers meet, by its own words: Java has no numbers for them.
 _OF_THE_SYSTEM = {
     os.strerror(number).lower(): number
     for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EACCES)
@@ -31,7 +31,7 @@ _LONGEST_REASON = 400
 
 
 def explain_failure(request: ExplainFailureRequest, statement: Statement) -> ErrorDescription | None:
-    """The error to show in place of Spark's, described as every error is; None where Spark's says all there is."""
+    """The error to show in place of Spark's, described as every error is; None where Spark's own error says enough."""
     error = _meaning(request.causes, request.tables)
     return None if error is None else describe_error(error)
 
@@ -56,15 +56,15 @@ def _unreadable(
     if condition.endswith("FILE_NOT_EXIST"):
         return HeadwaterError("DELTA_FILE_NOT_FOUND_DETAILED", where)
     if any((cause.condition or "").partition(".")[0] != "FAILED_READ_FILE" for cause in _conditions(causes)):
-        return None  # a value that an expression cannot take, say: it is no matter of the file
+        return None  # such as a value that an expression does not accept: the file is not at fault
     return HeadwaterError("HEADWATER_DATA_FILE_DAMAGED", {**where, "reason": _words(causes[-1])})
 
 
 def _conditions(causes: Sequence[JobCause]) -> list[JobCause]:
     """The causes that say what they are, from the one on that names the file."""
-    told = [cause for cause in causes if cause.condition]
-    first = next(i for i, cause in enumerate(told) if (cause.condition or "").startswith("FAILED_READ_FILE"))
-    return told[first:]
+    named = [cause for cause in causes if cause.condition]
+    first = next(i for i, cause in enumerate(named) if (cause.condition or "").startswith("FAILED_READ_FILE"))
+    return named[first:]
 
 
 def _unwritable(table: str, causes: Sequence[JobCause]) -> HeadwaterError | None:

@@ -17,7 +17,7 @@ from headwater.statements.opening import locate
 from headwater.transaction.maintenance import wait_for_maintenance
 
 _LONGEST_MAINTENANCE_SECONDS = 30.0
-#: So often a commit is looked for that the store does not let be seen.
+#: How often to look for a commit where the store fails to answer.
 _LOOKS = 4
 _PAUSE_SECONDS = 0.2
 
@@ -54,6 +54,6 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
     )
 
 
-def finish_upkeep(request: FinishMaintenanceRequest, statement: Statement) -> bool:
+def finish_maintenance(request: FinishMaintenanceRequest, statement: Statement) -> bool:
     """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
     return wait_for_maintenance(_LONGEST_MAINTENANCE_SECONDS)

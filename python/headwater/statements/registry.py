@@ -46,7 +46,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),
     "explain_failure": Handler(trouble.ExplainFailureRequest, failures.explain_failure),
     "recover_commit": Handler(trouble.RecoverCommitRequest, recovery.recover_commit),
-    "finish_upkeep": Handler(trouble.FinishMaintenanceRequest, recovery.finish_upkeep),
+    "finish_maintenance": Handler(trouble.FinishMaintenanceRequest, recovery.finish_maintenance),
     "missing_path": Handler(trouble.MissingPathRequest, refusals.missing_path),
     "invalid_version": Handler(trouble.InvalidVersionRequest, refusals.invalid_version),
     "invalid_timestamp": Handler(trouble.InvalidTimestampRequest, refusals.invalid_timestamp),

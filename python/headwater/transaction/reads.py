@@ -53,8 +53,8 @@ class PredicateReads:
 
     def excluded(self, added: Sequence[AddFile], removed: Sequence[RemoveFile]) -> frozenset[str]:
         """Canonical paths of files of another that none of the reads would have found, as their actions alone show."""
-        told = [file for file in removed if file.partition_values is not None]
-        gone = [AddFile(file.path, file.partition_values or {}, 0, 0, True, file.stats) for file in told]
+        described = [file for file in removed if file.partition_values is not None]
+        gone = [AddFile(file.path, file.partition_values or {}, 0, 0, True, file.stats) for file in described]
         files = [*added, *gone]
         if not files:
             return frozenset()

@@ -120,7 +120,7 @@ def visible_only(schema: StructType) -> StructType:
 
 
 def _copied_schema(schema: StructType) -> StructType:
-    """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and numbering start anew."""
+    """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and identity values start again."""
     return map_fields(
         mapping.strip(schema),
         lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != IDENTITY_HIGH_WATER_MARK}),

@@ -101,7 +101,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _time(milliseconds: int | None) -> str | None:
-    """The time as text; None for one that cannot be told, as of a clock gone wrong."""
+    """The time as text; None for one that no calendar has, as of a broken clock."""
     if milliseconds is None:
         return None
     if not -(1 << 63) <= milliseconds * 1000 < 1 << 63:

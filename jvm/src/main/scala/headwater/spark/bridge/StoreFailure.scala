@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 
 import headwater.spark.bridge.messages.StoreCause
 
-/** A failure of one of Hadoop's file systems, told so that the handler can say what it means. */
+/** A failure of one of Hadoop's file systems, with what the handler needs to say what it means. */
 final class StoreFailure(cause: Throwable) extends RuntimeException(cause) {
   /** The failure and its causes, outermost first. */
   def described: Seq[StoreCause] =

@@ -47,4 +47,4 @@ object BegunCommit {
 
 final case class RecoverCommitRequest(commit: BegunCommit) extends Call[CommitAnswer]("recover_commit")
 
-final case class FinishMaintenanceRequest() extends Call[Boolean]("finish_upkeep")
+final case class FinishMaintenanceRequest() extends Call[Boolean]("finish_maintenance")
