@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ import msgspec
 import pytest
 
 from headwater.bridge import messages
-from headwater.bridge.messages import Answer, Request, change, define, read, trouble, write
+from headwater.bridge.messages import Answer, Request, callbacks, change, define, read, trouble, write
+from headwater.bridge.statement import StatementContext
 from headwater.statements.registry import HANDLERS
 
 SCALA = Path(__file__).resolve().parents[2] / "jvm/src/main/scala/headwater/spark/bridge/messages"
 _CLASS = re.compile(r"final case class (\w+)\(")
-_SCALARS = {str: {"String"}, int: {"Long", "Int"}, bool: {"Boolean"}}
+#: Bytes cross as base64.
+_SCALARS = {str: {"String"}, int: {"Long", "Int"}, bool: {"Boolean"}, bytes: {"String"}}
+#: Keys of maps; those that are numbers cross as text.
+_KEYS = {str: "String", int: "Int"}
 #: What the JVM passes on or takes apart itself: rows of files, and JSON of the handler's own.
 _NODE = "JsonNode"
 #: Python's calls of the parser's statements differ in their arguments only, which the JVM passes on.
@@ -40,7 +44,7 @@ _NAMED_WHEN_MADE = {
 
 def structs() -> dict[str, type[msgspec.Struct]]:
     found = {}
-    for module in (messages, read, define, write, change, trouble):
+    for module in (messages, read, define, write, change, callbacks, trouble):
         for name, value in vars(module).items():
             if inspect.isclass(value) and issubclass(value, (Request, Answer)) and value.__module__ == module.__name__:
                 found[name] = value
@@ -94,6 +98,9 @@ def _problem(kind: Any, scala: str, *, sent_by_python: bool, omitted: bool) -> s
     """Why a field of Scala cannot hold, or be, what Python's type says; None where it can."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         members = [member for member in typing.get_args(kind) if member is not type(None)]
+        if len(members) > 1 and set(members) <= {str, int, float}:
+            # Values of several types, which Spark's side may send and only passes on when it gets them.
+            return None if scala in (_NODE, *(() if sent_by_python else ("Any",))) else f"a union, not {scala}"
         if len(members) > 1:
             names = {member.__name__ for member in members}
             return None if scala == "AnyTableChange" and names <= set(case_classes()) else f"a union, not {scala}"
@@ -110,8 +117,8 @@ def _problem(kind: Any, scala: str, *, sent_by_python: bool, omitted: bool) -> s
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is list and scala.startswith("Seq["):
         return _problem(arguments[0], scala[4:-1], sent_by_python=sent_by_python, omitted=False)
-    if origin is dict and scala.startswith("Map[String, "):
-        value = scala[len("Map[String, ") : -1]
+    if origin is dict and arguments[0] in _KEYS and scala.startswith(f"Map[{_KEYS[arguments[0]]}, "):
+        value = scala.partition(", ")[2][:-1]
         if value.startswith("Option[") and not sent_by_python:
             return _problem(arguments[1], value, sent_by_python=False, omitted=False)
         return _problem(arguments[1], value, sent_by_python=sent_by_python, omitted=False)
@@ -163,6 +170,36 @@ def _scala(kind: Any) -> str:
         (member,) = (member for member in typing.get_args(kind) if member is not type(None))
         return f"Option[{_scala(member)}]"
     return {bool: "Boolean", str: "String"}.get(kind, kind.__name__)
+
+
+def _called_back() -> dict[str, tuple[list[str], str]]:
+    """The types of the parameters and of the result of what Python calls, as Scala declares them."""
+    text = (SCALA.parent / "StatementContext.scala").read_text()
+    found = {}
+    for match in re.finditer(r"^  def (\w+)(\(.*?\))?: ([\w.\[\]]+)", text, re.M):
+        parameters = [part.partition(":")[2].strip() for part in _split((match[2] or "()")[1:-1])]
+        found[match[1]] = (parameters, match[3])
+    return found
+
+
+def test_calls_back_have_the_same_parameters_and_results() -> None:
+    """``Any`` stands for an object of the JVM; a text may be null where Python has None."""
+    declared = _called_back()
+    methods = {name: m for name, m in vars(StatementContext).items() if inspect.isfunction(m) and name[0] != "_"}
+    assert methods
+    for name, method in methods.items():
+        parameters, result = declared[name]
+        hints = typing.get_type_hints(method)
+        returned = hints.pop("return")
+        assert len(hints) == len(parameters), name
+        for hint, scala in zip(hints.values(), parameters, strict=True):
+            assert hint is Any or scala in _SCALARS[hint], name
+        if returned == Iterable[str]:
+            assert result == "java.util.List[String]", name
+        elif returned in (str, str | None):
+            assert result == "String", name
+        elif returned is not Any:
+            assert result in _SCALARS.get(returned, {"Unit"}), name
 
 
 def test_what_is_not_declared_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""Answers of the handler as the JVM reads them: each comes out of its case class as it went in.
+"""What the handler sends, as the JVM reads it: each message comes out of its case class as it went in.
 
 Requests need no such test: the handler refuses one with a member that is missing, not declared or of another type.
 """
@@ -12,6 +12,14 @@ import msgspec
 import pytest
 
 from headwater.bridge.messages import ErrorDescription
+from headwater.bridge.messages.callbacks import (
+    FilesOfVersion,
+    ParquetFilesQuestion,
+    PartitionsQuestion,
+    PinnedVersion,
+    Restriction,
+    WriteSpecification,
+)
 from headwater.bridge.messages.change import MergeTargetAnswer
 from headwater.bridge.messages.define import CommitAnswer, ParsedStatement, RowsAnswer
 from headwater.bridge.messages.read import (
@@ -26,14 +34,14 @@ from headwater.bridge.messages.write import ResolvedWrite, SavePlan
 
 _SCALARS: dict[Any, Any] = {str: "a 'text' – é", int: 1 << 40, bool: True, msgspec.Raw: msgspec.Raw(b'{"limit":3}')}
 #: Integers that the JVM counts in 32 bits.
-_SMALL = {"mostFilesChecked": 7}
+_SMALL = dict.fromkeys(("condition", "expressions", "most", "mostFilesChecked", "plan", "rowsPerLateValue"), 7)
 
 
 def _sample(kind: Any, *, full: bool, name: str = "") -> Any:
     """A value of a type; ``full``: with all that may be left out."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is list:
-        return [_sample(arguments[0], full=full)] if full else []
+        return [_sample(arguments[0], full=full, name=name)] if full else []
     if origin is dict:
         return {"key.of": _sample(arguments[1], full=full)} if full else {}
     if arguments:  # a union
@@ -41,7 +49,7 @@ def _sample(kind: Any, *, full: bool, name: str = "") -> Any:
     if kind is Any:
         return "any"
     if kind in _SCALARS:
-        return _SMALL.get(name, _SCALARS[kind])
+        return _SMALL.get(name, _SCALARS[kind]) if kind is int else _SCALARS[kind]
     fields = msgspec.structs.fields(kind)
     return kind(
         **{
@@ -63,12 +71,18 @@ def _sample(kind: Any, *, full: bool, name: str = "") -> Any:
         CommitAnswer,
         ErrorDescription,
         FileListAnswer,
+        FilesOfVersion,
         MergeTargetAnswer,
+        ParquetFilesQuestion,
         ParsedStatement,
+        PartitionsQuestion,
+        PinnedVersion,
         ResolvedWrite,
+        Restriction,
         RowsAnswer,
         SavePlan,
         TableDescription,
+        WriteSpecification,
     ],
 )
 def test_an_answer_comes_out_as_it_went_in(spark, kind, full):

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from headwater.bridge.messages import SessionSettings
+from headwater.bridge.messages.callbacks import WrittenFile
 from headwater.bridge.statement import Condition, Statement
 from headwater.pruning.predicates import columns
 from support.predicate_text import parse_predicate
@@ -28,8 +29,8 @@ class RecordingStatement(Statement):
         return None
 
     def write(self, specification):
-        self.specifications.append(json.loads(json.dumps(specification)))
-        return self.written.pop(0) if self.written else []
+        self.specifications.append(json.loads(msgspec.json.encode(specification)))
+        return msgspec.convert(self.written.pop(0) if self.written else [], list[WrittenFile])
 
     def add_relation(self, table, version, files):
         self.relations.append((table, version, files))

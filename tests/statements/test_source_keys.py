@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.bridge.messages.callbacks import ParquetFile, ParquetFiles
 from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal
 from headwater.statements.change.request import Key
 from headwater.statements.change.source_keys import SourceKeys, read_source_keys
@@ -26,7 +27,7 @@ class Source:
     hadoop, confs = None, {}
 
     def __init__(self, files, columns):
-        self.told = None if files is None else {"files": files, "columns": columns}
+        self.told = None if files is None else ParquetFiles(files=files, columns=columns)
         self.queries = []
 
     def parquet_files(self, plan, expressions, most):
@@ -45,7 +46,7 @@ def source(tmp_path):
         for i, values in enumerate(columns):
             path = tmp_path / f"{i}.parquet"
             pq.write_table(values if isinstance(values, pa.Table) else pa.table({name: values}), path, **options)
-            files.append([str(path), path.stat().st_size])
+            files.append(ParquetFile(path=str(path), size=path.stat().st_size))
         return Source(files, [wanted])
 
     return make

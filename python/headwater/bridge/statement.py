@@ -6,20 +6,72 @@ handler does to Spark, it does through this and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
-import orjson
 from py4j.protocol import Py4JJavaError
 
 from headwater.bridge.hadoop_files import HadoopFileSystem
-from headwater.bridge.messages import SessionSettings
+from headwater.bridge.messages import Answer, SessionSettings
+from headwater.bridge.messages.callbacks import (
+    CheckedCondition,
+    FileRows,
+    FilesOfVersion,
+    MatchingPartitions,
+    NotedKeys,
+    ParquetFiles,
+    ParquetFilesQuestion,
+    PartitionsQuestion,
+    PinnedVersion,
+    Restriction,
+    WriteSpecification,
+    WrittenFile,
+    WrittenRows,
+)
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.errors import HeadwaterError
 from headwater.pruning.predicates import Predicate, decode
+
+_WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
+_PARQUET_FILES = msgspec.json.Decoder(ParquetFiles)
+_MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
+_NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
+_CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
+_TEXTS = msgspec.json.Decoder(list[str])
+_ROW = msgspec.json.Decoder(dict[str, Any])
+
+
+class StatementContext(Protocol):
+    """The JVM's object of the same name, as far as it is called from here. Messages are JSON texts."""
+
+    def files(self) -> Any: ...
+    def write(self, specification: str, purpose: str) -> str: ...
+    def lostKept(self, error: Any) -> bool: ...
+    def discard(self) -> None: ...
+    def settled(self, path: str) -> bool: ...
+    def restrict(self, plan: int, restriction: str) -> int: ...
+    def pin(self, plan: int, version: str) -> None: ...
+    def keep(self, sql: str, purpose: str) -> int: ...
+    def notedKeys(self) -> str: ...
+    def planSize(self, plan: int) -> int: ...
+    def expressionTexts(self) -> str: ...
+    def explain(self, sql: str, mode: str) -> str: ...
+    def query(self, sql: str, purpose: str) -> Iterable[str]: ...
+    def parquetFiles(self, question: str) -> str | None: ...
+    def matchingPartitions(self, question: str) -> str: ...
+    def addRelation(self, files: str) -> int: ...
+    def addText(self, text: str) -> int: ...
+    def checkExpression(self, text: str, schema: str) -> str: ...
+    def checkCancelled(self) -> None: ...
+    def checkCondition(self, text: str, schema: str) -> str: ...
+    def beginCommit(self, description: str) -> None: ...
+
+
+def _json(message: Answer) -> str:
+    return msgspec.json.encode(message).decode()
 
 
 @dataclass(frozen=True)
@@ -40,7 +92,7 @@ class Statement:
     :param title: the statement's kind and its table, as Spark's UI is to show them.
     """
 
-    def __init__(self, context: Any, settings: SessionSettings, title: str = "") -> None:
+    def __init__(self, context: StatementContext, settings: SessionSettings, title: str = "") -> None:
         self._context = context
         self._placed: dict[str, int] = {}
         self._confs: Mapping[str, str] = settings.confs
@@ -93,17 +145,14 @@ class Statement:
         """Stores that are not local paths."""
         return HadoopFileSystem(self._context.files)
 
-    def write(self, specification: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run a write job; the files written: ``path`` below the table, ``size`` in bytes, ``modificationTime`` in
-        milliseconds, ``partition`` texts by column, ``rows``, and ``statistics`` as ``[min, max, nulls]`` a leaf."""
-        return self.write_tracked(specification)["files"]
+    def write(self, specification: WriteSpecification) -> list[WrittenFile]:
+        """Run a write job; the files written."""
+        return self.write_tracked(specification).files
 
-    def write_tracked(self, specification: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a write job whose rows say what they replace: ``files`` as of :meth:`write`; ``positions`` by file
-        number and ``source``, both base64 of 64-bit Roaring bitmaps; ``actions``, rows by action number; ``repeated``,
-        how many positions came more than once; ``counted``, rows that met ``count_row()``."""
+    def write_tracked(self, specification: WriteSpecification) -> WrittenRows:
+        """Run a write job whose rows may say what they replace."""
         with self._kept_rows():
-            return orjson.loads(self._context.write(orjson.dumps({**specification, "purpose": self._purpose}).decode()))
+            return _WRITTEN_ROWS.decode(self._context.write(_json(specification), self._purpose))
 
     @contextmanager
     def _kept_rows(self) -> Iterator[None]:
@@ -122,13 +171,13 @@ class Statement:
         """Wait until failed jobs of this Spark have removed what they wrote below a path; whether there were any."""
         return self._context.settled(path)
 
-    def restrict(self, plan: int, description: Mapping[str, Any]) -> int:
+    def restrict(self, plan: int, restriction: Restriction) -> int:
         """Make a relation over some files of a version, numbered in order, available as ``hw_plan.`n` ``; returns n."""
-        return self._context.restrict(plan, orjson.dumps(description).decode())
+        return self._context.restrict(plan, _json(restriction))
 
-    def pin(self, plan: int, description: Mapping[str, Any]) -> None:
+    def pin(self, plan: int, version: PinnedVersion) -> None:
         """From here on, read the table of a relation at a version wherever the statement reads it."""
-        self._context.pin(plan, orjson.dumps(description).decode())
+        self._context.pin(plan, _json(version))
 
     def keep(self, sql: str) -> int:
         """Make a query's rows, computed once, available as ``hw_plan.`n` ``; returns n.
@@ -138,11 +187,9 @@ class Statement:
         """
         return self._context.keep(sql, self._purpose)
 
-    def noted_keys(self) -> list[list[Any]] | None:
-        """The distinct keys that ``note_keys(…)`` noted in the last query that has it: whole numbers (days of dates,
-        microseconds of timestamps) and texts. None where they are too many to be known."""
-        answer = self._context.notedKeys()
-        return None if answer is None else orjson.loads(answer)
+    def noted_keys(self) -> list[list[str | int]] | None:
+        """The keys that ``note_keys(…)`` noted in the last query that has it (:class:`NotedKeys`)."""
+        return _NOTED_KEYS.decode(self._context.notedKeys()).keys
 
     def plan_size(self, plan: int) -> int:
         """Spark's estimate of a relation's size in bytes."""
@@ -150,32 +197,31 @@ class Statement:
 
     def expression_texts(self) -> list[str]:
         """The statement's expressions by number, as SQL."""
-        return orjson.loads(self._context.expressionTexts())
+        return _TEXTS.decode(self._context.expressionTexts())
 
     def explain(self, sql: str, mode: str) -> str:
         """How Spark would run a query, in a mode of EXPLAIN."""
         return self._context.explain(sql, mode)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Run a query over the statement's pieces; its rows."""
+        """Run a query over the statement's pieces; its rows, by the names of the query's columns, without nulls."""
         with self._kept_rows():
-            return [orjson.loads(row) for row in self._context.query(sql, self._purpose)]
+            return [_ROW.decode(row) for row in self._context.query(sql, self._purpose)]
 
-    def parquet_files(self, plan: int, expressions: list[int], most: int) -> dict[str, Any] | None:
-        """What a plan reads, where it does no more than read all rows of at most so many Parquet files: ``files``, as
-        ``[path, size]``, and ``columns``, the names of the columns that expressions are, None for other expressions;
-        None for other plans."""
-        answer = self._context.parquetFiles(plan, orjson.dumps(expressions).decode(), most)
-        return None if answer is None else orjson.loads(answer)
+    def parquet_files(self, plan: int, expressions: list[int], most: int) -> ParquetFiles | None:
+        """What a plan reads, where it does no more than read all rows of at most so many Parquet files; else None."""
+        question = ParquetFilesQuestion(plan=plan, expressions=expressions, most=most)
+        answer = self._context.parquetFiles(_json(question))
+        return None if answer is None else _PARQUET_FILES.decode(answer)
 
     def matching_partitions(self, plan: int, condition: int, partitions: list[list[str | None]]) -> list[bool] | None:
         """In which partitions of a relation a condition is true; None where it is about more than their values."""
-        answer = self._context.matchingPartitions(plan, condition, orjson.dumps(partitions).decode())
-        return None if answer is None else orjson.loads(answer)
+        question = PartitionsQuestion(plan=plan, condition=condition, partitions=partitions)
+        return _MATCHING_PARTITIONS.decode(self._context.matchingPartitions(_json(question))).matches
 
-    def add_relation(self, table: str, version: int, files: list[list[Any]]) -> int:
+    def add_relation(self, table: str, version: int, files: FileRows) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
-        return self._context.addRelation(table, version, orjson.dumps(files).decode())
+        return self._context.addRelation(_json(FilesOfVersion(table=table, version=version, files=files)))
 
     def place(self, text: str) -> int:
         """Make an expression a user wrote available as ``hw_expr.`n` ``; returns n. Spark parses it by itself, so that
@@ -197,11 +243,10 @@ class Statement:
         """A condition a user wrote over columns of a schema (JSON), as Spark resolves it; Spark's own error, about the
         text alone, where it is none.
         """
-        answer = orjson.loads(self._context.checkCondition(text, schema))
-        columns = answer["columns"]
-        return Condition(decode(answer["predicate"]), None if columns is None else frozenset(columns))
+        answer = _CHECKED_CONDITION.decode(self._context.checkCondition(text, schema))
+        return Condition(decode(answer.predicate), None if answer.columns is None else frozenset(answer.columns))
 
     def begin_commit(self, commit: BegunCommit) -> None:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before
         it answers. A statement that was cancelled ends here, with nothing committed."""
-        self._context.beginCommit(msgspec.json.encode(commit).decode())
+        self._context.beginCommit(_json(commit))

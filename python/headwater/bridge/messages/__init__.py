@@ -1,8 +1,9 @@
 """Every message between Spark's side and this process, declared once.
 
-Owns what all messages share. A request is what Spark's side sends with a call, an answer what it gets back; the calls
-back to Spark have messages of their own (:mod:`headwater.bridge.messages.jobs`). Each is a struct here and a case class
-of the same name in the package ``headwater.spark.bridge.messages``, with the same fields; a test compares the two.
+Owns what all messages share. A request is what Spark's side sends with a call, an answer what it gets back; a call
+back to Spark (:mod:`headwater.bridge.messages.callbacks`) goes the other way. Each message is a struct here and a
+case class of the same name in the package ``headwater.spark.bridge.messages``, with the same fields; a test
+compares the two.
 
 On the wire a message is a JSON object whose members are the fields' names in camel case. A request with a member that
 is not declared is an error, as is one that lacks a member without a default. Sizes are in bytes and times in

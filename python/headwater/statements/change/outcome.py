@@ -8,15 +8,16 @@ the protocol's chapters "Deletion Vectors" and "Add CDC File".
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyroaring import BitMap64
 
+from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector
@@ -58,7 +59,7 @@ class Job:
     repeated: int
     source: BitMap64
     source_rows: int
-    raw: list[dict[str, Any]]
+    raw: list[WrittenFile]
 
     @property
     def replaced(self) -> int:
@@ -82,39 +83,37 @@ def run_job(
     :param replaced: the files whose rows it may write, as rows of ``snapshot.files``.
     :param planned_ahead: whether Spark plans it once, without adaptive execution, as nothing is shuffled.
     """
-    spec = {**_specification(attempt, rewrite, replaced), "settings": STATIC_PLAN_SETTINGS if planned_ahead else {}}
-    answer = attempt.statement.write_tracked(spec)
-    written = describe_files(attempt.target, answer["files"], True)
+    specification = _specification(attempt, rewrite, replaced)
+    if planned_ahead:
+        specification = replace(specification, settings=STATIC_PLAN_SETTINGS)
+    answer = attempt.statement.write_tracked(specification)
+    tracked = answer.tracked
+    assert tracked is not None
+    written = describe_files(attempt.target, answer.files, True)
     return Job(
         written=written,
         changes=written.changes,
-        positions={int(number): _bitmap(text) for number, text in answer["positions"].items()},
-        actions={int(number): count for number, count in answer["actions"].items()},
-        repeated=answer["repeated"],
-        source=_bitmap(answer["source"]),
-        source_rows=answer["counted"],
-        raw=[file for file in answer["files"] if not is_change_file(file)],
+        positions={number: BitMap64.deserialize(bitmap) for number, bitmap in tracked.positions.items()},
+        actions=tracked.actions,
+        repeated=tracked.repeated,
+        source=BitMap64.deserialize(tracked.source),
+        source_rows=answer.counted,
+        raw=[file for file in answer.files if not is_change_file(file)],
     )
 
 
-def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> dict[str, Any]:
+def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> WriteSpecification:
     # Rows that are not written need no options.
-    spec = {**_write(attempt, rewrite.query, replaced if rewrite.has_rows else None), "tracked": True}
+    spec = replace(_write(attempt, rewrite.query, replaced if rewrite.has_rows else None), tracked=True)
     if not rewrite.has_rows:
-        return {**spec, "schema": schema_string(StructType(())), "partitionBy": []}
+        return replace(spec, schema=schema_string(StructType(())), partition_by=[])
     return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
 
 
-def _write(attempt: Attempt, query: Query, replaced: pa.Table | None) -> dict[str, Any]:
+def _write(attempt: Attempt, query: Query, replaced: pa.Table | None) -> WriteSpecification:
     """A write job for a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
     spec = specification(attempt.target, query, Options(None))
-    if replaced is not None:
-        spec["options"].update(writer_options(attempt, replaced))
-    return spec
-
-
-def _bitmap(text: str) -> BitMap64:
-    return BitMap64.deserialize(base64.b64decode(text))
+    return spec if replaced is None else replace(spec, options=spec.options | writer_options(attempt, replaced))
 
 
 @dataclass

@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from headwater.bridge.messages.callbacks import PinnedVersion, Restriction
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
@@ -63,16 +63,16 @@ def scan_files(
         listed = listed.set_column(3, "deletion_vector", pa.array(vectors, pa.string()))
     plan = attempt.statement.restrict(
         attempt.request.target,
-        {
-            **_pinned(snapshot),
-            "listedBytes": total_bytes(files),
-            "listsDeletionVectors": listed["deletion_vector"].null_count < listed.num_rows,
-            "lateColumns": [] if every_row else _late_columns(attempt, files),
-            "rowsPerLateValue": _ROWS_PER_LATE_VALUE,
-            "fileColumn": attempt.request.names.file,
-            "rowColumn": attempt.request.names.row,
-            "files": [list(row.values()) for row in listed.to_pylist()],
-        },
+        Restriction(
+            pinned=_pinned(snapshot),
+            listed_bytes=total_bytes(files),
+            lists_deletion_vectors=listed["deletion_vector"].null_count < listed.num_rows,
+            late_columns=[] if every_row else _late_columns(attempt, files),
+            rows_per_late_value=_ROWS_PER_LATE_VALUE,
+            file_column=attempt.request.names.file,
+            row_column=attempt.request.names.row,
+            files=[list(row.values()) for row in listed.to_pylist()],
+        ),
     )
     return Scan(files, plan)
 
@@ -85,16 +85,16 @@ def pin_version(attempt: Attempt) -> None:
     attempt.statement.pin(attempt.request.target, _pinned(attempt.snapshot))
 
 
-def _pinned(snapshot: Snapshot) -> dict[str, Any]:
+def _pinned(snapshot: Snapshot) -> PinnedVersion:
     """What pins a table's version."""
     described = describe(snapshot)
-    return {
-        "version": described.version,
-        "tableId": described.table_id,
-        "sizeInBytes": described.size_in_bytes,
-        "hasDeletionVectors": described.has_deletion_vectors,
-        "schema": described.schema,
-    }
+    return PinnedVersion(
+        version=described.version,
+        table_id=described.table_id,
+        size_in_bytes=described.size_in_bytes,
+        has_deletion_vectors=described.has_deletion_vectors,
+        schema=described.schema,
+    )
 
 
 def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:

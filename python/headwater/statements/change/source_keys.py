@@ -100,14 +100,17 @@ def _bounds_of_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> 
     if not all(_is_whole(_type(key)) for key in keys):
         return None
     read = statement.parquet_files(plan, [key.value for key in keys], _FEW_FILES)
-    if read is None or None in read["columns"]:
+    if read is None:
+        return None
+    columns = [column for column in read.columns if column is not None]
+    if len(columns) < len(read.columns):
         return None
     hadoop = statement.hadoop
     try:
-        footers = [read_footer(*store_for(path, hadoop, statement.confs), size) for path, size in read["files"]]
+        footers = [read_footer(*store_for(file.path, hadoop, statement.confs), file.size) for file in read.files]
     except (OSError, pa.ArrowInvalid, HeadwaterError):
         return None  # the job that reads the file raises the error
-    bounds = [_bounds(footers, column) for column in read["columns"]]
+    bounds = [_bounds(footers, column) for column in columns]
     known = [bound for bound in bounds if bound is not None]
     return (sum(footer.num_rows for footer in footers), known) if len(known) == len(bounds) else None
 

@@ -6,9 +6,9 @@ of change data files. Follows the protocol's chapter "Change Data Files".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from msgspec.structs import replace
 
+from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
 from headwater.protocol.file_names import CHANGE_DATA_DIRECTORY
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.sql.composing import FALSE, STAR, TRUE, Alias, Column, Expression, Query, Rows, Text, call, select, when
@@ -23,27 +23,27 @@ def change_column(schema: StructType) -> str:
     return InternalNames.beside([*schema.names, *(column.physical_name for column in schema)]).of("is_change")
 
 
-def with_changes(specification: Mapping[str, Any], change: str) -> dict[str, Any]:
+def with_changes(specification: WriteSpecification, change: str) -> WriteSpecification:
     """A write job whose query has the two columns of change data after the table's.
 
     :param change: the name of the second.
     """
-    columns = parse_schema(specification["schema"])
+    columns = parse_schema(specification.schema)
     added = (
         StructField(CHANGE_TYPE, PrimitiveType("string")),
         StructField(change, PrimitiveType("boolean")),
     )
-    return {
-        **specification,
-        "schema": schema_string(StructType((*columns, *added))),
-        "partitionBy": [change, *specification["partitionBy"]],
-        "changeColumn": change,
-    }
+    return replace(
+        specification,
+        schema=schema_string(StructType((*columns, *added))),
+        partition_by=[change, *specification.partition_by],
+        change_column=change,
+    )
 
 
-def is_change_file(file: Mapping[str, Any]) -> bool:
+def is_change_file(file: WrittenFile) -> bool:
     """Whether a file that a job wrote is a change data file."""
-    return str(file["path"]).startswith(f"{CHANGE_DATA_DIRECTORY}/")
+    return file.path.startswith(f"{CHANGE_DATA_DIRECTORY}/")
 
 
 def inserted_rows(schema: StructType, rows: Query) -> Query:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, WrittenFile
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, conditions
 from headwater.log.statistics.writing import statistics_json
@@ -63,12 +64,15 @@ _MOST_SHOWN = 10
 SMALL_JOB_BYTES = 1 << 20
 #: Spark's settings of a job without a stage whose end could change the plan of the next: no adaptive execution.
 STATIC_PLAN_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
-_SMALL_JOB_SETTINGS = {
-    **STATIC_PLAN_SETTINGS,
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
+_SMALL_JOB = SmallJob(
+    bytes=SMALL_JOB_BYTES,
+    settings={
+        **STATIC_PLAN_SETTINGS,
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+    },
+)
 
 #: Makes a node of an expression that a user wrote.
 Parsed = Callable[[str], Expression]
@@ -154,30 +158,30 @@ def write_rows(
 
 
 def advanced_identities(
-    target: Target, identities: Sequence[IdentityColumn], files: Sequence[Mapping[str, Any]]
+    target: Target, identities: Sequence[IdentityColumn], files: Sequence[WrittenFile]
 ) -> StructType | None:
     """The table's schema after a write job gave values to identity columns; None where it gave none."""
     return _advance(target.schema, identities, _leaves(target), files) if identities and files else None
 
 
-def describe_files(target: Target, files: Sequence[Mapping[str, Any]], data_change: bool) -> Written:
+def describe_files(target: Target, files: Sequence[WrittenFile], data_change: bool) -> Written:
     """The ``add`` and ``cdc`` actions of a write job's files."""
     leaves = _leaves(target)
     written = Written()
     for described in files:
         if is_change_file(described):
-            values = partition_values(target.schema, described["partition"])
-            written.changes.append(AddCDCFile(encode_path(described["path"]), values, described["size"]))
+            values = partition_values(target.schema, described.partition)
+            written.changes.append(AddCDCFile(encode_path(described.path), values, described.size))
             continue
-        written.rows += described["rows"]
+        written.rows += described.rows
         written.files.append(
             AddFile(
-                path=encode_path(described["path"]),
-                partition_values=partition_values(target.schema, described["partition"]),
-                size=described["size"],
-                modification_time=described["modificationTime"],
+                path=encode_path(described.path),
+                partition_values=partition_values(target.schema, described.partition),
+                size=described.size,
+                modification_time=described.modification_time,
                 data_change=data_change,
-                stats=statistics_json(described["rows"], leaves, described["statistics"]),
+                stats=statistics_json(described.rows, leaves, described.statistics),
             )
         )
     return written
@@ -326,7 +330,7 @@ def is_void(column: StructField) -> bool:
     return column.type == PrimitiveType("void")
 
 
-def specification(target: Target, query: Query, options: Options) -> dict[str, Any]:
+def specification(target: Target, query: Query, options: Options) -> WriteSpecification:
     """A write job, as Spark's side takes it."""
     mode = mapping.mode(target.metadata.configuration, target.protocol)
     stored = StructType(tuple(f for f in target.schema if not is_void(f)))
@@ -335,19 +339,19 @@ def specification(target: Target, query: Query, options: Options) -> dict[str, A
         target.metadata.configuration, "delta.parquet.compression.codec"
     )
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
-    return {
-        "path": target.path,
-        "query": query.text(),
-        "schema": schema_string(file_schema(stored, mode)),
-        "partitionBy": [
+    return WriteSpecification(
+        path=target.path,
+        query=query.text(),
+        schema=schema_string(file_schema(stored, mode)),
+        partition_by=[
             physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
         ],
-        "statistics": [list(path) for path, _ in _leaves(target)],
-        "smallJob": {"bytes": SMALL_JOB_BYTES, "settings": _SMALL_JOB_SETTINGS},
-        "settings": {},
+        statistics=[list(path) for path, _ in _leaves(target)],
+        small_job=_SMALL_JOB,
+        settings={},
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
-        "options": {"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
-    }
+        options={"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
+    )
 
 
 def _cased(schema: StructType, name: str) -> str:
@@ -398,15 +402,18 @@ def _advance(
     schema: StructType,
     identities: Sequence[IdentityColumn],
     leaves: Sequence[tuple[tuple[str, ...], Any]],
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[WrittenFile],
 ) -> StructType:
     positions = {path: i for i, (path, _) in enumerate(leaves)}
     marks = {}
     for column in identities:
         stored = schema.find(column.name)
         assert stored is not None
-        bounds = [file["statistics"][positions[(stored.physical_name,)]] for file in files]
-        marks[column.name] = max(b[1] for b in bounds) if column.step > 0 else min(b[0] for b in bounds)
+        ascends = column.step > 0
+        bounds = [file.statistics[positions[(stored.physical_name,)]][1 if ascends else 0] for file in files]
+        known = [bound for bound in bounds if isinstance(bound, int)]
+        assert len(known) == len(bounds)
+        marks[column.name] = max(known) if ascends else min(known)
     return with_high_water_marks(schema, marks)
 
 

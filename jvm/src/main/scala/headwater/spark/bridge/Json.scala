@@ -3,13 +3,21 @@ package headwater.spark.bridge
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import headwater.spark.bridge.messages.{Message, Variant}
+import com.fasterxml.jackson.databind.node.JsonNodeFactory
+import com.fasterxml.jackson.databind.util.RawValue
+import headwater.spark.bridge.messages.{FromJson, Message, Variant}
 
 /** JSON as it crosses the bridge: one mapper for both directions. */
 object Json {
   private val mapper = new ObjectMapper()
 
   def parse(text: String): JsonNode = mapper.readTree(text)
+
+  /** The message that a text is. */
+  def read[A](text: String)(implicit as: FromJson[A]): A = as.read(parse(text))
+
+  /** A text that is JSON already, to be written as it is. */
+  def written(text: String): JsonNode = JsonNodeFactory.instance.rawValueNode(new RawValue(text))
 
   /** @param value scalars, options, sequences, maps, messages or nodes, within one another. */
   def write(value: Any): String = mapper.writeValueAsString(toJava(value))

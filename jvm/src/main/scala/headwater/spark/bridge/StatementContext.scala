@@ -7,9 +7,8 @@ import java.nio.channels.ClosedByInterruptException
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.messages.{BegunCommit, SessionSettings}
+import headwater.spark.bridge.messages._
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.dml.{KeySetAccumulator, RowCounter}
 import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
@@ -43,7 +42,7 @@ final class StatementContext(val session: SparkSession) {
   @volatile private var commit: Option[BegunCommit] = None
   @volatile private var refusesMore = false
   @volatile private var isOver = false
-  private val written = mutable.ArrayBuffer.empty[(String, String)]
+  private val written = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private lazy val fileSystems = new HadoopFiles(SparkInternals.hadoopConf(session))
 
   /** Makes a resolved plan available to rewrites as ``hw_plan.`n` `` and returns n. */
@@ -114,7 +113,7 @@ final class StatementContext(val session: SparkSession) {
       throw new InterruptedException("the statement was cancelled before its commit")
     }
     showText()
-    commit = Some(BegunCommit.fromJson.read(Json.parse(description)))
+    commit = Some(Json.read[BegunCommit](description))
   }
 
   private lazy val textIsShown = StatementText.show(session)
@@ -135,18 +134,16 @@ final class StatementContext(val session: SparkSession) {
     endedBy = Some(error)
   }
 
-  /** Writes a rewrite's rows into new files. JSON: `files`, `counted` rows and, for a tracked query, [[RewriteTracking.describe]]. */
-  def write(specification: String): String = {
-    val spec = Json.parse(specification)
-    unlessCancelled(spec.get("purpose").asText())(write(spec))
-  }
+  /** Writes the rows of a [[WriteSpecification]] into new files; returns [[WrittenRows]]. `purpose` describes its jobs in Spark's UI. */
+  def write(specification: String, purpose: String): String =
+    unlessCancelled(purpose)(Json.write(write(Json.read[WriteSpecification](specification))))
 
-  private def write(spec: JsonNode): String = {
+  private def write(specification: WriteSpecification): WrittenRows = {
     val counter = RowCounter(session)
-    val (files, rows) = WriteJob.write(session.asInstanceOf[classic.SparkSession], compile(spec.get("query").asText(), counter), spec)
-    written += spec.get("path").asText() -> files.mkString("[", ",", "]")
+    val (files, rows) = WriteJob.write(session.asInstanceOf[classic.SparkSession], compile(specification.query, counter), specification)
+    written += specification.path -> files.map(_.path)
     rows.foreach(noted => matched = noted.source)
-    Json.write(Map[String, Any]("files" -> files.map(Json.parse), "counted" -> counter.value) ++ rows.map(_.describe).getOrElse(Map.empty))
+    WrittenRows(files.map(file => Json.written(file.json)), counter.value, rows.map(_.describe))
   }
 
   /** Deletes the files that the call has written because their rows are not needed. The call has made no commit. */
@@ -175,8 +172,8 @@ final class StatementContext(val session: SparkSession) {
     addPlan(rows.relation)
   }
 
-  /** The distinct keys that `note_keys` collected in the last query, as a JSON array of arrays; null if there are too many. */
-  def notedKeys(): String = keys.flatMap(_.value).map(all => Json.write(all.map(_.asScala.toSeq))).orNull
+  /** [[NotedKeys]]: the distinct keys that `note_keys` collected in the last query. */
+  def notedKeys(): String = Json.write(NotedKeys(keys.flatMap(_.value).map(_.map(_.asScala.toSeq))))
 
   /** Whether a job failed because materialized rows were lost with their executor. */
   def lostKept(error: Throwable): Boolean = MaterializedRows.lost(error)
@@ -185,16 +182,14 @@ final class StatementContext(val session: SparkSession) {
   def planSize(plan: Int): Long =
     SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), index => pinned.get(index.path)))
 
-  /**
-   * What a plan reads if it only reads whole Parquet files: `files` (`[path, size]`) and `columns`, the column that each of the `wanted`
-   * expressions (JSON array of numbers) stands for, or null. Null for other plans and for more than `most` files.
-   */
-  def parquetFiles(plan: Int, wanted: String, most: Int): String = ParquetSource.of(plans(plan), most).map { source =>
-    val numbers = Json.parse(wanted).elements().asScala.map(_.asInt()).toSeq
-    Json.write(Map(
-      "files" -> source.files.map(file => Seq[Any](SparkInternals.tablePath(session, file.getPath), file.getLen)),
-      "columns" -> numbers.map(number => source.column(expressions(number)))))
-  }.orNull
+  /** [[ParquetFiles]] for a [[ParquetFilesQuestion]], if the plan only reads whole Parquet files; null for other plans. */
+  def parquetFiles(question: String): String = {
+    val asked = Json.read[ParquetFilesQuestion](question)
+    ParquetSource.of(plans(asked.plan), asked.most).map { source =>
+      val files = source.files.map(file => ParquetFile(SparkInternals.tablePath(session, file.getPath), file.getLen))
+      Json.write(ParquetFiles(files, asked.expressions.map(number => source.column(expressions(number)))))
+    }.orNull
+  }
 
   private def compile(sql: String): LogicalPlan = compile(sql, RowCounter(session))
 
@@ -207,50 +202,48 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /**
-   * Adds a copy of a table's relation that reads the given files of one version. It has two more columns: `fileColumn`, the number of a row's
+   * Adds a copy of a table's relation that reads the files of a [[Restriction]]. It has two more columns: `fileColumn`, the number of a row's
    * file in the order of the list, and `rowColumn`, the row's position in the file. Returns the new plan's number. From now on, the statement
    * reads that version of the table everywhere.
    */
-  def restrict(plan: Int, description: String): Int = {
-    val described = Json.parse(description)
+  def restrict(plan: Int, restriction: String): Int = {
+    val wanted = Json.read[Restriction](restriction)
     val relation = plans(plan).asInstanceOf[LogicalRelation]
     val files = relation.relation.asInstanceOf[HadoopFsRelation]
     val index = files.location.asInstanceOf[HeadwaterFileIndex]
-    pin(index.path, described)
-    val listed = state(index.path, described, "listedBytes", "listsDeletionVectors")
+    val version = TableState.of(index.path, wanted.pinned)
+    pinned(index.path) = version
+    val listed = version.copy(sizeInBytes = wanted.listedBytes, hasDeletionVectors = wanted.listsDeletionVectors)
     val only = new HeadwaterFileIndex(
-      session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(described.get("files")), numbersFiles = true)
-    val (number, position) = (described.get("fileColumn").asText(), described.get("rowColumn").asText())
-    val late = LateMaterialization(Json.strings(described.get("lateColumns")).toSet, described.get("rowsPerLateValue").asInt())
-    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(position))
-    addPlan(SparkInternals.positioned(relation, files.copy(location = only, fileFormat = format)(files.sparkSession), number, position))
+      session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(wanted.files), numbersFiles = true)
+    val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
+    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(wanted.rowColumn))
+    addPlan(SparkInternals.positioned(
+      relation, files.copy(location = only, fileFormat = format)(files.sparkSession), wanted.fileColumn, wanted.rowColumn))
   }
 
-  /** From here on, the statement reads the table of a relation at a version wherever it does. */
-  def pin(plan: Int, description: String): Unit = {
-    val files = plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation]
-    pin(files.location.asInstanceOf[HeadwaterFileIndex].path, Json.parse(description))
+  /** From here on, the statement reads the table of a relation at a [[PinnedVersion]] wherever it does. */
+  def pin(plan: Int, version: String): Unit = {
+    val path = index(plan).path
+    pinned(path) = TableState.of(path, Json.read[PinnedVersion](version))
   }
 
-  private def pin(path: String, described: JsonNode): Unit =
-    pinned(path) = state(path, described, "sizeInBytes", "hasDeletionVectors")
-
-  private def state(path: String, described: JsonNode, bytes: String, vectors: String) = TableState(
-    path, described.get("version").asLong(), Json.text(described.get("tableId")), described.get(bytes).asLong(),
-    described.get(vectors).asBoolean(), described.get("schema").asText())
-
-  /** In which partitions, given by the text of their values, a condition is true; null if it needs more than partition columns. */
-  def matchingPartitions(plan: Int, condition: Int, partitions: String): String = {
-    val index = plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation].location.asInstanceOf[HeadwaterFileIndex]
-    val values = Json.parse(partitions).elements().asScala.map(_.elements().asScala.map(Json.text).toSeq).toSeq
-    index.matching(expressions(condition), values).map(Json.write(_)).orNull
+  /** [[MatchingPartitions]] for a [[PartitionsQuestion]]: in which partitions a condition is true. */
+  def matchingPartitions(question: String): String = {
+    val asked = Json.read[PartitionsQuestion](question)
+    Json.write(MatchingPartitions(index(asked.plan).matching(expressions(asked.condition), asked.partitions.map(_.map(_.orNull)))))
   }
 
-  /** Adds a relation that reads some files of one version of a table. Returns its number as a plan. */
-  def addRelation(table: String, version: Long, files: String): Int = {
-    val loaded = HeadwaterTable.load(session, table, TableVersion(version))
-    addPlan(loaded.relationOver(
-      new HeadwaterFileIndex(session, table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(Json.parse(files))), Map.empty))
+  private def index(plan: Int): HeadwaterFileIndex =
+    plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation].location.asInstanceOf[HeadwaterFileIndex]
+
+  /** Adds a relation that reads the files of [[FilesOfVersion]]. Returns its number as a plan. */
+  def addRelation(files: String): Int = {
+    val wanted = Json.read[FilesOfVersion](files)
+    val loaded = HeadwaterTable.load(session, wanted.table, TableVersion(wanted.version))
+    val only = new HeadwaterFileIndex(
+      session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files))
+    addPlan(loaded.relationOver(only, Map.empty))
   }
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */
@@ -258,15 +251,11 @@ final class StatementContext(val session: SparkSession) {
     QueryCompiler.expressionType(session, text, schema).json
   }
 
-  /**
-   * A condition over a schema (JSON) as Spark resolves it; JSON: its `predicate` as a tree and the top-level `columns` it refers to, null if it
-   * depends on more than the values of one row. Throws Spark's own error if it does not resolve.
-   */
+  /** [[CheckedCondition]]: a condition over a schema (JSON) as Spark resolves it. Throws Spark's own error if it does not resolve. */
   def checkCondition(text: String, schema: String): String = {
     val condition = QueryCompiler.condition(session, text, schema)
-    Json.write(Map[String, Any](
-      "predicate" -> PredicateTree.of(condition),
-      "columns" -> Option.when(PredicateTree.isOverRow(condition))(condition.references.map(_.name))))
+    val columns = Option.when(PredicateTree.isOverRow(condition))(condition.references.toSeq.map(_.name))
+    Json.write(CheckedCondition(PredicateTree.of(condition), columns))
   }
 
   def files: HadoopFiles = fileSystems

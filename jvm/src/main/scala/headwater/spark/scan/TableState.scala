@@ -1,5 +1,6 @@
 package headwater.spark.scan
 
+import headwater.spark.bridge.messages.PinnedVersion
 import headwater.spark.catalog.HeadwaterTable
 
 /**
@@ -9,6 +10,9 @@ import headwater.spark.catalog.HeadwaterTable
 final case class TableState(path: String, version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String)
 
 object TableState {
+  def of(path: String, pinned: PinnedVersion): TableState =
+    TableState(path, pinned.version, pinned.tableId, pinned.sizeInBytes, pinned.hasDeletionVectors, pinned.schema)
+
   def of(table: HeadwaterTable): TableState = TableState(
     table.path,
     table.snapshotVersion,

@@ -4,8 +4,6 @@ import java.math.{BigDecimal => JavaDecimal, BigInteger}
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Json
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.column.statistics.Statistics
@@ -23,13 +21,12 @@ import org.apache.parquet.schema.LogicalTypeAnnotation.{DecimalLogicalTypeAnnota
 final case class FooterStatistics(rows: Long, columns: Seq[Seq[Any]])
 
 object FooterStatistics {
-  def read(file: FileStatus, conf: Configuration, leaves: JsonNode): FooterStatistics = {
+  def read(file: FileStatus, conf: Configuration, leaves: Seq[Seq[String]]): FooterStatistics = {
     val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf))
     try {
       val blocks = reader.getFooter.getBlocks.asScala.toSeq
       val byPath = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq -> c).toMap)
-      val columns = leaves.elements().asScala.toSeq.map { leaf =>
-        val path = Json.strings(leaf)
+      val columns = leaves.map { path =>
         val chunks = byPath.flatMap(_.get(path))
         if (chunks.isEmpty || chunks.size < blocks.size) Seq(null, null, null) else merge(chunks)
       }

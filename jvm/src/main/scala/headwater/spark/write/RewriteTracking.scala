@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 
+import headwater.spark.bridge.messages.TrackedRows
 import org.apache.spark.TaskContext
 
 /**
@@ -32,12 +33,9 @@ final class RewriteTracking extends Serializable {
     repeated += other.repeated
   }
 
-  /** `positions` by file number and `source`, both in base64; row counts of `actions` by number; `repeated`: positions that came more than once. */
-  def describe: Map[String, Any] = Map(
-    "positions" -> files.map { case (number, positions) => number.toString -> text(positions) }.toMap,
-    "source" -> text(source),
-    "actions" -> actions.map { case (number, count) => number.toString -> count }.toMap,
-    "repeated" -> repeated)
+  /** The same as a message: sets of positions in base64. */
+  def describe: TrackedRows =
+    TrackedRows(files.map { case (number, positions) => number -> text(positions) }.toMap, text(source), actions.toMap, repeated)
 
   private def text(positions: PositionSet): String = Base64.getEncoder.encodeToString(positions.serialize)
 }

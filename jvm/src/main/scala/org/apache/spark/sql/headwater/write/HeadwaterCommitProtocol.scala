@@ -6,9 +6,9 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterRowException
 import headwater.spark.bridge.Json
+import headwater.spark.bridge.messages.WrittenFile
 import headwater.spark.write.{ChangeData, FooterStatistics, RewriteTracking, RowErrors}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -23,20 +23,20 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
  * Writes files under their final names, which are never used again. So committing a task renames nothing; it returns to the driver what the
  * task wrote. A failed task deletes its files if it still can; otherwise nothing refers to them.
  *
- * @param leaves JSON array of the column paths, as in the files, whose statistics are read from each footer
+ * @param leaves the column paths, as in the files, whose statistics are read from each footer
  * @param changeColumn in a job with change data, the first partition column, which says whether a row is change data
  */
-class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option[String]) extends FileCommitProtocol with Serializable {
+class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColumn: Option[String]) extends FileCommitProtocol with Serializable {
   /** Part of the names of all files of this job, and of no other file. */
   private val job = UUID.randomUUID().getMostSignificantBits
 
-  @transient private var written: mutable.ArrayBuffer[WrittenFile] = _
-  @transient private var committed: Seq[String] = Nil
+  @transient private var written: mutable.ArrayBuffer[OpenedFile] = _
+  @transient private var committed: Seq[DescribedFile] = Nil
   @transient private var mergedTracking: RewriteTracking = _
-  @transient private val committedFiles = new ConcurrentLinkedQueue[String]()
+  @transient private val committedFiles = new ConcurrentLinkedQueue[DescribedFile]()
 
-  /** One JSON object per file: path, size, modificationTime, partition, rows, statistics. */
-  def files: Seq[String] = committed
+  /** The files of the tasks that succeeded. */
+  def files: Seq[DescribedFile] = committed
 
   /** The tracking of the tasks that succeeded, for a tracked query. */
   def tracked: RewriteTracking = mergedTracking
@@ -58,7 +58,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
     val (folder, below) = folderOf(dir)
     val relative = (folder.toSeq ++ below :+ (if (folder.isEmpty) name else ChangeData.FilePrefix + name)).mkString("/")
     val file = new Path(path, relative)
-    written += WrittenFile(file.toString, relative, below.map(partitionOf).getOrElse(Nil))
+    written += OpenedFile(file.toString, relative, below.map(partitionOf).getOrElse(Nil))
     file.toString
   }
 
@@ -70,10 +70,10 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
     case other => (None, other)
   }
 
-  private def partitionOf(dir: String): Seq[(String, String)] = dir.split('/').toSeq.map { part =>
+  private def partitionOf(dir: String): Seq[(String, Option[String])] = dir.split('/').toSeq.map { part =>
     val equals = part.indexOf('=')
     val (name, value) = (part.take(equals), part.drop(equals + 1))
-    val text = if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else ExternalCatalogUtils.unescapePathName(value)
+    val text = Option.when(value != ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(ExternalCatalogUtils.unescapePathName(value))
     ExternalCatalogUtils.unescapePathName(name) -> text
   }
 
@@ -87,20 +87,14 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
       abortTask(task)
       return new TaskCommitMessage(TaskOutput(Nil, None, error))
     }
-    val wanted = Json.parse(leaves)
     val described = written.toSeq.flatMap { file =>
       val at = new Path(file.path)
       val fs = at.getFileSystem(task.getConfiguration)
       val status = fs.getFileStatus(at)
-      val footer = FooterStatistics.read(status, task.getConfiguration, wanted)
+      val footer = FooterStatistics.read(status, task.getConfiguration, leaves)
       if (footer.rows == 0) { fs.delete(at, false); None }
-      else Some(Json.write(Map[String, Any](
-        "path" -> file.relative,
-        "size" -> status.getLen,
-        "modificationTime" -> status.getModificationTime,
-        "partition" -> file.partition.toMap,
-        "rows" -> footer.rows,
-        "statistics" -> footer.columns)))
+      else Some(DescribedFile(file.relative, Json.write(WrittenFile(
+        file.relative, status.getLen, status.getModificationTime, file.partition.toMap, footer.rows, footer.columns))))
     }
     new TaskCommitMessage(TaskOutput(described, RewriteTracking.find(TaskContext.get()), None))
   }
@@ -139,7 +133,7 @@ class HeadwaterCommitProtocol(path: String, leaves: String, changeColumn: Option
   @transient var onRowError: () => Unit = () => ()
 
   override def abortJob(job: JobContext): Unit =
-    HeadwaterCommitProtocol.discard(path, Json.parse(committedFiles.asScala.mkString("[", ",", "]")), job.getConfiguration)
+    HeadwaterCommitProtocol.discard(path, committedFiles.asScala.map(_.path), job.getConfiguration)
 
   /**
    * Deletes all files of a failed job by their names: Spark drops the commit message of a task that succeeds while the job is cancelled. In a
@@ -169,15 +163,18 @@ object HeadwaterCommitProtocol {
   private val MarkLength = 18
   private val MostListed = 10000
 
-  /** Deletes files of a table's directory, described as tasks describe them. Files that cannot be deleted stay. */
-  def discard(table: String, files: JsonNode, conf: Configuration): Unit = files.elements().asScala.foreach { file =>
-    val at = new Path(table, file.get("path").asText())
+  /** Deletes files of a table's directory, given by their paths below it. Files that cannot be deleted stay. */
+  def discard(table: String, files: Iterable[String], conf: Configuration): Unit = files.foreach { file =>
+    val at = new Path(table, file)
     try at.getFileSystem(conf).delete(at, false) catch { case _: java.io.IOException => }
   }
 }
 
-/** A task's result: its files as JSON and its tracking, or the error of one of its rows. */
-final case class TaskOutput(files: Seq[String], tracked: Option[RewriteTracking], error: Option[HeadwaterRowException])
+/** A file that a task finished: its path below the table, and the `WrittenFile` as JSON, which reaches the handler as it is. */
+final case class DescribedFile(path: String, json: String)
 
-/** A file that a task wrote: its full path, its path below the table with escaped directory names, its partition values by column. */
-final case class WrittenFile(path: String, relative: String, partition: Seq[(String, String)])
+/** A task's result: its files and its tracking, or the error of one of its rows. */
+final case class TaskOutput(files: Seq[DescribedFile], tracked: Option[RewriteTracking], error: Option[HeadwaterRowException])
+
+/** A file that a task writes: its full path, its path below the table with escaped directory names, its partition values by column. */
+final case class OpenedFile(path: String, relative: String, partition: Seq[(String, Option[String])])

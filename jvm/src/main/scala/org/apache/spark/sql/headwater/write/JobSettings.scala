@@ -1,7 +1,6 @@
 package org.apache.spark.sql.headwater.write
 
-import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Json
+import headwater.spark.bridge.messages.WriteSpecification
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
@@ -16,13 +15,13 @@ import org.apache.spark.sql.types.{DataType, StructType, VariantType}
 /** Spark settings that one job has and its session has not: the handler chooses them, and says for small jobs which. */
 object JobSettings {
   /** The settings of a job that runs `plan`. A job is small by Spark's estimate of what the plan reads. */
-  def of(plan: => LogicalPlan, spec: JsonNode): Map[String, String] = {
-    val small = spec.get("smallJob")
+  def of(plan: => LogicalPlan, specification: WriteSpecification): Map[String, String] = {
+    val small = specification.smallJob
     // Subqueries run as part of the job, under its settings.
     val leaves = plan.collectWithSubqueries { case leaf: LeafNode => leaf }
-    if (leaves.map(_.stats.sizeInBytes).sum > small.get("bytes").asLong()) Json.stringMap(spec.get("settings"))
-    else if (leaves.exists(mayReadVariants)) Json.stringMap(small.get("settings")) - SQLConf.CODEGEN_FACTORY_MODE.key
-    else Json.stringMap(small.get("settings"))
+    if (leaves.map(_.stats.sizeInBytes).sum > small.bytes) specification.settings
+    else if (leaves.exists(mayReadVariants)) small.settings - SQLConf.CODEGEN_FACTORY_MODE.key
+    else small.settings
   }
 
   /** Spark's readers extract fields of shredded variants with an expression that only exists as generated code (`ScalarCastHelper`). */

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.headwater.write
 
-import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.Json
+import headwater.spark.bridge.messages.WriteSpecification
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
@@ -21,26 +20,24 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * statistics it needs. The answer lists the files. Nothing refers to them until the handler commits.
  */
 object WriteJob {
-  /** The files, each described in JSON, and the tracking of a tracked query. */
-  def write(session: SparkSession, query: LogicalPlan, spec: JsonNode): (Seq[String], Option[RewriteTracking]) = {
-    val schema = DataType.fromJson(spec.get("schema").asText()).asInstanceOf[StructType]
-    val tracked = spec.path("tracked").asBoolean()
+  /** The files and the tracking of a tracked query. */
+  def write(session: SparkSession, query: LogicalPlan, specification: WriteSpecification): (Seq[DescribedFile], Option[RewriteTracking]) = {
+    val schema = DataType.fromJson(specification.schema).asInstanceOf[StructType]
     val execution = Dataset.ofRows(session, distinctOutput(query)).queryExecution
-    def run(): (Seq[String], Option[RewriteTracking]) =
+    def run(): (Seq[DescribedFile], Option[RewriteTracking]) =
       if (schema.isEmpty) (Nil, Some(RewriteTrackingExec.run(execution.executedPlan)))
       else {
-        val committer = new HeadwaterCommitProtocol(
-          spec.get("path").asText(), Json.write(spec.get("statistics")), Option(spec.get("changeColumn")).map(_.asText()))
+        val committer = new HeadwaterCommitProtocol(specification.path, specification.statistics, specification.changeColumn)
         val conf = session.sessionState.newHadoopConf()
-        FailedJobCleanup.await(session.sparkContext, spec.get("path").asText(), () => committer.removeAll(conf)) { cancelSoon =>
+        FailedJobCleanup.await(session.sparkContext, specification.path, () => committer.removeAll(conf)) { cancelSoon =>
           committer.onRowError = cancelSoon
-          try writeFiles(session, execution, schema, tracked, committer, spec)
+          try writeFiles(session, execution, schema, committer, specification)
           catch { case e: Throwable => throw committer.rowError.getOrElse(e) }
           committer.rowError.foreach(throw _)
         }
-        (committer.files, Option.when(tracked)(committer.tracked))
+        (committer.files, Option.when(specification.tracked)(committer.tracked))
       }
-    def settings = JobSettings.of(execution.optimizedPlan, spec)
+    def settings = JobSettings.of(execution.optimizedPlan, specification)
     try JobSettings.within(session, settings) {
       if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
       else run()
@@ -48,26 +45,30 @@ object WriteJob {
   }
 
   private def writeFiles(
-      session: SparkSession, execution: QueryExecution, schema: StructType, tracked: Boolean, committer: HeadwaterCommitProtocol, spec: JsonNode): Unit = {
-    val options = Json.stringMap(spec.get("options"))
-    val plan = RowErrorsExec(if (tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
+      session: SparkSession,
+      execution: QueryExecution,
+      schema: StructType,
+      committer: HeadwaterCommitProtocol,
+      specification: WriteSpecification): Unit = {
+    val path = specification.path
+    val plan = RowErrorsExec(if (specification.tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
     val columns = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
     FileFormatWriterShim.write(
       session,
       plan,
-      new HeadwaterParquetFileFormat(spec.get("path").asText(), schema.json, "none", false, -1L, hasChangeData = spec.has("changeColumn")),
+      new HeadwaterParquetFileFormat(path, schema.json, "none", false, -1L, hasChangeData = specification.changeColumn.isDefined),
       committer,
-      FileFormatWriter.OutputSpec(spec.get("path").asText(), Map.empty, columns),
-      session.sessionState.newHadoopConfWithOptions(options),
-      Json.strings(spec.get("partitionBy")).map(name => columns.find(_.name == name).get),
-      options)
+      FileFormatWriter.OutputSpec(path, Map.empty, columns),
+      session.sessionState.newHadoopConfWithOptions(specification.options),
+      specification.partitionBy.map(name => columns.find(_.name == name).get),
+      specification.options)
   }
 
-  /** Deletes files of a write, which nothing refers to. Files that cannot be deleted stay. */
-  def discard(session: org.apache.spark.sql.SparkSession, table: String, files: String): Unit =
-    HeadwaterCommitProtocol.discard(table, Json.parse(files), SparkInternals.hadoopConf(session))
+  /** Deletes files of a write, which nothing refers to, by their paths below the table. Files that cannot be deleted stay. */
+  def discard(session: org.apache.spark.sql.SparkSession, table: String, files: Seq[String]): Unit =
+    HeadwaterCommitProtocol.discard(table, files, SparkInternals.hadoopConf(session))
 
   /** Gives a column that occurs twice two ids: Spark's writer identifies columns by them. */
   private def distinctOutput(query: LogicalPlan): LogicalPlan =

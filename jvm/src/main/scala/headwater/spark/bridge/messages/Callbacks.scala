@@ -1,0 +1,110 @@
+package headwater.spark.bridge.messages
+
+import com.fasterxml.jackson.databind.JsonNode
+
+final case class SmallJob(bytes: Long, settings: Map[String, String]) extends Message
+
+object SmallJob {
+  implicit val fromJson: FromJson[SmallJob] = FromJson.message(in => SmallJob(in[Long]("bytes"), in[Map[String, String]]("settings")))
+}
+
+final case class WriteSpecification(
+    path: String,
+    query: String,
+    schema: String,
+    partitionBy: Seq[String],
+    statistics: Seq[Seq[String]],
+    smallJob: SmallJob,
+    settings: Map[String, String],
+    options: Map[String, String],
+    tracked: Boolean,
+    changeColumn: Option[String])
+    extends Message
+
+object WriteSpecification {
+  implicit val fromJson: FromJson[WriteSpecification] = FromJson.message(in => WriteSpecification(
+    in[String]("path"),
+    in[String]("query"),
+    in[String]("schema"),
+    in[Seq[String]]("partitionBy"),
+    in[Seq[Seq[String]]]("statistics"),
+    in[SmallJob]("smallJob"),
+    in[Map[String, String]]("settings"),
+    in[Map[String, String]]("options"),
+    in[Boolean]("tracked"),
+    in[Option[String]]("changeColumn")))
+}
+
+final case class WrittenFile(
+    path: String, size: Long, modificationTime: Long, partition: Map[String, Option[String]], rows: Long, statistics: Seq[Seq[Any]])
+    extends Message
+
+final case class TrackedRows(positions: Map[Int, String], source: String, actions: Map[Int, Long], repeated: Long) extends Message
+
+/** Each of the files is a [[WrittenFile]], in the JSON of the task that wrote it. */
+final case class WrittenRows(files: Seq[JsonNode], counted: Long, tracked: Option[TrackedRows]) extends Message
+
+final case class PinnedVersion(version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String) extends Message
+
+object PinnedVersion {
+  implicit val fromJson: FromJson[PinnedVersion] = FromJson.message(in => PinnedVersion(
+    in[Long]("version"),
+    in[String]("tableId"),
+    in[Long]("sizeInBytes"),
+    in[Boolean]("hasDeletionVectors"),
+    in[String]("schema")))
+}
+
+final case class Restriction(
+    pinned: PinnedVersion,
+    listedBytes: Long,
+    listsDeletionVectors: Boolean,
+    lateColumns: Seq[String],
+    rowsPerLateValue: Int,
+    fileColumn: String,
+    rowColumn: String,
+    files: JsonNode)
+    extends Message
+
+object Restriction {
+  implicit val fromJson: FromJson[Restriction] = FromJson.message(in => Restriction(
+    in[PinnedVersion]("pinned"),
+    in[Long]("listedBytes"),
+    in[Boolean]("listsDeletionVectors"),
+    in[Seq[String]]("lateColumns"),
+    in[Int]("rowsPerLateValue"),
+    in[String]("fileColumn"),
+    in[String]("rowColumn"),
+    in[JsonNode]("files")))
+}
+
+final case class FilesOfVersion(table: String, version: Long, files: JsonNode) extends Message
+
+object FilesOfVersion {
+  implicit val fromJson: FromJson[FilesOfVersion] =
+    FromJson.message(in => FilesOfVersion(in[String]("table"), in[Long]("version"), in[JsonNode]("files")))
+}
+
+final case class ParquetFilesQuestion(plan: Int, expressions: Seq[Int], most: Int) extends Message
+
+object ParquetFilesQuestion {
+  implicit val fromJson: FromJson[ParquetFilesQuestion] =
+    FromJson.message(in => ParquetFilesQuestion(in[Int]("plan"), in[Seq[Int]]("expressions"), in[Int]("most")))
+}
+
+final case class ParquetFile(path: String, size: Long) extends Message
+
+final case class ParquetFiles(files: Seq[ParquetFile], columns: Seq[Option[String]]) extends Message
+
+final case class PartitionsQuestion(plan: Int, condition: Int, partitions: Seq[Seq[Option[String]]]) extends Message
+
+object PartitionsQuestion {
+  implicit val fromJson: FromJson[PartitionsQuestion] =
+    FromJson.message(in => PartitionsQuestion(in[Int]("plan"), in[Int]("condition"), in[Seq[Seq[Option[String]]]]("partitions")))
+}
+
+final case class MatchingPartitions(matches: Option[Seq[Boolean]]) extends Message
+
+final case class NotedKeys(keys: Option[Seq[Seq[Any]]]) extends Message
+
+final case class CheckedCondition(predicate: JsonNode, columns: Option[Seq[String]]) extends Message

@@ -1,0 +1,197 @@
+"""Messages of what a statement's handler calls back to Spark's side: write jobs, scans of some files, facts of plans.
+
+Each call back takes one message of this process (:class:`Answer` is its base) and returns one of Spark's side
+(:class:`Request`), or a number. Plans and expressions are numbers, as in :mod:`headwater.bridge.messages.change`. A
+list of files has rows as of :class:`headwater.bridge.messages.read.FileListAnswer`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.bridge.messages import Answer, Request
+
+FileRows = list[list[str | int | None]]
+
+
+class SmallJob(Answer, kw_only=True):
+    """Spark's settings of a job whose sources have at most ``bytes`` by Spark's estimate."""
+
+    bytes: int
+    settings: dict[str, str]
+
+
+class WriteSpecification(Answer, kw_only=True):
+    """A write job. The answer is :class:`WrittenRows`.
+
+    :param path: the table's directory.
+    :param query: the rows, as SQL.
+    :param schema: the columns as the files have them; without columns, the query runs and nothing is written.
+    :param partition_by: the names of the partition columns, as the files have them.
+    :param statistics: the paths of the leaf columns whose statistics are read from the files' footers.
+    :param settings: Spark's settings of a job that is not small.
+    :param options: options of the Parquet writer.
+    :param tracked: whether each row says what it replaces, in columns after those of ``schema``.
+    :param change_column: the partition column that is true in rows of change data; None without change data.
+    """
+
+    path: str
+    query: str
+    schema: str
+    partition_by: list[str]
+    statistics: list[list[str]]
+    small_job: SmallJob
+    settings: dict[str, str]
+    options: dict[str, str]
+    tracked: bool = False
+    change_column: str | None = None
+
+
+class WrittenFile(Request, kw_only=True):
+    """A data file, as the task that wrote it describes it.
+
+    :param path: below the table, directory names escaped.
+    :param partition: the texts of its partition values by column, change column left out.
+    :param statistics: minimum, maximum and number of nulls of each leaf column asked for, None where unknown.
+        Dates are days, timestamps microseconds, decimals text, infinite numbers text.
+    """
+
+    path: str
+    size: int
+    modification_time: int
+    partition: dict[str, str | None]
+    rows: int
+    statistics: list[list[str | int | float | None]]
+
+
+class TrackedRows(Request, kw_only=True):
+    """What the rows of a tracked query replace.
+
+    :param positions: the replaced positions by file number; a 64-bit Roaring bitmap each, as is ``source``.
+    :param source: the numbers of the source rows that found a match.
+    :param actions: the number of rows by the action's number.
+    :param repeated: how many positions came more than once.
+    """
+
+    positions: dict[int, bytes]
+    source: bytes
+    actions: dict[int, int]
+    repeated: int
+
+
+class WrittenRows(Request, kw_only=True):
+    """The result of a write job.
+
+    :param counted: the number of rows that met ``count_row()``.
+    :param tracked: None for a query that is not tracked.
+    """
+
+    files: list[WrittenFile]
+    counted: int
+    tracked: TrackedRows | None
+
+
+class PinnedVersion(Answer, kw_only=True):
+    """A version of a table, which a statement reads wherever it reads the table; fields as of ``TableDescription``."""
+
+    version: int
+    table_id: str
+    size_in_bytes: int
+    has_deletion_vectors: bool
+    schema: str
+
+
+class Restriction(Answer, kw_only=True):
+    """Restricts a table's relation to some files of a version, and pins the version. The answer is a plan.
+
+    :param listed_bytes: the size of the files.
+    :param lists_deletion_vectors: whether any of them has deleted rows.
+    :param late_columns: the columns that are read only for rows that need them.
+    :param rows_per_late_value: once more than one row in this many needs them, a task reads them for all rows.
+    :param file_column: the name of the added column with the number of a row's file, its place in the list.
+    :param row_column: the name of the added column with a row's position in its file.
+    """
+
+    pinned: PinnedVersion
+    listed_bytes: int
+    lists_deletion_vectors: bool
+    late_columns: list[str]
+    rows_per_late_value: int
+    file_column: str
+    row_column: str
+    files: FileRows
+
+
+class FilesOfVersion(Answer, kw_only=True):
+    """Adds a relation over some files of a version. The answer is a plan."""
+
+    table: str
+    version: int
+    files: FileRows
+
+
+class ParquetFilesQuestion(Answer, kw_only=True):
+    """Asks what a plan reads. The answer is :class:`ParquetFiles`, or None unless the plan only reads all rows of at
+    most ``most`` Parquet files.
+
+    :param expressions: expressions over the plan, which may be columns of the files.
+    """
+
+    plan: int
+    expressions: list[int]
+    most: int
+
+
+class ParquetFile(Request, kw_only=True):
+    """A file that a plan reads."""
+
+    path: str
+    size: int
+
+
+class ParquetFiles(Request, kw_only=True):
+    """What a plan reads.
+
+    :param columns: the files' column that each of the expressions is; None for other expressions.
+    """
+
+    files: list[ParquetFile]
+    columns: list[str | None]
+
+
+class PartitionsQuestion(Answer, kw_only=True):
+    """Asks in which partitions a condition is true. The answer is :class:`MatchingPartitions`.
+
+    :param plan: the table's relation.
+    :param partitions: the texts of the partition values, in the order of the partition columns.
+    """
+
+    plan: int
+    condition: int
+    partitions: list[list[str | None]]
+
+
+class MatchingPartitions(Request, kw_only=True):
+    """For each of the partitions, whether the condition is true; None if it needs more than partition columns."""
+
+    matches: list[bool] | None
+
+
+class NotedKeys(Request, kw_only=True):
+    """The distinct keys that ``note_keys(…)`` noted in the last query that has it; None where they are too many.
+
+    :param keys: whole numbers (days of dates, microseconds of timestamps), and texts.
+    """
+
+    keys: list[list[str | int]] | None
+
+
+class CheckedCondition(Request, kw_only=True):
+    """A condition over a schema, as Spark resolves it.
+
+    :param predicate: JSON of :mod:`headwater.pruning.predicates`.
+    :param columns: the top-level columns it refers to; None if it depends on more than the values of one row.
+    """
+
+    predicate: dict[str, Any]
+    columns: list[str] | None
