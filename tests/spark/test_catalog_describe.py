@@ -213,3 +213,10 @@ def test_show_partitions(spark, rows, database, fails):
     spark.sql("CREATE TABLE u (a INT) USING delta")
     with fails("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", "u"):
         spark.sql("SHOW PARTITIONS u")
+
+
+def test_long_blanks_and_comments_overflow_no_stack(spark, rows, database):
+    spark.sql("CREATE TABLE t (a INT) USING delta")
+    for blank in (" " * 20_000, "/* why */ " * 5_000, "-- why\n" * 5_000):
+        assert rows(f"{blank}SELECT 1") == [(1,)]
+        assert len(rows(f"{blank}DESCRIBE{blank}/**/HISTORY /**/ t")) == 1

@@ -246,3 +246,14 @@ def test_overwriting_what_is_read(spark, data, read, tmp_path):
     data.write.format("delta").save(str(path))
     spark.read.format("delta").load(str(path)).where("id = 1").write.format("delta").mode("overwrite").save(str(path))
     assert read(path) == [(1, "a", 1.5)]
+
+
+def test_options_without_a_value_mean_nothing(spark, data, read, database, tmp_path):
+    path = tmp_path / "t"
+    for mode in ("overwrite", "append"):
+        data.write.format("delta").mode(mode).option("userMetadata", None).option("mergeSchema", None).save(str(path))
+    data.write.format("delta").option("overwriteSchema", None).mode("overwrite").saveAsTable("t")
+    data.writeTo("t").option("userMetadata", None).append()
+    assert read(path) == sorted(spark.table("t").collect())
+    loaded = spark.read.format("delta").option("readChangeFeed", None).option("versionAsOf", None).load(str(path))
+    assert loaded.count() == 2 * data.count()

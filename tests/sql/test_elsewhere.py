@@ -64,6 +64,7 @@ _SPARKS = [
     "SHOW TABLES LIKE dropped x",
     "INSERT INTO t REPLACE WHERE x = SELECT",
     "RESTORE t",
+    "INSERT INTO t REPLACE USING (id) VALUES " + "(1, 'x'), " * 100_000,
     "-- OPTIMIZE t\nSELEC 1",
     "",
 ]

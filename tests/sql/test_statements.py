@@ -19,6 +19,8 @@ def parsed(text):
         ("desc history `a b`.`c``d` ;", "`a b`.`c``d`"),
         ("  -- a comment\n DESCRIBE /* another */ HISTORY db.t", "db.t"),
         ("DESCRIBE HISTORY TABLE", "TABLE"),
+        ("DESCRIBE HISTORY table.t", "table.t"),
+        ("DESCRIBE HISTORY table . t LIMIT 1", "table . t"),
         ("DESCRIBE HISTORY TABLE LIMIT 5", "TABLE"),
         ("DESCRIBE HISTORY limit", "limit"),
         ("DESCRIBE HISTORY db.limit", "db.limit"),

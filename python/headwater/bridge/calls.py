@@ -84,7 +84,7 @@ class EntryPoint:
             handler = self._handlers()[name]
             envelope = handler.decoder.decode(request)
             content = envelope.request
-            table = getattr(content, "table", None)
+            table = getattr(_subject(content), "table", None)
             log_context.set_about(_about(content))
             statement = Statement(context, envelope.session, _title(name, content))
             return _encode({"result": handler.run(content, statement)})
@@ -117,8 +117,13 @@ def describe_error(error: HeadwaterError) -> ErrorDescription:
     )
 
 
+def _subject(request: Request) -> Any:
+    """The part of a request that names its table."""
+    return getattr(request, "commit", None) or getattr(request, "change", None) or request
+
+
 def _about(request: Request) -> str:
-    subject = getattr(request, "commit", None) or getattr(request, "change", None) or request
+    subject = _subject(request)
     table, version = getattr(subject, "table", None), getattr(subject, "version", None)
     if table is None:
         return ""
@@ -127,7 +132,8 @@ def _about(request: Request) -> str:
 
 def _title(name: str, request: Request) -> str:
     """A call and its table, for people."""
-    table = getattr(request, "name", None) or getattr(request, "table", None) or ""
+    subject = _subject(request)
+    table = getattr(subject, "name", None) or getattr(subject, "table", None) or ""
     table = _NEEDLESS_QUOTES.sub(r"\1", table)
     return f"{name.replace('_', ' ').upper()} {table.removeprefix('spark_catalog.')}".strip()
 

@@ -135,6 +135,8 @@ _STATEMENTS = (
         "Use a sharing server; it reads tables where they are stored.",
     ),
 )
+#: Characters. Longer texts are generated, and to take one of megabytes apart would hold up all other calls for seconds.
+_LONGEST = 1 << 16
 _EXPLAIN = Pattern("EXPLAIN [EXTENDED|FORMATTED|CODEGEN|COST|LOGICAL]")
 
 
@@ -144,7 +146,7 @@ def refuse(text: str) -> None:
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED`` for one that is planned, and
         ``DELTA_OPERATION_NOT_ALLOWED`` for one that no engine of the open format has.
     """
-    found = tokens(text)
+    found = tokens(text) if len(text) <= _LONGEST else None
     if found is None:
         return
     if explained := _EXPLAIN.match(found):

@@ -36,7 +36,7 @@ def parse(text: str) -> dict[str, Any] | None:
     arguments: dict[str, Any] = {}
     if kind == "history":
         rest, arguments["limit"] = _without_limit(rest, text)
-        if len(rest) > 1 and rest[0].is_word_of("TABLE"):
+        if len(rest) > 1 and rest[0].is_word_of("TABLE") and rest[1].kind is not TokenType.DOT:
             rest = rest[1:]
     return {"command": f"describe_{kind}", "table": _table(rest, text), "arguments": arguments}
 

@@ -29,7 +29,7 @@ class _Tokenizer(Spark.Tokenizer):
     COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """A token. ``value`` is the text inside its quotes, ``start`` and ``end`` are its place in the statement."""
 

@@ -78,7 +78,7 @@ class CreateTableRequest(Request, kw_only=True):
     plan: int | None = None
     row_schema: str | None = None
     save_mode: str | None = None
-    options: dict[str, str] = {}
+    options: dict[str, str | None] = {}
 
 
 class TableChange(Request, tag_field="kind", kw_only=True):

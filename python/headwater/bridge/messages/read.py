@@ -229,7 +229,7 @@ class CallBounds(Answer, kw_only=True):
 class AsksForChangesRequest(Request, kw_only=True):
     """Asks whether a reader's options ask for the change feed. The answer is ``bool``."""
 
-    options: dict[str, str]
+    options: dict[str, str | None]
 
 
 class ChangeFile(Request, kw_only=True):

@@ -9,13 +9,13 @@ class PlanSaveRequest(Request, kw_only=True):
     """Asks what ``save(path)`` does to the table at the path.
 
     :param mode: Spark's save mode: ``Append``, ``Overwrite``, ``ErrorIfExists`` or ``Ignore``.
-    :param options: the writer's options.
+    :param options: the writer's options; those set to None mean nothing.
     """
 
     table: str
     mode: str
     partition_columns: list[str]
-    options: dict[str, str]
+    options: dict[str, str | None]
 
 
 class SavePlan(Answer, kw_only=True):
@@ -39,7 +39,7 @@ class ResolveWriteRequest(Request, kw_only=True):
     :param by_name: whether columns are matched by name, not by position.
     :param mode: ``append``, ``overwrite`` or ``dynamic``, as of :class:`WriteRequest`.
     :param replace_where: as of :class:`WriteRequest`.
-    :param options: the writer's options.
+    :param options: the writer's options; those set to None mean nothing.
     """
 
     table: str
@@ -49,7 +49,7 @@ class ResolveWriteRequest(Request, kw_only=True):
     by_name: bool
     mode: str = "append"
     replace_where: str | None = None
-    options: dict[str, str]
+    options: dict[str, str | None]
 
 
 class ResolvedWrite(Answer, kw_only=True):
@@ -79,4 +79,4 @@ class WriteRequest(Request, kw_only=True):
     schema: str
     mode: str = "append"
     replace_where: str | None = None
-    options: dict[str, str]
+    options: dict[str, str | None]

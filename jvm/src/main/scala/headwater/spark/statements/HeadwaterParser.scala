@@ -122,5 +122,9 @@ object HeadwaterParser {
   private val Uri = "[A-Za-z][A-Za-z0-9+.-]*:/".r
 
   /** Spark would parse `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these go to the handler first. */
-  private val FirstWords = raw"(?is)(?<words>(\s|--[^\n]*\n|/\*.*?\*/)*desc(ribe)?(\s|--[^\n]*\n|/\*.*?\*/)+(history|detail)(\s|--[^\n]*\n|/\*.*?\*/)+)\S.*".r
+  private val FirstWords = {
+    // Possessive, since Java's stack would not hold the ways back of some thousand spaces or comments.
+    val blank = raw"(?:\s++|--[^\n]*+\n|/\*.*?\*/)"
+    s"(?is)(?<words>$blank*+desc(?:ribe)?$blank++(?:history|detail)$blank++)\\S.*".r
+  }
 }
