@@ -88,3 +88,8 @@ def test_an_action_is_read_and_written_unchanged(line: dict[str, object]) -> Non
     action = parse_action(line)
     assert action is not None
     assert action.to_json() == line
+
+
+def test_tags_of_change_files_are_kept_as_they_are() -> None:
+    line = {"path": "c", "partitionValues": {}, "size": 1, "tags": {"a": None, "b": 1}, "dataChange": False}
+    assert AddCDCFile.from_json(line).to_json() == {"cdc": line}

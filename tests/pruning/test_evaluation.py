@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
-from headwater.pruning import prune, prune_all, select
+from headwater.pruning import leaves_rows, prune, prune_all, select
+from headwater.pruning.predicates import UNKNOWN, And, Or, Predicate
 from support.predicate_text import parse_predicate
 from support.pruning_fakes import FakeSnapshot, File, struct
 
@@ -265,3 +266,11 @@ def test_statistics_that_cannot_be_read_keep_everything() -> None:
     assert kept(Broken(struct(a="integer"), [File([{"a": 1}])]), "(`a` = 5)") == [0]
     deep = "(NOT " * 5000 + "(`a` = 5)" + ")" * 5000
     assert kept(INTEGERS, deep) == [0, 1, 2, 3, 4]
+
+
+def test_deep_conditions_cost_no_more_at_each_level() -> None:
+    tree: Predicate = UNKNOWN
+    for level in range(40):
+        tree = And((tree, UNKNOWN)) if level % 2 else Or((tree, UNKNOWN))
+    snapshot = FakeSnapshot(struct(a=PrimitiveType("integer")), [File([{"a": 1}])])
+    assert leaves_rows(snapshot, [tree]).to_pylist() == [True]

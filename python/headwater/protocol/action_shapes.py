@@ -134,6 +134,8 @@ def _is_deletion_vector(kind: pa.DataType) -> bool:
 def _check(field: Field) -> Callable[[Any, str], Any]:
     """What checks the JSON value of a field and returns it."""
     kind = field.type
+    if field.attribute == "tags":  # they only inform, and are written back as they were
+        return _unchecked
     if pa.types.is_map(kind):
         return _text_or_null_map if field.attribute == "partition_values" else _text_map
     if pa.types.is_list(kind):

@@ -101,9 +101,18 @@ class Evaluator:
 
     def __init__(self, reader: BoundsReader) -> None:
         self._reader = reader
+        # An AND or OR asks for its operands' outcomes several times; without these, each level would double the work.
+        self._found: dict[tuple[int, Outcome], tuple[Predicate, Mask]] = {}
 
     def possible(self, predicate: Predicate, outcome: Outcome) -> Mask:
         """Whether the predicate may come out so for some row of each file."""
+        key = id(predicate), outcome
+        if key not in self._found:
+            # The predicate is held, so that no other object gets its identity.
+            self._found[key] = predicate, self._possible(predicate, outcome)
+        return self._found[key][1]
+
+    def _possible(self, predicate: Predicate, outcome: Outcome) -> Mask:
         match predicate:
             case Not(child):
                 return self.possible(child, _NEGATED[outcome])
