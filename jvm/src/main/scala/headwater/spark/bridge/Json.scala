@@ -28,10 +28,6 @@ object Json {
   def strings(node: JsonNode): Seq[String] =
     if (node == null || node.isNull) Nil else node.elements().asScala.map(_.asText()).toSeq
 
-  def stringMap(node: JsonNode): Map[String, String] =
-    if (node == null || node.isNull) Map.empty
-    else node.properties().asScala.map(e => e.getKey -> text(e.getValue)).toMap
-
   /** The text of a node; null for a missing node or JSON null. */
   def text(node: JsonNode): String = if (node == null || node.isNull) null else node.asText()
 
