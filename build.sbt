@@ -1,5 +1,5 @@
 // The same sources as jvm/build.py compiles, for sbt and IDEs: `sbt test` compiles them and runs the JVM unit tests.
-// What both builds must agree on is kept in one place: Spark's version in versions.py, the flags in jvm/scalac.options.
+// What both builds must agree on is kept in one place: versions in versions.py, the flags in jvm/scalac.options.
 
 val supportedSpark = settingKey[Seq[String]]("The Spark versions that versions.py names, oldest first")
 
@@ -30,7 +30,8 @@ lazy val headwater = (project in file("."))
       val conditions = (Compile / resourceManaged).value / "headwater" / "error-conditions.json"
       IO.copyFile(baseDirectory.value / "conf" / "error-conditions.json", conditions)
       val properties = (Compile / resourceManaged).value / "headwater" / "build.properties"
-      IO.write(properties, s"spark.supported=${supportedSpark.value.mkString(",")}\n")
+      val versions = baseDirectory.value / "python" / "headwater" / "versions.py"
+      IO.write(properties, scala.sys.process.Process(Seq("python3", "-I", versions.getPath)).!!)
       Seq(conditions, properties)
     }.taskValue,
     Test / fork := true,

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cases as reading
-from bench import commits, dml
+from bench import commits, dml, limits, row_tracking, stream_in, stream_out
 from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
@@ -27,7 +27,8 @@ Times = dict[str, list[float]]
 
 def cases() -> list[Case]:
     """Every case."""
-    return [*reading.cases(), *commits.cases(), *dml.cases()]
+    rooms = (reading, commits, dml, row_tracking, limits, stream_in, stream_out)
+    return [case for room in rooms for case in room.cases()]
 
 
 def main(
@@ -57,7 +58,15 @@ def main(
                 console=console,
             )
         )
-        kinds = {OURS, *(a.other for case in chosen for a in case.against if a.other == PEER)}
+        kinds = {
+            OURS,
+            *(
+                a.other
+                for case in chosen
+                for a in case.against
+                if a.other is not None and a.other.startswith((PEER, f"{OURS}, "))
+            ),
+        }
         starting = progress.add_task("starting Spark", total=len(kinds))
         bench = Bench(Path(work), {}, rows, files)
         for kind in sorted(k for k in kinds if k):

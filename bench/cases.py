@@ -15,6 +15,8 @@ from bench import big_log
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
 PARQUET = "parquet"
+#: Our tables without row tracking.
+UNTRACKED = "no row tracking"
 
 
 @dataclass
@@ -28,7 +30,7 @@ class Bench:
 
     def spark(self, side: str) -> Spark:
         """The process that measures a side."""
-        return self.sparks[OURS if side == PARQUET else side]
+        return self.sparks[OURS if side in (PARQUET, UNTRACKED) else side]
 
     def path(self, name: str, side: str) -> Path:
         """The path of a side's table."""
@@ -95,6 +97,9 @@ def _on(name: str, text: str) -> Timed:
     return lambda bench, side, number: bench.spark(side).run(text.format(path=bench.path(name, side), n=number))
 
 
+_IN_LIST_FILES = 50_000
+
+
 # A million files
 
 
@@ -124,6 +129,26 @@ def _plan(spark: Spark, path: Path, number: int) -> float:
     if answer["files"] != 1:
         raise AssertionError(f"{spark.kind} reads {answer['files']} files for a query of one")
     return float(answer["seconds"])
+
+
+def _in_list(values: int) -> Timed:
+    """A table that this Spark knows, and a list of that many values, each in a file of its own."""
+
+    def timed(bench: Bench, side: str, number: int) -> float:
+        path = bench.path(f"in-list-{values}", side)
+        step = _IN_LIST_FILES // values
+        listed = range(number % step, _IN_LIST_FILES, step)[:values]
+        if not path.exists():
+            big_log.make(path, _IN_LIST_FILES)
+        for file in listed:
+            big_log.touch(path, file)
+        ids = ", ".join(str(file * big_log.ROWS_PER_FILE + 17) for file in listed)
+        answer = bench.spark(side).call("plan", sql=f"SELECT * FROM delta.`{path}` WHERE id IN ({ids})")
+        if answer["files"] < len(listed):
+            raise AssertionError(f"{side} reads {answer['files']} files for {len(listed)} values")
+        return float(answer["seconds"])
+
+    return timed
 
 
 def _plan_cold(bench: Bench, side: str, number: int) -> float:
@@ -242,6 +267,19 @@ def cases() -> Iterator[Case]:
         _small_table("history", 20),
         warm_up=10,
     )
+    for name, change in (
+        ("alter-properties", "SET TBLPROPERTIES ('bench' = '{n}')"),
+        ("alter-add-column", "ADD COLUMN added_{n} INT"),
+    ):
+        yield Case(
+            name,
+            f"ALTER TABLE {change[:3]} …",
+            (Against(PEER, ratio=0.3),),
+            _on("altered", f"ALTER TABLE delta.`{{path}}` {change}"),
+            11,
+            _small_table("altered", 1),
+            warm_up=10,
+        )
     yield Case(
         "ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1
     )
@@ -263,6 +301,15 @@ def cases() -> Iterator[Case]:
         warm_up=1,
     )
     yield Case("plan-warm", "the same, warm", (Against(PEER, ratio=0.05),), _plan_warm, 9, _big_table, warm_up=8)
+    for values in (1_000, 10_000):
+        yield Case(
+            f"plan-in-list-{values}",
+            f"plan an IN list of {values:,} values, 50,000 files",
+            (Against(PEER, ratio=0.5),),
+            _in_list(values),
+            7,
+            warm_up=3,
+        )
     yield Case("memory", "handler memory for it", (Against(None, limit=1536 << 20),), _memory, 1, _big_table, warm_up=0)
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,13 @@ _PEER_SETTINGS = {
     # Its default of 50 partitions for the log makes it slower on two cores.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
+
+
+def with_constant(name: str, value: int) -> str:
+    """The kind of a Spark with Headwater in whose handler a constant has another value; ``name`` is without the
+    package's.
+    """
+    return f"{OURS}, {name} = {value}"
 
 
 class SparkFailed(RuntimeError):
@@ -55,10 +63,29 @@ def settings(kind: str, directory: Path, memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.warehouse.dir": str(directory / f"warehouse-{kind}"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / f'derby-{kind}'}",
+        "spark.sql.warehouse.dir": str(directory / f"warehouse-{_folder(kind)}"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / f'derby-{_folder(kind)}'}",
     }
+    if kind.startswith(f"{OURS}, "):
+        return {**common, "spark.headwater.python": str(_python_with(kind.removeprefix(f"{OURS}, "), directory))}
     return {**common, **_PEER_SETTINGS, "spark.jars": peer_jars()} if kind == PEER else common
+
+
+def _python_with(assignment: str, directory: Path) -> Path:
+    """A program to be run like Python, in which a constant of the handler has another value."""
+    name, _, value = assignment.partition(" = ")
+    module, _, attribute = name.rpartition(".")
+    code = f"import runpy, headwater.{module} as m; m.{attribute} = {value}; "
+    code += "runpy.run_module('headwater.handler', run_name='__main__', alter_sys=True)"
+    handle, path = tempfile.mkstemp(prefix="python-", suffix=".sh", dir=directory)
+    os.write(handle, f'#!/bin/sh\nexec "{sys.executable}" -c "{code}"\n'.encode())
+    os.close(handle)
+    os.chmod(path, 0o700)
+    return Path(path)
+
+
+def _folder(kind: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", kind.lower())
 
 
 class Spark:
@@ -80,7 +107,9 @@ class Spark:
         )
         os.close(handle)
         #: Seconds from nothing to a session.
-        self.started = self.call("start", ours=kind == OURS, settings=settings(kind, directory, memory))["seconds"]
+        self.started = self.call("start", ours=kind.startswith(OURS), settings=settings(kind, directory, memory))[
+            "seconds"
+        ]
 
     def call(self, name: str, **request: Any) -> dict[str, Any]:
         """Have the process do something; its answer.

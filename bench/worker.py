@@ -118,6 +118,46 @@ def scan(sql: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - began}
 
 
+def stream_out(source: str, table: str, checkpoint: str, format: str) -> dict[str, Any]:
+    """Stream a folder's Parquet files to a table, one file a batch; the seconds until all are there, and the rows."""
+    schema = _spark.read.parquet(source).schema
+    began = time.perf_counter()
+    rows = _spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
+    writer = rows.writeStream.format(format).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    writer.start(table).awaitTermination()
+    taken = time.perf_counter() - began
+    return {"seconds": taken, "rows": _spark.read.format(format).load(table).count()}
+
+
+def stream_in(source: str, checkpoint: str, format: str) -> dict[str, Any]:
+    """Stream a table, or a folder's Parquet files, into nothing, a file a batch; the seconds, and how many batches."""
+    reader = _spark.readStream.format(format).option("maxFilesPerTrigger", 1)
+    if format == "parquet":
+        reader = reader.schema(_spark.read.parquet(source).schema)
+    began = time.perf_counter()
+    writer = reader.load(source).writeStream.format("noop").option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return {"seconds": time.perf_counter() - began, "batches": query.lastProgress["batchId"] + 1}
+
+
+def first_batch(source: str, checkpoint: str) -> dict[str, Any]:
+    """Start a stream over a table whose data files are not there, and wait for its first micro-batch."""
+    _spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    began = time.perf_counter()
+    writer = _spark.readStream.format("delta").load(source).writeStream.format("noop")
+    query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="1 hour").start()
+    try:
+        while not query.recentProgress:
+            if query.exception() is not None:
+                raise query.exception()
+            time.sleep(0.005)
+        return {"seconds": time.perf_counter() - began}
+    finally:
+        query.stop()
+        _spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
 def handler_peak() -> dict[str, Any]:
     """The most memory the handler process has had, in bytes (Linux's VmHWM)."""
     pid = _spark._jvm.headwater.spark.bridge.Bridge.pid(_spark._jsparkSession)
@@ -127,7 +167,8 @@ def handler_peak() -> dict[str, Any]:
 
 
 _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
-    f.__name__: f for f in (start, run, appends, upserts, rows, plan, scan, handler_peak)
+    f.__name__: f
+    for f in (start, run, appends, upserts, rows, plan, scan, stream_out, stream_in, first_batch, handler_peak)
 }
 
 

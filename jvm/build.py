@@ -26,9 +26,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "jvm" / "src" / "main"
 SHIMS = ROOT / "jvm" / "shims"
-JAR = ROOT / "python" / "headwater" / "jars" / "headwater.jar"
 SCALAC_OPTIONS = ROOT / "jvm" / "scalac.options"
-VERSIONS = ROOT / "python" / "headwater" / "versions.py"
+PACKAGE = ROOT / "python" / "headwater"
+JAR = PACKAGE / "jars" / "headwater.jar"
 ERROR_CONDITIONS = ROOT / "conf" / "error-conditions.json"
 
 _HASH_ENTRY = "META-INF/headwater-sources.sha256"
@@ -100,13 +100,13 @@ def source_hash() -> str:
         *_files(SOURCES),
         *_files(SHIMS),
         SCALAC_OPTIONS,
-        VERSIONS,
         ERROR_CONDITIONS,
         Path(__file__).resolve(),
     ]:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
+    digest.update(_build_properties())
     return digest.hexdigest()
 
 
@@ -115,13 +115,17 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _resources() -> Mapping[str, bytes]:
-    """What goes into the JAR beside the classes: the resources, the error conditions, the supported versions."""
+    """What goes into the JAR beside the classes: the resources, the error conditions, what it fits together with."""
     folder = SOURCES / "resources"
     entries = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
     entries["headwater/error-conditions.json"] = ERROR_CONDITIONS.read_bytes()
-    supported = ",".join(runpy.run_path(str(VERSIONS))["SUPPORTED_SPARK"])
-    entries["headwater/build.properties"] = f"spark.supported={supported}\n".encode()
+    entries["headwater/build.properties"] = _build_properties()
     return entries
+
+
+def _build_properties() -> bytes:
+    text: str = runpy.run_path(str(PACKAGE / "versions.py"))["build_properties"]()
+    return text.encode()
 
 
 def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:

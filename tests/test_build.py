@@ -16,7 +16,16 @@ _ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def checkout(tmp_path: Path) -> SimpleNamespace:
     """The functions of ``jvm/build.py`` in a checkout with one Scala class, one Java class and a service file."""
-    for name in ("jvm/build.py", "jvm/scalac.options", "python/headwater/versions.py", "conf/error-conditions.json"):
+    package = "python/headwater"
+    messages = [f"{package}/bridge/messages/{file.name}" for file in (_ROOT / package / "bridge/messages").glob("*.py")]
+    for name in (
+        "jvm/build.py",
+        "jvm/scalac.options",
+        f"{package}/__init__.py",
+        f"{package}/versions.py",
+        "conf/error-conditions.json",
+        *messages,
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_ROOT / name, tmp_path / name)
     main = tmp_path / "jvm" / "src" / "main"
@@ -39,7 +48,7 @@ def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
     first = jar.read_bytes()
     with zipfile.ZipFile(jar) as archive:
         names = set(archive.namelist())
-        assert b"4.2.0" in archive.read("headwater/build.properties")
+        assert b"4.2.0, 4.2.1" in archive.read("headwater/build.properties")
     assert {"a/A.class", "a/B.class", "META-INF/services/some.Service", "headwater/error-conditions.json"} <= names
     assert checkout.build(force=True).read_bytes() == first
 
@@ -54,6 +63,14 @@ def test_only_a_stale_jar_is_built(checkout: SimpleNamespace, monkeypatch: pytes
     assert checkout.is_stale()
     checkout.build()
     assert not checkout.is_stale()
+
+
+def test_another_message_makes_the_jar_stale(checkout: SimpleNamespace) -> None:
+    """The JAR carries the version of the bridge: a JAR of other messages would be refused."""
+    checkout.build()
+    read = checkout.root / "python/headwater/bridge/messages/read.py"
+    read.write_text(read.read_text() + "# other\n")
+    assert checkout.is_stale()
 
 
 def test_sources_that_do_not_compile(checkout: SimpleNamespace) -> None:

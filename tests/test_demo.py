@@ -11,6 +11,7 @@ import deltalake
 import pytest
 
 from headwater.cli import demo
+from support.sparks import archive
 
 _SCRIPT = Path(demo.__file__).with_suffix(".sql")
 
@@ -44,6 +45,7 @@ def test_runs_from_end_to_end(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from headwater.cli.main import main; main()", "demo"]
     command += ["--directory", str(tables), "--cores", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(demo.__file__).parents[1]), "COLUMNS": "80"}
+    environment["SPARK_SUBMIT_OPTS"] = archive.options()
     run = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500, check=False
     )

@@ -18,7 +18,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
     frozenset({"handler", "launch", "tables"}),
-    frozenset({"cli"}),
+    frozenset({"cli", "__main__"}),
 )
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 

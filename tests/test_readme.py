@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from headwater import launch
+from support.sessions import java_options
 
 ROOT = Path(__file__).resolve().parents[1]
 _FENCED = re.compile(r"^```(sql|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -79,8 +80,9 @@ def indented(starts_with: str) -> str:
 def environment(**more: str) -> dict[str, str]:
     # What the tests' own session put there is for its JVM alone.
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+    jvm = {"SPARK_SUBMIT_OPTS": java_options()}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # the environment is active
-    return {**kept, "PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT / "python"), **more}
+    return {**kept, "PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT / "python"), **jvm, **more}
 
 
 def run(command: list[str], folder: Path, text: str, environment: dict[str, str]) -> str:

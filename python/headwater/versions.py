@@ -1,19 +1,31 @@
-"""The Spark versions this release runs on: the one place that names them.
+"""What has to fit together: the Spark versions this release runs on, and the JAR with the package.
 
-Owns the list and the check against it. The JAR build copies the list into the JAR (``headwater/build.properties``), sbt
-reads it from here, and a test holds ``pyproject.toml`` to it. Promise: standard library only at import, so that build
-tools may load this file by its path.
+Owns the list of Spark versions, the rule which versions it stands for, and the version of the bridge. The builds of the
+JAR ask this file for :func:`build_properties` and put them into the JAR (``headwater/build.properties``), so that the
+JVM decides neither by itself; a test holds ``pyproject.toml`` to the list. Promise: standard library only at import, so
+that build tools may load this file by its path, or run it: it prints the properties.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+from pathlib import Path
+
 SUPPORTED_SPARK = ("4.2.0", "4.2.1", "4.3.0")
 """Every Spark version the JAR is built for and tested with, oldest first."""
+
+#: A vendor's or build suffix (``4.2.0-amzn-1``, ``4.2.0.2``) does not count. Python and Java read it alike.
+_SUPPORTED_PATTERN = f"({'|'.join(map(re.escape, SUPPORTED_SPARK))})([-.].*)?"
+
+_PACKAGE = Path(__file__).resolve().parent
+#: What names things of the other side of the bridge: a JAR and a package with different ones misunderstand each other.
+_BRIDGE_SOURCES = ("bridge/messages/*.py", "bridge/statement.py", "bridge/hadoop_files.py", "pruning/predicates.py")
 
 
 def is_supported(version: str) -> bool:
     """Whether ``version`` is supported; a vendor's or build suffix (``4.2.0-amzn-1``) does not count."""
-    return any(version == known or version.startswith((f"{known}-", f"{known}.")) for known in SUPPORTED_SPARK)
+    return re.fullmatch(_SUPPORTED_PATTERN, version) is not None
 
 
 def require_supported(version: str) -> None:
@@ -21,6 +33,30 @@ def require_supported(version: str) -> None:
     if not is_supported(version):
         from headwater.errors import HeadwaterError
 
-        raise HeadwaterError(
-            "HEADWATER_UNSUPPORTED_SPARK_VERSION", {"version": version, "supported": ", ".join(SUPPORTED_SPARK)}
-        )
+        raise HeadwaterError("HEADWATER_UNSUPPORTED_SPARK_VERSION", {"version": version, "supported": _listed()})
+
+
+def bridge_version() -> str:
+    """The package's version and a hash of what it declares to the JVM: equal where a JAR and a package fit together."""
+    digest = hashlib.sha256()
+    for pattern in _BRIDGE_SOURCES:
+        for path in sorted(_PACKAGE.glob(pattern)):
+            # A checkout on another system may end its lines differently.
+            content = path.read_bytes().replace(b"\r\n", b"\n")
+            digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0{len(content)}\0".encode() + content)
+    release = re.search(r'__version__ = "([^"]+)"', (_PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    return f"{release[1] if release else 'unknown'}+{digest.hexdigest()[:12]}"
+
+
+def build_properties() -> str:
+    """The content of ``headwater/build.properties`` in the JAR: a Java properties file."""
+    values = {"spark.supported": _listed(), "spark.pattern": _SUPPORTED_PATTERN, "bridge.version": bridge_version()}
+    return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in values.items())
+
+
+def _listed() -> str:
+    return ", ".join(SUPPORTED_SPARK)
+
+
+if __name__ == "__main__":
+    print(build_properties(), end="")

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE from a plain Spark Connect client: answers, and errors with their condition and state."""
+"""Changes of rows from a plain Spark Connect client: answers, and errors with their condition and state."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def test_statements_and_their_errors(connect: Any, tmp_path: Path) -> None:
     assert connect.rows(f"{merging} AND s.v = 2 THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *") == [[2, 1, 0, 1]]
     assert connect.rows(f"DELETE FROM {table} WHERE id = 0") == [[1]]
     assert connect.rows(f"SELECT * FROM {table} ORDER BY id") == [[1, 2], [2, 0], [3, 1], [9, 9]]
+    replacing = f"INSERT INTO {table} AS t REPLACE ON"
+    assert connect.rows(f"{replacing} t.id = s.id (SELECT 2L AS id, 5 AS v) AS s") == []
+    found = connect.sql(f"{replacing} id = s.id (SELECT 2L AS id, 5 AS v) AS s")
+    assert found.get("condition") == "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION", found
+    assert connect.rows(f"INSERT INTO {table} REPLACE USING (id) SELECT 9L AS id, 8 AS v") == []
+    assert connect.rows(f"SELECT * FROM {table} ORDER BY id") == [[1, 2], [2, 5], [3, 1], [9, 8]]
     ((text,),) = connect.rows(f"EXPLAIN DELETE FROM {table} WHERE v = 9")
     assert "Strategy: " in text
-    assert len(connect.rows(f"DESCRIBE HISTORY {table}")) == 5
+    assert len(connect.rows(f"DESCRIBE HISTORY {table}")) == 7

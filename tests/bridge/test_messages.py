@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from headwater.bridge import messages
-from headwater.bridge.messages import Answer, Request, callbacks, change, define, read, trouble, write
+from headwater.bridge.messages import Answer, Request, callbacks, change, define, follow, read, trouble, write
 from headwater.bridge.statement import StatementContext
 from headwater.statements.registry import HANDLERS
 
@@ -31,20 +31,37 @@ _KEYS = {str: "String", int: "Int"}
 #: What the JVM passes on or takes apart itself: rows of files, and JSON of the handler's own.
 _NODE = "JsonNode"
 #: Python's calls of the parser's statements differ in their arguments only, which the JVM passes on.
-_PASSED_ON = {"DescribeHistoryRequest": "ParsedStatementRequest", "DescribeDetailRequest": "ParsedStatementRequest"}
+_PASSED_ON = {
+    "DescribeHistoryRequest": "ParsedStatementRequest",
+    "DescribeDetailRequest": "ParsedStatementRequest",
+    "SyncIdentityRequest": "ParsedChangeRequest",
+    "AnalyzeTableRequest": "ParsedChangeRequest",
+    "DropFeatureRequest": "ParsedChangeRequest",
+}
 #: Structs that a node stands for, and bases.
-_NOT_IN_SCALA = {"HistoryArguments", "DetailArguments", "TableChange"}
+_NOT_IN_SCALA = {
+    "HistoryArguments",
+    "DetailArguments",
+    "SyncIdentityArguments",
+    "AnalyzeTableArguments",
+    "DropFeatureArguments",
+    "TableChange",
+    "StreamedTable",
+}
 #: The calls of one case class whose name is a parameter.
 _NAMED_WHEN_MADE = {
     "describe_history": ("ParsedStatementRequest", "RowsAnswer"),
     "describe_detail": ("ParsedStatementRequest", "RowsAnswer"),
+    "sync_identity": ("ParsedChangeRequest", "CommitAnswer"),
+    "analyze_table": ("ParsedChangeRequest", "CommitAnswer"),
+    "drop_feature": ("ParsedChangeRequest", "CommitAnswer"),
     **dict.fromkeys(("delete", "update", "merge"), ("ChangeRequest", "CommitAnswer")),
 }
 
 
 def structs() -> dict[str, type[msgspec.Struct]]:
     found = {}
-    for module in (messages, read, define, write, change, callbacks, trouble):
+    for module in (messages, read, define, write, change, follow, callbacks, trouble):
         for name, value in vars(module).items():
             if inspect.isclass(value) and issubclass(value, (Request, Answer)) and value.__module__ == module.__name__:
                 found[name] = value
@@ -139,7 +156,7 @@ def test_fields_and_types(name: str) -> None:
 
 
 def test_every_case_class_has_a_struct() -> None:
-    assert case_classes().keys() - structs().keys() == {"Envelope", "ParsedStatementRequest"}
+    assert case_classes().keys() - structs().keys() == {"Envelope", "ParsedStatementRequest", "ParsedChangeRequest"}
     assert case_classes()["Envelope"].keys() == {
         field.encode_name for field in msgspec.structs.fields(messages.Envelope)
     }

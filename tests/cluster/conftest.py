@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from support.processes import environment
-from support.sessions import IN_UTC, SHORT_LIVED, settings
+from support.sessions import IN_UTC, java_options, settings
 from support.sparks.asking import SparkProcess
 
 _PATIENCE = 500
@@ -28,7 +28,6 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "3",
     "spark.driver.memory": "1g",
     "spark.executor.memory": "700m",
-    "spark.executor.extraJavaOptions": f"{SHORT_LIVED} {IN_UTC}",
     # As clusters often have it; the tests in one process have Java's.
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     # A second attempt at every task that takes longer than others do.
@@ -209,6 +208,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (home / "events").mkdir()
     own = {
         **SETTINGS,
+        "spark.executor.extraJavaOptions": java_options(IN_UTC),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": (home / "events").as_uri(),

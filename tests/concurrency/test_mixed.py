@@ -29,7 +29,7 @@ from support.concurrency.bank_log import check_table
 from support.paths import SHARED
 from support.processes import environment, python
 
-SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "10"))
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
 _PATIENCE_SECONDS = 240
 BARE = ("append", "copy", "vectors", "optimize", "schema", "read")

@@ -190,8 +190,10 @@ def write(snapshot: Snapshot, operation: Operation) -> int:
         txn.read_whole_table()
     if kind == "stream":
         txn.set_transaction(f"app {day}", operation.read)
-    if kind == "metadata":
-        settings = {**snapshot.metadata.configuration, "by": operation.name}
+    if kind in ("property", "definition"):
+        # What a property of the format means that nobody knows may concern everybody.
+        name = "by" if kind == "property" else "delta.ofTheFuture"
+        settings = {**snapshot.metadata.configuration, name: operation.name}
         txn.update_metadata(replace(snapshot.metadata, configuration=settings))
     elif kind != "delete":
         txn.add([file(new, day, changes_data)])

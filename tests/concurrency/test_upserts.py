@@ -16,8 +16,8 @@ from support.concurrency.upserting import SAME_KEYS, other_keys, same_keys
 from support.processes import environment, python
 
 _WRITERS, _EACH = 8, 3
-#: Sparks at once, threads in each, and statements of a thread in a long run.
-_SPARKS, _THREADS = 4, 2
+#: Sparks at once, in a long run twice as many; threads in each.
+_SPARKS, _THREADS = 2, 2
 _PATIENCE_SECONDS = 600
 _MANY = max(8, int(os.environ.get("HEADWATER_TEST_EXAMPLES", "0")) // 20)
 _LONG = pytest.param(_MANY, marks=pytest.mark.soak, id="many")
@@ -77,23 +77,23 @@ def test_upserts_of_the_same_keys(spark: SparkSession, rows: Any, database: str,
     _check_same(rows, "t", _WRITERS, each)
 
 
-@pytest.mark.timeout(1800)  # four Sparks start first, however busy the machine is
+@pytest.mark.timeout(1800)  # the Sparks start first, however busy the machine is
 @pytest.mark.parametrize(
-    ("vectors", "each"),
+    ("vectors", "count", "each"),
     [
-        pytest.param(True, 2, id="vectors"),
-        pytest.param(True, _MANY, marks=pytest.mark.soak, id="vectors-many"),
-        pytest.param(False, _MANY, marks=pytest.mark.soak, id="copy-on-write-many"),
+        pytest.param(True, _SPARKS, 3, id="vectors"),
+        pytest.param(True, 2 * _SPARKS, _MANY, marks=pytest.mark.soak, id="vectors-many"),
+        pytest.param(False, 2 * _SPARKS, _MANY, marks=pytest.mark.soak, id="copy-on-write-many"),
     ],
 )
-def test_upserts_of_several_sparks(rows: Any, tmp_path: Path, vectors: bool, each: int) -> None:
-    writers = _SPARKS * _THREADS
+def test_upserts_of_several_sparks(rows: Any, tmp_path: Path, vectors: bool, count: int, each: int) -> None:
+    writers = count * _THREADS
     other, same = (f"delta.`{tmp_path}/{name}`" for name in ("other", "same"))
     _create_other(rows, other, vectors, writers)
     _create(rows, same, vectors)
     sparks = []
     try:
-        for number in range(_SPARKS):
+        for number in range(count):
             command = python("support.concurrency.upserting", str(number), str(tmp_path), str(_THREADS), str(each))
             log = (tmp_path / f"log{number}").open("w")
             sparks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment()))
@@ -107,6 +107,6 @@ def test_upserts_of_several_sparks(rows: Any, tmp_path: Path, vectors: bool, eac
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    assert told == [""] * _SPARKS
+    assert told == [""] * count
     _check_other(rows, other, writers, each)
     _check_same(rows, same, writers, each)

@@ -11,6 +11,7 @@ import pytest
 
 from headwater.log.checkpoints.writing import Layout, last_checkpoint_checksum, write_checkpoint
 from headwater.log.snapshot import load_snapshot
+from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.actions import (
     AddFile,
     DeletionVector,
@@ -176,11 +177,63 @@ def test_statistics_kept_as_columns_only_still_prune(tmp_path):
     before = table(tmp_path / "t", checkpoint_writeStatsAsJson="false")
     write_checkpoint(before, NOW)
     after = without_commits(before)
-    assert after.files.column("stats").null_count == 2
     assert (
         after.statistics([("id",)]).column("max.0").to_pylist()
         == before.statistics([("id",)]).column("max.0").to_pylist()
     )
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_statistics_kept_as_columns_only_are_text_again(tmp_path, policy):
+    before = table(tmp_path / "t", checkpoint_writeStatsAsJson="false", checkpointPolicy=policy)
+    write_checkpoint(before, NOW)
+    after = without_commits(before)
+    texts = dict(zip(after.files["path"].to_pylist(), after.files["stats"].to_pylist(), strict=True))
+    known = {path: text and json.loads(text) for path, text in texts.items()}
+    assert list(known.values()).count(None) == 1
+    assert [stats for stats in known.values() if stats is not None] == [STATS]
+
+
+def test_texts_are_written_from_columns_only_where_there_are_none(tmp_path):
+    before = table(tmp_path / "t", checkpoint_writeStatsAsJson="false")
+    write_checkpoint(before, NOW)
+    path = f"{before.table_path}/_delta_log/{1:020d}.checkpoint.parquet"
+    rows = pq.read_table(path)
+    adds = [
+        row and {**row, "stats": '{"numRecords":7}' if row["path"] == "b" else None} for row in rows["add"].to_pylist()
+    ]
+    kind = rows.schema.field("add").type
+    adds = pa.array(adds, pa.struct([*kind, pa.field("stats", pa.string())]))
+    pq.write_table(rows.set_column(rows.schema.get_field_index("add"), "add", adds), path)
+    files = without_commits(before).files
+    known = dict(zip(files["path"].to_pylist(), map(json.loads, files["stats"].to_pylist()), strict=True))
+    assert known.pop("b") == {"numRecords": 7}
+    assert list(known.values()) == [STATS]
+
+
+def test_odd_values_of_columns_are_text_again():
+    column = pa.array(
+        [
+            {
+                "numRecords": 2,
+                "minValues": {"d": float("-inf"), "f": float("nan"), "n": datetime(1950, 1, 1, 0, 0, 0, 999)},
+            },
+            {"numRecords": None, "minValues": {"d": 0.1, "f": None, "n": None}},
+            {"numRecords": None, "minValues": None},
+        ],
+        pa.struct(
+            {
+                "numRecords": pa.int64(),
+                "minValues": pa.struct({"d": pa.float64(), "f": pa.float32(), "n": pa.timestamp("us")}),
+            }
+        ),
+    )
+    first, second, third = texts_of(column, lambda path: False).to_pylist()
+    assert json.loads(first)["minValues"] == {"d": "-Infinity", "n": "1950-01-01T00:00:00.000"}
+    assert json.loads(second)["minValues"] == {"d": 0.1}
+    assert "numRecords" not in json.loads(second)
+    assert third is None
+    assert '"1950-01-01T00:00:00.000Z"' in texts_of(column, lambda path: path == ("minValues", "n"))[0].as_py()
 
 
 def test_times_without_a_zone_are_not_given_one(tmp_path):

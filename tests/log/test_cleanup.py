@@ -15,7 +15,7 @@ from headwater.log.cleanup import clean_up
 from headwater.log.history import version_at
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, SetTransaction, serialize
-from headwater.protocol.file_names import commit_name, parse_name
+from headwater.protocol.file_names import CheckpointName, commit_name, parse_name
 from support.stores.memory_store import MemoryStore
 
 DAY = 24 * 3600 * 1000
@@ -28,6 +28,7 @@ KINDS = {
     "v2 json": (Protocol(3, 7, V2, V2), {"delta.checkpointPolicy": "v2"}, Layout(part_size=1, top_level="json")),
     "in-commit": (Protocol(1, 7, None, frozenset({"inCommitTimestamp"})), {"delta.enableInCommitTimestamps": "true"},
                   Layout()),
+    "protected": (Protocol(1, 7, None, frozenset({"checkpointProtection"})), {}, Layout()),
 }  # fmt: skip
 PATH = "/t"
 LOG = f"{PATH}/_delta_log"
@@ -200,3 +201,32 @@ def test_a_cleanup_cut_off_at_any_file_leaves_what_is_needed(kind):
         assert {version: table.shown(version) for version in before} == before
         assert table.clean(START + 11 * DAY).num_files == count - allowed
     assert {version: table.shown(version) for version in before} == before
+
+
+def test_protected_versions_go_together_or_stay():
+    """Day 11 keeps versions from 8 on, for which the checkpoint of version 7 is needed."""
+    for before, earliest in ((8, None), (7, 7), (3, 7), (0, 7)):
+        table = Table("protected", **{"delta.requireCheckpointProtectionBeforeVersion": str(before)})
+        for day in range(12):
+            table.commit(START + day * DAY, checkpoint=day % 3 == 1)
+        names = set(table.store.files)
+        cleaned = table.clean(START + 11 * DAY)
+        assert (cleaned.earliest if cleaned else None) == earliest
+        if earliest is None:
+            assert set(table.store.files) == names
+
+
+def test_commits_go_before_protected_checkpoints():
+    table = Table("protected", **{"delta.requireCheckpointProtectionBeforeVersion": "5"})
+    for day in range(12):
+        table.commit(START + day * DAY, checkpoint=day % 3 == 1)
+    deleted = []
+
+    def delete(path):
+        deleted.append(isinstance(parse_name(path.rsplit("/", 1)[1]), CheckpointName))
+        MemoryStore.delete(table.store, path)
+
+    table.store.delete = delete
+    table.clean(START + 11 * DAY)
+    assert deleted == sorted(deleted)
+    assert set(deleted) == {True, False}

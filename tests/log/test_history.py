@@ -5,7 +5,7 @@ import os
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.history import earliest_version, history, version_at
+from headwater.log.history import history, version_at
 from headwater.protocol.actions import CommitInfo, SetTransaction
 from headwater.protocol.file_names import commit_name
 
@@ -73,7 +73,6 @@ def test_only_versions_that_can_be_rebuilt_are_found(log):
     for version in range(2, 6):
         commit_at(log, version, version)
     log.checkpoint(4, *log.header())
-    assert earliest_version(log.path, log.store) == 4
     assert at(log, 4.5) == 4
     with pytest.raises(HeadwaterError) as error:
         at(log, 3)
@@ -84,14 +83,13 @@ def test_the_earliest_version_of_a_whole_log_is_zero(log):
     commit_at(log, 0, 1)
     commit_at(log, 1, 2)
     log.checkpoint(1, *log.header())
-    assert earliest_version(log.path, log.store) == 0
+    assert at(log, 0, can_be_before_earliest=True) == 0
 
 
 def test_no_table_has_no_history(log):
-    for function in (history, earliest_version):
-        with pytest.raises(HeadwaterError) as error:
-            function(log.path, log.store)
-        assert error.value.condition == "DELTA_TABLE_NOT_FOUND"
+    with pytest.raises(HeadwaterError) as error:
+        history(log.path, log.store)
+    assert error.value.condition == "DELTA_TABLE_NOT_FOUND"
 
 
 def test_in_commit_timestamps_are_the_times(log):

@@ -82,8 +82,8 @@ def test_beyond_the_limit_or_without_one_the_newest_is_read(store):
     assert cache.get(PATH, store, staleness_limit=1).version == 4
 
 
-def test_a_store_of_one_thread_is_not_used_by_another(store):
-    store.any_thread = False
+def test_a_store_of_one_session_is_not_used_behind_a_reader(store):
+    store.is_shared = False
     cache = SnapshotCache()
     first = cache.get(PATH, store)
     commit(store, 3)
@@ -197,7 +197,7 @@ def test_a_snapshot_that_is_not_what_its_checksum_says_is_refused(store):
 class OfOneSession(MemoryStore):
     """A handle to files that others have handles to; it is no longer used when its session has ended."""
 
-    any_thread = False
+    is_shared = False
 
     def __init__(self, of):
         super().__init__()

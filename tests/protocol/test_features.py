@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.features import check_readable, check_writable, supported_features, supports
+from headwater.protocol.actions import Protocol
+from headwater.protocol.feature_table import feature_table
+from headwater.protocol.features import FEATURES, check_readable, check_writable, supported_features, supports
 
 
 def with_features(reader=(), writer=()):
@@ -50,22 +53,26 @@ def test_unknown_features_of_readers_are_refused_by_name(feature):
         assert error.value.parameters == {"unsupported": feature}
 
 
-@pytest.mark.parametrize(
-    "feature",
-    ["rowTracking", "icebergCompatV1", "icebergCompatV2", "materializePartitionColumns", "variantShredding", "future"],
-)
-def test_features_not_written_are_refused_by_name(feature):
-    with pytest.raises(HeadwaterError) as error:
-        check_writable(Protocol(1, 7, None, frozenset([feature, "appendOnly"])))
-    assert error.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
-    assert error.value.parameters == {"unsupported": feature}
+def test_features_not_written_are_refused_by_name():
+    for feature in ("coordinatedCommits-preview", "future"):
+        with pytest.raises(HeadwaterError) as error:
+            check_writable(Protocol(1, 7, None, frozenset([feature, "appendOnly"])))
+        assert error.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+        assert error.value.parameters == {"unsupported": feature}
 
 
-def test_shredding_blocks_writing_only_while_it_is_on():
-    protocol = with_features(["variantShredding-preview", "variantType"])
-    check_writable(protocol, Metadata("i", "{}"))
-    with pytest.raises(HeadwaterError):
-        check_writable(protocol, Metadata("i", "{}", configuration={"delta.enableVariantShredding": "true"}))
+def test_shredding_and_protected_checkpoints_do_not_block_writing():
+    """Shredding is a choice of the writer even where it is on."""
+    check_writable(with_features(["variantShredding-preview", "variantShredding", "variantType"]))
+    check_writable(with_features(writer=["checkpointProtection"]))
+
+
+def test_what_a_feature_requires_and_its_preview_are_features():
+    for feature in FEATURES.values():
+        assert {*feature.requires, feature.preview or feature.name} <= FEATURES.keys()
+        assert feature.writes or feature.note
+        if feature.reader and feature.writes:
+            assert feature.reads
 
 
 @pytest.mark.parametrize("protocol", [Protocol(4, 7, frozenset()), Protocol(0, 1)])
@@ -80,3 +87,9 @@ def test_unknown_writer_versions_block_writing_only():
     with pytest.raises(HeadwaterError) as error:
         check_writable(Protocol(1, 8))
     assert error.value.condition == "DELTA_INVALID_PROTOCOL_VERSION"
+
+
+def test_the_table_of_features_is_current():
+    """Where this fails, generate the file again; it says how."""
+    file = Path(__file__).parents[2] / "docs" / "features.md"
+    assert file.read_text(encoding="utf-8") == feature_table()

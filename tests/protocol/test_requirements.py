@@ -1,5 +1,7 @@
 """The protocol a table needs. The expected protocols were seen from Delta Lake 4.4 for the same properties."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,22 @@ from hypothesis import strategies as st
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.features import FEATURES, supported_features, supports
-from headwater.protocol.requirements import needed_features, protocol_for, requested, without_protocol_properties
-from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.requirements import (
+    needed_features,
+    protocol_for,
+    requested,
+    without_feature,
+    without_protocol_properties,
+)
+from headwater.protocol.types import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    SpatialType,
+    StructField,
+    StructType,
+    schema_string,
+)
 from headwater.schema.identity import identity_metadata
 
 BASE = {"appendOnly", "invariants"}
@@ -79,6 +95,10 @@ def test_new_tables_by_configuration(configuration, expected):
         (
             StructField("a", ArrayType(PrimitiveType("variant"))),
             features(3, {"variantType"}, BASE | {"variantType"}),
+        ),
+        (
+            StructField("a", MapType(PrimitiveType("string"), SpatialType("geography", "OGC:CRS84", "SPHERICAL"))),
+            features(3, {"geospatial"}, BASE | {"geospatial"}),
         ),
         (field(**{"delta.generationExpression": "b"}), features(1, None, BASE | {"generatedColumns"})),
         (field(kind="long", **identity_metadata()), features(1, None, BASE | {"identityColumns"})),
@@ -220,3 +240,53 @@ def test_only_upgrades_and_well_formed(current, first, second):
     assert (after.reader_features is not None) == (after.min_reader_version == 3)
     if after.reader_features is not None:
         assert after.reader_features <= after.writer_features
+
+
+def test_metadata_parses_its_schema_once_and_a_replaced_schema_afresh():
+    metadata = Metadata("id", schema_string(StructType((StructField("a", PrimitiveType("long")),))))
+    assert metadata.schema is metadata.schema
+    assert metadata == Metadata("id", metadata.schema_string)
+    other = schema_string(StructType((StructField("b", PrimitiveType("long")),)))
+    assert replace(metadata, schema_string=other).schema.names == ["b"]
+    assert metadata.schema.names == ["a"]
+
+
+LEGACY_5 = BASE | {"checkConstraints", "changeDataFeed", "generatedColumns"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "dropped", "added", "expected"),
+    [
+        (Protocol(1, 3), "checkConstraints", (), Protocol(1, 2)),
+        (Protocol(1, 4), "checkConstraints", (), features(1, None, BASE | {"changeDataFeed", "generatedColumns"})),
+        (Protocol(2, 5), "columnMapping", (), Protocol(1, 4)),
+        (
+            Protocol(2, 5),
+            "columnMapping",
+            ["checkpointProtection"],
+            features(1, None, LEGACY_5 | {"checkpointProtection"}),
+        ),
+        (features(3, {"deletionVectors"}, {"deletionVectors"}), "deletionVectors", (), Protocol(1, 1)),
+        (features(3, {"deletionVectors"}, BASE | {"deletionVectors"}), "deletionVectors", (), Protocol(1, 2)),
+        (
+            features(3, {"deletionVectors", "columnMapping"}, {"deletionVectors", "columnMapping"}),
+            "deletionVectors",
+            (),
+            features(2, None, {"columnMapping"}),
+        ),
+        (
+            features(3, {"deletionVectors", "v2Checkpoint"}, {"deletionVectors", "v2Checkpoint", "rowTracking"}),
+            "deletionVectors",
+            (),
+            features(3, {"v2Checkpoint"}, {"v2Checkpoint", "rowTracking"}),
+        ),
+        (
+            features(1, None, {"rowTracking", "domainMetadata"}),
+            "rowTracking",
+            (),
+            features(1, None, {"domainMetadata"}),
+        ),
+    ],
+)
+def test_a_protocol_with_a_feature_less_is_the_narrowest(protocol, dropped, added, expected):
+    assert without_feature(protocol, dropped, added) == expected

@@ -11,7 +11,6 @@ from headwater.schema.evolution import NewColumn, add_columns
 from headwater.schema.mapping import (
     assign,
     check_mode_change,
-    field_ids,
     logical_path,
     max_column_id,
     mode,
@@ -32,7 +31,7 @@ SCHEMA = StructType(
 
 def test_ids_are_given_parents_first_and_names_are_unique():
     mapped, highest = assign(SCHEMA, 0)
-    ids = {".".join(path): number for path, number in field_ids(mapped).items()}
+    ids = {".".join(path): field.metadata[COLUMN_ID] for path, field in all_fields(mapped)}
     assert ids == {"A": 1, "st": 2, "st.X": 3, "m": 4, "m.value.q": 5}
     assert highest == 5
     names = [field.physical_name for _, field in all_fields(mapped)]

@@ -95,14 +95,6 @@ def test_comments(spark, rows, database):
     assert not spark.sql("DESCRIBE DETAIL t").first()["description"]
 
 
-def test_changes_that_are_not_possible_yet(spark, rows, database, fails):
-    spark.sql("CREATE TABLE t (id INT, b INT) USING delta")
-    for change in ("DROP COLUMN b", "RENAME COLUMN b TO c", "ALTER COLUMN b TYPE BIGINT", "ALTER COLUMN b FIRST"):
-        with fails("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE"):
-            spark.sql(f"ALTER TABLE t {change}")
-    assert len(rows("DESCRIBE HISTORY t")) == 1
-
-
 def test_set_location(spark, rows, database, tmp_path, fails):
     spark.sql(f"CREATE TABLE t USING delta LOCATION '{tmp_path}/a' AS SELECT 1 AS id")
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/b` USING delta AS SELECT 2 AS id")

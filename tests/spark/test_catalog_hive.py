@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support.sessions import SHORT_LIVED
+from support.sessions import java_options
 
 SCRIPT = """
 import json, sys
@@ -67,7 +67,7 @@ spark.stop()
 @pytest.mark.spark
 def test_hive_metastore(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), SHORT_LIVED],
+        [sys.executable, "-c", SCRIPT, str(tmp_path), java_options()],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -45,7 +45,7 @@ def test_every_statement_takes_a_path(spark, rows, tmp_path, fails):
     spark.sql(f"REFRESH TABLE {table}")
     assert spark.table(table).count() == 0
     assert spark.catalog.tableExists(table)
-    with fails("DELTA_OPERATION_ON_PATH_NOT_ALLOWED", "DROP TABLE", str(tmp_path)):
+    with fails("DELTA_OPERATION_ON_PATH_NOT_ALLOWED", "DROP TABLE", str(tmp_path), "delete the directory"):
         spark.sql(f"DROP TABLE {table}")
     with fails("DELTA_OPERATION_ON_PATH_NOT_ALLOWED", "RENAME", str(tmp_path)):
         spark.sql(f"ALTER TABLE {table} RENAME TO other")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+
+from headwater.versions import SUPPORTED_SPARK, bridge_version, is_supported
+
 
 def test_plain_sql(spark, rows, database, log):
     spark.sql("CREATE TABLE t (id INT, name STRING) USING delta")
@@ -14,3 +19,26 @@ def test_plain_sql(spark, rows, database, log):
 def test_errors_have_condition_and_state(spark, fails, tmp_path):
     with fails("DELTA_TABLE_NOT_FOUND", str(tmp_path / "absent")):
         spark.sql(f"SELECT * FROM delta.`{tmp_path}/absent`").collect()
+
+
+def test_the_jar_and_the_package_have_one_rule(spark):
+    """Which Sparks are supported, and which JAR fits: both sides read it from ``versions.py``."""
+    shims = spark._jvm.headwater.spark.shims
+    for version in (*SUPPORTED_SPARK, "4.2.1-vendor-3", "4.2.0.2", "4.3.0-", "4.2.10", "4x2.0", "14.2.0", "4.1.0", ""):
+        assert shims.SparkVersions.isSupported(version) is is_supported(version), version
+    assert shims.BuildProperties.bridgeVersion() == bridge_version()
+
+
+def test_a_jar_of_another_build_is_refused(spark, fails, tmp_path):
+    """The user sees the handler's error, not that a process ended."""
+    python = tmp_path / "python"
+    # The handler of this package, told that the JAR was built with other messages.
+    python.write_text(
+        "#!/bin/sh\nread -r line\n"
+        f"""echo "$line" | sed 's/"bridge":"[^"]*"/"bridge":"0.0.9+abc"/' | {shlex.quote(sys.executable)} "$@"\n"""
+    )
+    python.chmod(0o755)
+    jvm = spark._jvm
+    conf = jvm.org.apache.spark.SparkConf(False).set("spark.headwater.python", str(python))
+    with fails("HEADWATER_JAR_DOES_NOT_FIT", "0.0.9+abc"):
+        jvm.headwater.spark.bridge.HandlerProcess.start(conf)

@@ -146,7 +146,16 @@ def _classes() -> set[str]:
 
 
 #: Spark itself puts the name of a file index's class into every EXPLAIN of a scan; pieces of DML have their own tests.
-_SPARKS = {"HeadwaterFileIndex"}
+#: Spark's own plans and changes of ALTER TABLE have the names of our messages.
+_SPARKS = {
+    "HeadwaterFileIndex",
+    "AddConstraint",
+    "DropConstraint",
+    "ClusterBy",
+    "RenameColumn",
+    "AddColumn",
+    "SetProperty",
+}
 
 
 def _strange(text: str, classes: set[str], *, explained: bool, ours: bool) -> set[str]:

@@ -219,6 +219,16 @@ def test_idempotent_writes(spark, data, read, fails, settings, tmp_path):
         append(txnAppId="app")
 
 
+def test_statements_that_write_no_rows_leave_the_version_to_those_that_do(spark, read, settings, tmp_path):
+    table = f"delta.`{tmp_path}/t`"
+    with settings({"spark.databricks.delta.write.txnAppId": "app", "spark.databricks.delta.write.txnVersion": "1"}):
+        spark.sql(f"CREATE TABLE {table} (a INT) USING delta")
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN b INT")
+        spark.sql(f"INSERT INTO {table} VALUES (1, 1)")
+        spark.sql(f"DELETE FROM {table}")
+        assert len(read(tmp_path / "t")) == 1
+
+
 def test_commit_options(spark, data, settings, log, tmp_path):
     path = tmp_path / "t"
     data.write.format("delta").option("userMetadata", "from the option").save(str(path))
@@ -246,6 +256,20 @@ def test_overwriting_what_is_read(spark, data, read, tmp_path):
     data.write.format("delta").save(str(path))
     spark.read.format("delta").load(str(path)).where("id = 1").write.format("delta").mode("overwrite").save(str(path))
     assert read(path) == [(1, "a", 1.5)]
+
+
+def test_saves_of_variants_and_of_types_without_a_place(spark, rows, fails, tmp_path):
+    path = tmp_path / "t"
+    frame = spark.sql("SELECT parse_json('{\"a\": 1}') AS v, named_struct('x', array(parse_json('2'))) AS s")
+    for mode in ("errorifexists", "append", "overwrite", "append"):
+        frame.write.format("delta").mode(mode).save(str(path))
+    assert rows(f"SELECT v:a::INT, s.x[0]::INT FROM delta.`{path}`") == [(1, 2), (1, 2)]
+    interval = spark.sql("SELECT INTERVAL '1' YEAR AS v").write.format("delta")
+    with fails("DELTA_UNSUPPORTED_DATA_TYPES", "interval"):
+        interval.save(str(tmp_path / "new"))
+    with fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "INTERVAL YEAR", state="KD000"):
+        interval.mode("append").save(str(path))
+    assert not (tmp_path / "new").exists()
 
 
 def test_options_without_a_value_mean_nothing(spark, data, read, database, tmp_path):

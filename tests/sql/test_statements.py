@@ -65,3 +65,120 @@ def test_what_cannot_be_understood_is_said(text):
     with pytest.raises(HeadwaterError) as refused:
         parsed(text)
     assert refused.value.condition == "DELTA_STATEMENT_NOT_PARSED"
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "column"),
+    [
+        ("ALTER TABLE t ALTER COLUMN id SYNC IDENTITY", "t", ["id"]),
+        ("alter table db.`a b` alter id sync identity;", "db.`a b`", ["id"]),
+        ("ALTER TABLE alter.column ALTER column SYNC IDENTITY", "alter.column", ["column"]),
+        (
+            "ALTER TABLE IDENTIFIER('a' || :b) CHANGE COLUMN s.`i.d` SYNC IDENTITY",
+            "IDENTIFIER('a' || :b)",
+            ["s", "i.d"],
+        ),
+        ("ALTER TABLE '/a path' ALTER COLUMN id /* all */ SYNC IDENTITY", "/a path", ["id"]),
+    ],
+)
+def test_sync_identity(text, table, column):
+    answer = parsed(text)
+    assert (answer["command"], answer["table"], answer["arguments"]) == ("sync_identity", table, {"column": column})
+    assert answer["output"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "feature", "truncates"),
+    [
+        ("ALTER TABLE t DROP FEATURE deletionVectors", "t", "deletionVectors", False),
+        ("alter table db.`a b` drop feature `v2Checkpoint` truncate history;", "db.`a b`", "v2Checkpoint", True),
+        ("ALTER TABLE '/a path' DROP FEATURE 'a.b'", "/a path", "a.b", False),
+        (
+            "ALTER TABLE IDENTIFIER(:t) DROP FEATURE typeWidening-preview",
+            "IDENTIFIER(:t)",
+            "typeWidening-preview",
+            False,
+        ),
+        ("ALTER TABLE drop.feature DROP FEATURE truncate TRUNCATE HISTORY", "drop.feature", "truncate", True),
+    ],
+)
+def test_drop_feature(text, table, feature, truncates):
+    answer = parsed(text)
+    assert (answer["command"], answer["table"], answer["output"]) == ("drop_feature", table, None)
+    assert answer["arguments"] == {"feature": feature, "truncateHistory": truncates}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t DROP FEATURE",
+        "ALTER TABLE t DROP FEATURE a b",
+        "ALTER TABLE t DROP FEATURE a TRUNCATE",
+        "ALTER TABLE t DROP FEATURE 5",
+        "ALTER TABLE t DROP FEATURE a, b",
+    ],
+)
+def test_a_feature_to_drop_is_one_name(text):
+    with pytest.raises(HeadwaterError, match="DROP FEATURE takes the name of a table feature") as refused:
+        parsed(text)
+    assert refused.value.condition == "DELTA_STATEMENT_NOT_PARSED"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ALTER COLUMN id SYNC IDENTITY now",
+        "ALTER TABLE t ALTER COLUMN 'id' SYNC IDENTITY",
+        "ALTER TABLE t ADD COLUMN id INT",
+        "ALTER VIEW t ALTER COLUMN id SYNC IDENTITY",
+        "ALTER TABLE",
+    ],
+)
+def test_other_alterations_are_sparks(text):
+    assert parse(ParseRequest(text=text), None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "columns"),
+    [
+        ("ANALYZE TABLE t COMPUTE DELTA STATISTICS", "t", None),
+        ("analyze table db.`a b` compute delta statistics for all columns;", "db.`a b`", None),
+        ("ANALYZE TABLE '/a path' COMPUTE DELTA STATISTICS FOR COLUMNS a", "/a path", [["a"]]),
+        (
+            "ANALYZE TABLE IDENTIFIER('a' || :b) COMPUTE DELTA STATISTICS FOR COLUMNS s.`x.y`, for, b",
+            "IDENTIFIER('a' || :b)",
+            [["s", "x.y"], ["for"], ["b"]],
+        ),
+        ("ANALYZE TABLE compute.delta COMPUTE DELTA STATISTICS", "compute.delta", None),
+    ],
+)
+def test_delta_statistics(text, table, columns):
+    answer = parsed(text)
+    assert (answer["command"], answer["table"]) == ("analyze_table", table)
+    assert answer["arguments"] == {"columns": columns}
+    assert answer["output"] is None
+
+
+@pytest.mark.parametrize(
+    "text", ["ANALYZE TABLE t COMPUTE STATISTICS", "ANALYZE TABLES COMPUTE DELTA STATISTICS", "ANALYZE TABLE"]
+)
+def test_other_statistics_are_sparks(text):
+    assert parsed(text) is None
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        ("COMPUTE DELTA STATISTICS NOSCAN", "'NOSCAN'"),
+        ("COMPUTE DELTA STATISTICS FOR COLUMNS", "'FOR COLUMNS'"),
+        ("COMPUTE DELTA STATISTICS FOR COLUMNS a,", "'FOR COLUMNS a,'"),
+        ("COMPUTE DELTA STATISTICS FOR COLUMNS a b", "'FOR COLUMNS a b'"),
+        ("COMPUTE DELTA STATISTICS FOR COLUMNS 'a'", "FOR COLUMNS a, b"),
+        ("PARTITION (p = 1) COMPUTE DELTA STATISTICS", "PARTITION"),
+    ],
+)
+def test_delta_statistics_take_nothing_else(ending, reason):
+    with pytest.raises(HeadwaterError) as caught:
+        parsed(f"ANALYZE TABLE t {ending}")
+    assert caught.value.condition == "DELTA_STATEMENT_NOT_PARSED"
+    assert reason in caught.value.text

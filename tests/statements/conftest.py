@@ -1,61 +1,8 @@
-"""Statements without Spark: a stand-in for the JVM's side that records what it was asked."""
+"""Statements without Spark: each test has a stand-in for the JVM's side."""
 
-import json
-
-import msgspec
 import pytest
 
-from headwater.bridge.messages import SessionSettings
-from headwater.bridge.messages.callbacks import WrittenFile
-from headwater.bridge.statement import Condition, Statement
-from headwater.pruning.predicates import columns
-from support.predicate_text import parse_predicate
-
-
-class RecordingStatement(Statement):
-    """Answers every write with the files it was told to, and knows every expression's type to be boolean."""
-
-    def __init__(self, confs=None, time_zone="UTC"):
-        settings = SessionSettings(confs=confs or {}, time_zone=time_zone, user="tester", spark_version="4.2.0")
-        super().__init__(None, settings)
-        self.written = []
-        self.specifications = []
-        self.begun = []
-        self.relations = []
-        self.placed = []
-
-    @property
-    def hadoop(self):
-        return None
-
-    def write(self, specification):
-        self.specifications.append(json.loads(msgspec.json.encode(specification)))
-        return msgspec.convert(self.written.pop(0) if self.written else [], list[WrittenFile])
-
-    def add_relation(self, table, version, files):
-        self.relations.append((table, version, files))
-        return len(self.relations) + 100
-
-    def place(self, text):
-        if text not in self.placed:
-            self.placed.append(text)
-        return self.placed.index(text)
-
-    def condition(self, text, schema):
-        predicate = parse_predicate(text)
-        return Condition(predicate, frozenset(path[0] for path in columns(predicate)))
-
-    def expression_type(self, text, schema):
-        return '"boolean"'
-
-    def settled(self, path):
-        return False
-
-    def begin_commit(self, commit):
-        self.begun.append(msgspec.to_builtins(commit))
-
-    def end_commit(self):
-        self.begun.append(None)
+from support.recording_statement import RecordingStatement
 
 
 @pytest.fixture

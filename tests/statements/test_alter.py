@@ -3,7 +3,10 @@ import json
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import open_snapshot
+from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.protocol.actions import AddFile
+from headwater.statements.opening import CACHE, open_snapshot
+from headwater.transaction import Transaction
 from support.requests import actions, alter_table, check_same_schema, create_request, create_table, schema_json
 
 
@@ -90,7 +93,14 @@ def test_a_columns_comment_is_changed(table, statement):
         (add_column("a", "b"), "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"),
         (add_column("b c"), "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"),
         (add_column("b", default="1"), "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED"),
-        ({"kind": "unsupported", "change": "drop_column"}, "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE"),
+        ({"kind": "unsupported", "change": "cluster_by"}, "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE"),
+        ({"kind": "drop_column", "path": ["a"]}, "DELTA_UNSUPPORTED_DROP_COLUMN"),
+        ({"kind": "rename_column", "path": ["a"], "newName": "b"}, "DELTA_UNSUPPORTED_RENAME_COLUMN"),
+        ({"kind": "column_type", "path": ["a"], "type": '"long"'}, "DELTA_CANNOT_CHANGE_DATA_TYPE"),
+        (
+            {"kind": "column_default", "path": ["a"], "default": "1"},
+            "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(table, statement, change, condition):
@@ -100,6 +110,62 @@ def test_what_cannot_be_is_refused_and_changes_nothing(table, statement, change,
     assert open_snapshot(str(table), statement).version == 0
 
 
+def test_changes_of_several_columns_are_one_commit(table, statement):
+    alter(table, statement, set_property("delta.enableTypeWidening", "true"))
+    snapshot = alter(
+        table,
+        statement,
+        {"kind": "column_type", "path": ["a"], "type": '"long"'},
+        {"kind": "column_nullability", "path": ["s", "x"], "nullable": False},
+        {"kind": "column_position", "path": ["s"], "position": {}},
+    )
+    assert snapshot.schema.sql() == "struct<s:struct<x:int>,a:bigint>"
+    assert (snapshot.version, snapshot.schema.find("s").type.fields[0].nullable) == (2, False)
+    operation = actions(table, 2, "commitInfo")[0]
+    assert operation["operation"] == "CHANGE COLUMNS"
+    described = json.loads(operation["operationParameters"]["columns"])
+    assert [(c["name"], c["type"], c.get("position")) for c in described] == [
+        ("a", "long", None),
+        ("s.x", "integer", None),
+        ("s", "struct", "FIRST"),
+    ]
+
+
+def test_what_names_a_column_follows_it(tmp_path, statement):
+    path = tmp_path / "partitioned"
+    properties = {"delta.columnMapping.mode": "name", "delta.dataSkippingStatsColumns": "a,b"}
+    request = create_request(path, schema_json(a="integer", b="integer", p="integer"), properties=properties)
+    create_table({**request, "partitionColumns": ["p"], "partitioning": ["p"]}, statement)
+    alter(path, statement, {"kind": "rename_column", "path": ["P"], "newName": "q"})
+    alter(path, statement, {"kind": "rename_column", "path": ["a"], "newName": "c d"})
+    snapshot = alter(path, statement, {"kind": "drop_column", "path": ["b"]})
+    assert (snapshot.schema.names, snapshot.metadata.partition_columns) == (["c d", "q"], ("q",))
+    assert snapshot.metadata.configuration["delta.dataSkippingStatsColumns"] == "`c d`"
+    for dropped, condition in (("q", "PARTITION_COLUMN"), ("c d", "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA")):
+        with pytest.raises(HeadwaterError, match=condition):
+            alter(path, statement, {"kind": "drop_column", "path": [dropped]})
+    absent = {"kind": "drop_column", "path": ["absent"], "ifExists": True}
+    assert alter(path, statement, absent).version == snapshot.version
+
+
+def test_a_constraint_holds_its_columns(tmp_path, statement):
+    path = tmp_path / "constrained"
+    constraint = {"kind": "check", "name": "few", "expression": "a < 9"}
+    properties = {"delta.columnMapping.mode": "name"}
+    request = create_request(path, schema_json(a="integer", b="integer"), properties=properties)
+    create_table({**request, "constraints": [constraint]}, statement)
+    with pytest.raises(HeadwaterError, match="DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE.*few: a < 9"):
+        alter(path, statement, {"kind": "drop_column", "path": ["a"]})
+    assert alter(path, statement, {"kind": "drop_column", "path": ["b"]}).schema.names == ["a"]
+    assert alter(path, statement, {"kind": "rename_column", "path": ["a"], "newName": "A"}).schema.names == ["A"]
+
+
+def test_replacing_needs_the_columns_of_the_analysis(table, statement):
+    drops = [{"kind": "drop_column", "path": [name]} for name in ("a", "gone")]
+    with pytest.raises(HeadwaterError, match="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"):
+        alter(table, statement, *drops, add_column("a", kind='"integer"'))
+
+
 def test_another_location_must_have_the_same_columns(tmp_path, table, statement):
     other = tmp_path / "other"
     create_table(create_request(other, schema_json(a="integer")), statement)
@@ -107,3 +173,21 @@ def test_another_location_must_have_the_same_columns(tmp_path, table, statement)
         check_same_schema({"table": str(table), "other": str(other)}, statement)
     assert refused.value.condition == "DELTA_SET_LOCATION_SCHEMA_MISMATCH"
     check_same_schema({"table": str(table), "other": str(table)}, statement)
+
+
+def test_files_added_again_keep_statistics_that_a_checkpoint_has_as_columns_only(tmp_path, statement):
+    path = tmp_path / "t"
+    properties = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
+    create_table(create_request(path, schema_json(a="integer"), properties=properties), statement)
+    stats = '{"numRecords":3,"minValues":{"a":1},"maxValues":{"a":2},"nullCount":{"a":1}}'
+    snapshot = open_snapshot(str(path), statement)
+    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    txn.add([AddFile("f.parquet", {}, 1, 1, True, stats)])
+    write_checkpoint(txn.commit("WRITE", {}).snapshot)
+    for version in (0, 1):
+        (path / "_delta_log" / f"{version:020d}.json").unlink()
+    CACHE.forget(snapshot.table_path)
+    alter(path, statement, set_property("delta.enableRowTracking", "true"))
+    (again,) = actions(path, 3, "add")
+    assert json.loads(again["stats"]) == json.loads(stats)
+    assert again["baseRowId"] == 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.statements import rerunning
 from headwater.statements.change import attempt
 from headwater.transaction import queueing
 from headwater.transaction.queueing import TableQueue
@@ -39,8 +40,8 @@ class Stub:
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> TableQueue:
     made = TableQueue()
-    monkeypatch.setattr(attempt, "queue_of", lambda path: made)
-    monkeypatch.setattr(attempt, "locate", lambda table, statement: SimpleNamespace(path=table))
+    monkeypatch.setattr(rerunning, "queue_of", lambda path: made)
+    monkeypatch.setattr(rerunning, "locate", lambda table, statement: SimpleNamespace(path=table))
     monkeypatch.setattr(attempt, "begin", lambda request, statement: SimpleNamespace(started=time.monotonic()))
     monkeypatch.setattr(queueing, "_LONGEST_BACKOFF_SECONDS", 0.0)
     return made
@@ -51,7 +52,7 @@ def conflict(version: int, condition: str = "DELTA_CONCURRENT_APPEND") -> Headwa
 
 
 def run(statement: Stub, work: Any) -> Any:
-    return attempt.run(SimpleNamespace(table="/t"), statement, work)  # type: ignore[arg-type]
+    return attempt.run(SimpleNamespace(message=SimpleNamespace(table="/t")), statement, work)  # type: ignore[arg-type]
 
 
 def loses(*errors: Exception) -> Any:
@@ -65,7 +66,7 @@ def loses(*errors: Exception) -> Any:
     return work
 
 
-@pytest.mark.parametrize("condition", sorted(attempt._RETRIED))
+@pytest.mark.parametrize("condition", sorted(rerunning.RETRIED))
 def test_a_loser_runs_again_and_gives_its_place_back(queue, condition):
     statement = Stub(60)
     assert run(statement, loses(*(conflict(version, condition) for version in range(7)))) == "done"
@@ -75,7 +76,7 @@ def test_a_loser_runs_again_and_gives_its_place_back(queue, condition):
 
 def test_at_its_deadline_it_says_how_often_it_ran_and_what_it_lost_to(queue, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(attempt.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(rerunning.time, "monotonic", lambda: now[0])
     versions = iter(range(5, 100))
 
     def work(begun: Any) -> None:

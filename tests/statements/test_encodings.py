@@ -13,7 +13,7 @@ from headwater.stores import LocalStore
 
 def attempt(path):
     snapshot = SimpleNamespace(store=LocalStore(), table_path=str(path))
-    return SimpleNamespace(snapshot=snapshot, request=SimpleNamespace(source=1))
+    return SimpleNamespace(snapshot=snapshot, request=SimpleNamespace(message=SimpleNamespace(source=1)))
 
 
 def files(**sizes):

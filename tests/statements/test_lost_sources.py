@@ -22,7 +22,7 @@ def first(monkeypatch: pytest.MonkeyPatch) -> Any:
         statement.discarded += 1
 
     statement.discard = discard
-    request = SimpleNamespace(table="t")
+    request = SimpleNamespace(message=SimpleNamespace(table="t"))
     numbers = iter(range(1, 100))
     monkeypatch.setattr(module, "begin", lambda r, s: SimpleNamespace(request=r, statement=s, number=next(numbers)))
     return SimpleNamespace(request=request, statement=statement, number=0)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from support.requests import alter_table, create_request, create_table, data_fil
 
 SCHEMA = schema_json(a="integer")
 SOURCES = Path(headwater.__file__).parent
-DECLARED = {SOURCES / "protocol" / "properties.py", SOURCES / "statements" / "notices.py"}
+DECLARED = {SOURCES / "protocol" / "properties.py", SOURCES / "statements" / "settings.py"}
 
 
 def texts():
@@ -42,13 +41,6 @@ def test_each_property_is_acted_on_or_declared_unused():
     for name, known in PROPERTIES.items():
         if known.settable and name != notices.UNIVERSAL_FORMATS:
             assert (f'"{name}"' in code) != (known.unused is not None), name
-
-
-def test_the_settings_of_our_own_are_those_the_code_reads():
-    found = set(re.findall(r'"(spark\.headwater\.[\w.]+\w)"', "\n".join(texts().values())))
-    found.discard("spark.headwater.job")  # of a job, which no session sets
-    known = {name for name in found if not name.startswith(notices._OWN_FAMILIES)}
-    assert known == {name for name in notices.OWN_SETTINGS if not name.startswith(notices._OWN_FAMILIES)}
 
 
 def test_no_setting_is_both_read_and_unused():

@@ -294,6 +294,24 @@ def test_truncate_removes_every_file_once(table, statement):
     assert truncate({"table": str(table)}, statement) == {"version": 2}
 
 
+def test_a_truncate_of_a_version_that_the_session_names_runs_once(tmp_path, make_statement):
+    confs = {"spark.databricks.delta.write.txnAppId": "app", "spark.databricks.delta.write.txnVersion": "4"}
+    once, statement = make_statement(confs), make_statement()
+    path = tmp_path / "t"
+    create_table(create_request(path, schema_json(a="integer")), statement)
+
+    def fill(name):
+        statement.written = [[data_file(name, 2, [[1, 5, 0]])]]
+        request = {"table": str(path), "name": "t", "version": 0, "plan": 0, "schema": schema_json(a="integer")}
+        write({**request, "mode": "append", "readsTable": False, "options": {}}, statement)
+
+    fill("1.parquet")
+    assert truncate({"table": str(path)}, once)["version"] == 2
+    fill("2.parquet")
+    assert truncate({"table": str(path)}, once)["version"] == 3
+    assert [a["path"] for a in actions(path, 3, "add")] == ["2.parquet"]
+
+
 def test_a_table_made_anew_meanwhile_is_not_written_to(table, statement):
     with pytest.raises(HeadwaterError) as refused:
         write({**request_of(table), "tableId": "another"}, statement)

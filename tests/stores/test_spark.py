@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
 
@@ -35,6 +38,28 @@ def test_a_table_lives_there(place, spark_process):
     for name in (table, f"'{place}/t'"):
         assert [row[0] for row in run(f"DESCRIBE HISTORY {name}")] == [5, 4, 3, 2, 1, 0]
         assert f"{place}/t" in run(f"DESCRIBE DETAIL {name}")[0]
+
+
+def test_maintenance_uses_the_store_when_the_statement_has_ended(s3, spark_process):
+    run, table = spark_process.sql, f"delta.`s3a://{s3.bucket}/t`"
+    assert run(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES (delta.checkpointInterval = 2)") == []
+    assert run(f"INSERT INTO {table} VALUES (1)") == []
+    s3.rules({"method": "PUT", "path": r"checkpoint", "do": "hold", "times": 100})
+    assert run(f"INSERT INTO {table} VALUES (2)") == []
+    # Its thread serves other statements meanwhile, of a table that has nothing to do with it.
+    assert run(f"CREATE TABLE delta.`s3a://{s3.bucket}/other` (a INT) USING delta") == []
+
+    def checkpoints() -> list[str]:
+        text = s3.request("GET", f"/{s3.bucket}?list-type=2&prefix=t/_delta_log/")[1].decode()
+        return re.findall(r"<Key>t/_delta_log/([^<]*checkpoint[^<]*)</Key>", text)
+
+    assert checkpoints() == []
+    s3.rules()
+    until = time.monotonic() + 20
+    while len(found := checkpoints()) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert found == ["00000000000000000002.checkpoint.parquet", "_last_checkpoint"]
+    assert run(f"SELECT sum(a) FROM {table}") == [[3]]
 
 
 def test_a_named_table_and_a_frame_written_and_overwritten(place, spark_process):

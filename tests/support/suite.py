@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.sparks import archive
+
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
@@ -55,6 +57,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One process for chosen files or tests; for folders, a worker for two cores, and at least two."""
     if not any((config.invocation_params.dir / argument).is_dir() for argument in config.args):
         return 0
+    os.environ.setdefault(archive.MAKE, "1")
     return max(2, min(4, (os.cpu_count() or 2) // 2))
 
 

@@ -250,7 +250,6 @@ class TestNotYet:
             (lambda t: t.clone("/x", True), "CLONE"),
             (lambda t: t.cloneAtVersion(1, "/x", True), "CLONE"),
             (lambda t: t.cloneAtTimestamp("2020-01-01", "/x", True), "CLONE"),
-            (lambda t: t.dropFeatureSupport("v2Checkpoint"), "DROP FEATURE"),
         ],
     )
     def test_is_said(self, table, session, call, statement):
@@ -278,7 +277,6 @@ class TestNotYet:
             (lambda t: t.restoreToVersion(1), "RESTORE TABLE delta.`/t` TO VERSION AS OF 1"),
             (lambda t: t.restoreToTimestamp("2020-01-01"), "RESTORE TABLE delta.`/t` TO TIMESTAMP AS OF '2020-01-01'"),
             (lambda t: t.generate("symlink_format_manifest"), "GENERATE symlink_format_manifest FOR TABLE delta.`/t`"),
-            (lambda t: t.dropFeatureSupport("x", True), "ALTER TABLE delta.`/t` DROP FEATURE `x` TRUNCATE HISTORY"),
         ],
     )
     def test_is_there_to_be_switched_on(self, table, ran, monkeypatch, call, text):

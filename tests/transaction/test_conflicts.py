@@ -8,8 +8,10 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
+from headwater.transaction.definition import Definition
 
-METADATA = Metadata("id", "{}")
+METADATA = Metadata("id", '{"type":"struct","fields":[]}')
+DEFINITION = Definition(Protocol(1, 2), METADATA)
 NEW = AddFile("new", {"day": "1"}, 1, 1)
 OTHER = AddFile("other", {"day": "2"}, 1, 1)
 OLD = RemoveFile("old", 1, partition_values={"day": "1"})
@@ -81,40 +83,25 @@ def test_the_matrix_has_every_cell():
 @pytest.mark.parametrize("row", ROWS, ids=" ".join)
 def test_matrix(row):
     reads, removed, isolation, *cells = row
-    mine = Intent(METADATA, READS[reads], REMOVED if removed == "old" else frozenset(), Isolation(isolation))
+    mine = Intent(DEFINITION, READS[reads], REMOVED if removed == "old" else frozenset(), Isolation(isolation))
     found = {name: outcome(mine, WinningCommit(5, **winner)) for name, winner in WINNERS.items()}
     assert found == {name: CELLS[cell] for name, cell in zip(WINNERS, cells, strict=True)}
 
 
-@pytest.mark.parametrize("reads", [NOTHING, SOME, WHOLE])
-@pytest.mark.parametrize("isolation", list(Isolation))
-def test_a_changed_protocol_always_conflicts(reads, isolation):
-    winner = WinningCommit(5, protocol=Protocol(1, 2))
-    assert outcome(Intent(METADATA, reads, isolation=isolation), winner) == "DELTA_PROTOCOL_CHANGED"
-
-
-@pytest.mark.parametrize("isolation", list(Isolation))
-def test_changed_metadata_always_conflicts_but_the_same_again_never(isolation):
-    mine = Intent(METADATA, NOTHING, isolation=isolation)
-    changed = WinningCommit(5, metadata=replace(METADATA, name="t"))
-    assert outcome(mine, changed) == "DELTA_METADATA_CHANGED"
-    assert outcome(mine, WinningCommit(5, metadata=replace(METADATA))) is None
-
-
 def test_appends_count_when_i_change_metadata_after_reading():
     """A new constraint was checked against rows that did not include the appended ones."""
-    mine = Intent(METADATA, WHOLE, isolation=WRITE, metadata_changed=True)
+    mine = Intent(DEFINITION, WHOLE, isolation=WRITE, definition_changed=True)
     assert outcome(mine, WinningCommit(5, **APPEND)) == C_APPEND
 
 
 def test_the_same_application_conflicts_and_others_do_not():
-    mine = Intent(METADATA, app_ids=frozenset({"a", "b"}))
+    mine = Intent(DEFINITION, app_ids=frozenset({"a", "b"}))
     assert outcome(mine, WinningCommit(5, app_ids=frozenset({"b"}))) == "DELTA_CONCURRENT_TRANSACTION"
     assert outcome(mine, WinningCommit(5, app_ids=frozenset({"c"}))) is None
 
 
 def test_the_same_domain_conflicts_and_others_do_not():
-    mine = Intent(METADATA, domains=frozenset({"delta.clustering"}))
+    mine = Intent(DEFINITION, domains=frozenset({"delta.clustering"}))
     assert outcome(mine, WinningCommit(5, domains=frozenset({"delta.clustering"}))) == "DELTA_CONCURRENT_WRITE"
     assert outcome(mine, WinningCommit(5, domains=frozenset({"mine"}))) is None
 
@@ -123,21 +110,26 @@ def test_two_creations_conflict_whatever_they_hold():
     assert outcome(Intent(None, creates_table=True), WinningCommit(0)) == "DELTA_CONCURRENT_WRITE"
 
 
+def test_direct_succession():
+    assert outcome(Intent(DEFINITION, follows_directly=True), WinningCommit(5)) == "DELTA_METADATA_CHANGED"
+    assert outcome(Intent(DEFINITION), WinningCommit(5)) is None
+
+
 def test_a_new_deletion_vector_conflicts_with_one_on_the_same_file():
     vector = DeletionVector("u", "x", 1, 1)
-    mine = Intent(METADATA, NOTHING, frozenset({file_key("old", vector)}))
+    mine = Intent(DEFINITION, NOTHING, frozenset({file_key("old", vector)}))
     assert outcome(mine, WinningCommit(5, removes=[OLD])) == C_DELETE
 
 
 def test_paths_compare_decoded():
-    mine = Intent(METADATA, NOTHING, frozenset({file_key("a b", None)}))
+    mine = Intent(DEFINITION, NOTHING, frozenset({file_key("a b", None)}))
     assert outcome(mine, WinningCommit(5, removes=[replace(OLD, path="a%20b")])) == C_DELETE
 
 
 def test_the_message_names_the_winner_and_the_partition():
     winner = WinningCommit(7, 1_600_000_000_123, "MERGE", adds=[NEW, OTHER])
     with pytest.raises(HeadwaterError) as raised:
-        check(Intent(METADATA, WHOLE), winner)
+        check(Intent(DEFINITION, WHOLE), winner)
     assert raised.value.sql_state == "2D521"
     for text in ("version 7", "MERGE", "2020-09-13 12:26:40.123 UTC", "[day=1]", "[day=2]"):
         assert text in str(raised.value)
@@ -146,10 +138,10 @@ def test_the_message_names_the_winner_and_the_partition():
 
 @pytest.mark.parametrize("removes", [[OLD], [replace(OLD, partition_values=None)]])
 def test_no_message_has_an_open_placeholder(removes):
-    mine = Intent(METADATA, WHOLE, REMOVED, app_ids=frozenset("a"), domains=frozenset("d"))
+    mine = Intent(DEFINITION, WHOLE, REMOVED, app_ids=frozenset("a"), domains=frozenset("d"))
     winners = [
-        WinningCommit(1, protocol=Protocol(1, 2)),
-        WinningCommit(1, metadata=replace(METADATA, name="t")),
+        WinningCommit(1, protocol=Protocol(1, 1)),
+        WinningCommit(1, metadata=replace(METADATA, id="another")),
         WinningCommit(1, adds=[NEW]),
         WinningCommit(1, removes=removes),
         WinningCommit(1, removes=[replace(removes[0], data_change=False)]),
@@ -177,7 +169,7 @@ def test_a_commit_without_provenance_is_no_blind_append():
     winner = WinningCommit.of_actions(3, parse_actions(line, "f"), 9)
     assert not winner.blind_append
     assert winner.timestamp == 9
-    assert outcome(Intent(METADATA, WHOLE), winner) == C_APPEND
+    assert outcome(Intent(DEFINITION, WHOLE), winner) == C_APPEND
 
 
 def outcome(mine, winner):

@@ -119,7 +119,10 @@ def describe_error(error: HeadwaterError) -> ErrorDescription:
 
 def _subject(request: Request) -> Any:
     """The part of a request that names its table."""
-    return getattr(request, "commit", None) or getattr(request, "change", None) or request
+    subject: Any = request
+    for part in ("commit", "change", "batch", "sink"):
+        subject = getattr(subject, part, None) or subject
+    return subject
 
 
 def _about(request: Request) -> str:

@@ -31,7 +31,9 @@ _CAUSES = msgspec.json.Decoder(list[StoreCause])
 class HadoopFileSystem:
     """Hadoop's file systems, as :class:`headwater.stores.hadoop.HadoopFiles` wants them. Paths are URIs as text.
 
-    :param files: gives the JVM's side of it when first asked; it must be asked while the statement runs.
+    :param files: gives the JVM's side of it when first asked; it must be asked while the statement runs, by its thread.
+        What it gives holds the session's configuration and, once they are used, its file systems. It lives as long as
+        this object does, whatever becomes of the statement, and any thread may use it.
     """
 
     def __init__(self, files: Callable[[], Any]) -> None:

@@ -1,8 +1,8 @@
 """The handler process: from its start to its end.
 
-Owns the handshake over standard input and output, the log on standard error, and the rule that the process ends with
-the JVM that started it: the JVM's death closes standard input, and that ends this process at once, whatever its threads
-do.
+Owns the handshake over standard input and output, which refuses a JAR that does not fit this package, the log on
+standard error, and the rule that the process ends with the JVM that started it: the JVM's death closes standard
+input, and that ends this process at once, whatever its threads do.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from headwater.bridge.log_context import AboutTable
@@ -63,6 +65,11 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
         return
     _configure_logging(str(settings.get("logLevel", "WARN")))
     answers = _take_standard_output()
+    if error := misfit(settings):
+        with answers:
+            print(json.dumps({"error": error}), file=answers, flush=True)
+        # A JAR from before this check does not read the answer, but shows the last line of standard error.
+        sys.exit(f"{error['condition']}: {error['text']}")
 
     from headwater.bridge import gateway
 
@@ -80,6 +87,36 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
     at_end(_LAST_MOMENT_SECONDS)
     # Threads may be deep in a read or a lock; what they do can no longer reach anyone.
     os._exit(0)
+
+
+def misfit(settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The error if the JAR was built with other messages than this package has, as an ``ErrorDescription``; else None.
+
+    :param settings: the JVM's first line. ``bridge``: :func:`headwater.versions.bridge_version` as it was when the JAR
+        was built; ``jar``: where the JAR is.
+    """
+    from headwater.versions import bridge_version
+
+    built_with, own = settings.get("bridge"), bridge_version()
+    if built_with == own:
+        return None
+    from msgspec import to_builtins
+
+    from headwater.bridge.calls import describe_error
+    from headwater.errors import HeadwaterError
+
+    error = HeadwaterError(
+        "HEADWATER_JAR_DOES_NOT_FIT",
+        {
+            "jar": settings.get("jar") or "headwater.jar",
+            "jarVersion": built_with or "an older one",
+            "package": Path(__file__).resolve().parents[1],
+            "packageVersion": own,
+            "command": f"{shlex.quote(sys.executable)} -m headwater jar",
+        },
+    )
+    description: dict[str, Any] = to_builtins(describe_error(error))
+    return description
 
 
 def _receive(stream: TextIO) -> dict[str, Any] | None:

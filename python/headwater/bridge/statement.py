@@ -6,7 +6,7 @@ handler does to Spark, it does through this and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -68,6 +68,8 @@ class StatementContext(Protocol):
     def checkCancelled(self) -> None: ...
     def checkCondition(self, text: str, schema: str) -> str: ...
     def beginCommit(self, description: str) -> None: ...
+    def beginInnerCommit(self) -> None: ...
+    def endInnerCommit(self) -> None: ...
 
 
 def _json(message: Answer) -> str:
@@ -164,7 +166,7 @@ class Statement:
             raise
 
     def discard(self) -> None:
-        """Delete the files this call has written so far; only for a call that has committed nothing."""
+        """Delete the files this call has written since its last commit."""
         self._context.discard()
 
     def settled(self, path: str) -> bool:
@@ -219,9 +221,12 @@ class Statement:
         question = PartitionsQuestion(plan=plan, condition=condition, partitions=partitions)
         return _MATCHING_PARTITIONS.decode(self._context.matchingPartitions(_json(question))).matches
 
-    def add_relation(self, table: str, version: int, files: FileRows) -> int:
+    def add_relation(self, table: str, version: int, files: FileRows, row_tracking_columns: Sequence[str] = ()) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
-        return self._context.addRelation(_json(FilesOfVersion(table=table, version=version, files=files)))
+        wanted = FilesOfVersion(
+            table=table, version=version, row_tracking_columns=list(row_tracking_columns), files=files
+        )
+        return self._context.addRelation(_json(wanted))
 
     def place(self, text: str) -> int:
         """Make an expression a user wrote available as ``hw_expr.`n` ``; returns n. Spark parses it by itself, so that
@@ -234,6 +239,14 @@ class Statement:
     def expression_type(self, text: str, schema: str) -> str:
         """The type (JSON) of a Spark SQL expression over columns of a schema; Spark's own error where it has none."""
         return self._context.checkExpression(text, schema)
+
+    def resolves(self, text: str, schema: str) -> bool:
+        """Whether a Spark SQL expression is one over columns of a schema (JSON)."""
+        try:
+            self._context.checkExpression(text, schema)
+        except Py4JJavaError:
+            return False
+        return True
 
     def check_cancelled(self) -> None:
         """End the statement here if it was cancelled; for waits of this process, which Spark does not see."""
@@ -250,3 +263,12 @@ class Statement:
         """Tell Spark's side what is about to be committed, so that it can ask about it should this process die before
         it answers. A statement that was cancelled ends here, with nothing committed."""
         self._context.beginCommit(_json(commit))
+
+    def begin_inner_commit(self) -> None:
+        """Tell Spark's side that a commit comes that is not the statement's last: no error may delete what was written
+        for it. A statement that was cancelled ends here."""
+        self._context.beginInnerCommit()
+
+    def end_inner_commit(self) -> None:
+        """Tell Spark's side that the commit is in the log."""
+        self._context.endInnerCommit()

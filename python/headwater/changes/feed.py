@@ -49,7 +49,7 @@ def open_feed(
     }
     definitions = _definitions(versions, commits, latest, open_version)
     for definition in definitions:
-        _require_recorded(definition, versions)
+        require_recorded(definition, versions)
     before = None
     first = commits[versions.first]
     if first.metadata is not None and versions.first > 0 and removes_data(first):
@@ -89,7 +89,11 @@ def _definition(snapshot: Snapshot) -> Definition:
     return Definition(snapshot.version, snapshot.protocol, snapshot.metadata)
 
 
-def _require_recorded(definition: Definition, versions: VersionRange) -> None:
+def require_recorded(definition: Definition, versions: VersionRange) -> None:
+    """That changes were recorded from the version of a definition on.
+
+    :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA``.
+    """
     if not properties.boolean(definition.metadata.configuration, ENABLE_CHANGE_DATA_FEED):
         raise HeadwaterError(
             "DELTA_MISSING_CHANGE_DATA",

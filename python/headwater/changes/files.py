@@ -41,23 +41,46 @@ class ChangedFile:
     only: DeletionVector | None = None
 
 
-def changed_files(version: int, commit: ParsedActions, table_path: str, store: Store) -> Iterator[ChangedFile]:
+def recorded_actions(commit: ParsedActions) -> list[tuple[str, dict[str, Any]]]:
+    """The actions that hold a commit's changes, in order: all of its ``cdc`` actions, or each ``add`` and ``remove``
+    that changes data. Each as (its kind, its content).
+    """
+    if commit.change_files:
+        return [("cdc", action) for action in commit.change_files]
+    if _is_merge_of_no_row(commit):
+        return []
+    return [
+        ("add" if is_add else "remove", action) for is_add, action in commit.files if action.get("dataChange", True)
+    ]
+
+
+def _is_merge_of_no_row(commit: ParsedActions) -> bool:
+    """Whether a commit is a MERGE that says it changed no row: the files it may have written again hold no change."""
+    info = commit.commit_info or {}
+    metrics = info.get("operationMetrics")
+    if info.get("operation") != "MERGE" or not isinstance(metrics, dict):
+        return False
+    return all(metrics.get(f"numTargetRows{what}") == "0" for what in ("Inserted", "Updated", "Deleted"))
+
+
+def changed_files(
+    version: int, commit: ParsedActions, table_path: str, store: Store, first: int = 0, end: int | None = None
+) -> Iterator[ChangedFile]:
     """The files that hold a commit's changes.
 
     Deletion vectors are read only where a file has one before and after.
 
+    :param first: of :func:`recorded_actions`, those from this one to before the one at ``end``.
     :raises HeadwaterError: ``DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA``, ``DELTA_CHANGE_DATA_FILE_NOT_FOUND``
         for a deletion vector that is gone, and those of reading one.
     """
-    if commit.change_files:
-        for action in commit.change_files:
-            yield ChangedFile(version, action["path"], action["size"], action.get("partitionValues") or {})
-        return
     adds: dict[str, Mapping[str, Any]] = {}
     removes: dict[str, Mapping[str, Any]] = {}
-    for is_add, action in commit.files:
-        if action.get("dataChange", True):
-            (adds if is_add else removes)[canonical_path(action["path"])] = action
+    for kind, action in recorded_actions(commit)[first:end]:
+        if kind == "cdc":
+            yield ChangedFile(version, action["path"], action["size"], action.get("partitionValues") or {})
+        else:
+            (adds if kind == "add" else removes)[canonical_path(action["path"])] = action
     for path, add in adds.items():
         remove = removes.pop(path, None)
         if remove is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
-from headwater.protocol.types import ArrayType, DataType, MapType, StructType, parse_schema
+from headwater.protocol.types import ArrayType, DataType, MapType, StructType
 from headwater.schema import mapping
 from headwater.schema.widening import can_widen
 
@@ -32,7 +32,7 @@ class Definition:
 
     @property
     def schema(self) -> StructType:
-        return parse_schema(self.metadata.schema_string)
+        return self.metadata.schema
 
     @property
     def mapping_mode(self) -> str:
@@ -77,11 +77,17 @@ def conflict(read: Definition, written: Definition) -> str | None:
     if read.metadata.schema_string != written.metadata.schema_string:
         reason = _structs(read.schema, written.schema, ())
         if reason is not None:
-            return reason
+            modes = (mapping.mode(definition.metadata.configuration) for definition in (written, read))
+            return "column mapping was removed" if _removes_mapping(*modes) else reason
     ours, theirs = _partitioning(read), _partitioning(written)
     if ours != theirs:
         return f"the table was partitioned by ({', '.join(theirs)}) and is by ({', '.join(ours)})"
     return None
+
+
+def _removes_mapping(before: str, after: str) -> bool:
+    """Whether the names that columns have in files went, though the columns are there."""
+    return after == "none" != before
 
 
 def _partitioning(definition: Definition) -> list[str]:

@@ -6,6 +6,10 @@ within the retention can be read before, during and after the cleanup. No file i
 replaces it was read to the end. An interrupted cleanup has deleted only files that were to be deleted, and the next one
 continues.
 
+Where a table supports ``checkpointProtection``, the versions before
+``delta.requireCheckpointProtectionBeforeVersion`` go together or stay together: older writers must never meet a part of
+a history whose features they do not know. There, commits are deleted before checkpoints.
+
 The retention begins at midnight (UTC), so a table is cleaned up once a day, not a little with each checkpoint. The
 oldest files are deleted first.
 """
@@ -21,7 +25,7 @@ from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.features import supports
+from headwater.protocol.features import CHECKPOINT_PROTECTION, PROTECTED_BEFORE, supports
 from headwater.protocol.file_names import (
     SIDECAR_DIRECTORY,
     CheckpointName,
@@ -62,11 +66,27 @@ def clean_up(snapshot: Snapshot, now: int | None = None) -> CleanedUp | None:
     :param now: milliseconds since the epoch; the clock's by default.
     :raises OSError: the store failed; the table is as whole as before.
     """
-    now = time.time_ns() // 1_000_000 if now is None else now
-    now = min(now, snapshot.timestamp)  # a clock that is ahead of the others must not cost anyone a version
+    now = _not_ahead(snapshot, now)
     start = retention_start(snapshot, now)
-    if start is None:
-        return None
+    return None if start is None else _clean_up(snapshot, now, start)
+
+
+def truncate(snapshot: Snapshot, retention: int, now: int | None = None) -> CleanedUp | None:
+    """Delete what a user who truncates the history does not keep, whatever the table's own retention is.
+
+    :param retention: milliseconds; not rounded to days.
+    """
+    now = _not_ahead(snapshot, now)
+    return _clean_up(snapshot, now, now - retention)
+
+
+def _not_ahead(snapshot: Snapshot, now: int | None) -> int:
+    """The time to count from: a clock that is ahead of the others must not cost anyone a version."""
+    return min(time.time_ns() // 1_000_000 if now is None else now, snapshot.timestamp)
+
+
+def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
+    """Keep every version that was the newest at ``start`` or later."""
     files = snapshot.store.list_from(log_directory(snapshot.table_path), version_prefix(0))
     listing = sort_files(snapshot.table_path, files)
     oldest_needed = last_version_at(listing, snapshot, start)
@@ -75,6 +95,10 @@ def clean_up(snapshot: Snapshot, now: int | None = None) -> CleanedUp | None:
     checkpoint, expired = _what_may_go(files, listing, snapshot, oldest_needed)
     if checkpoint is None:
         return None
+    if (protected := _protected_before(snapshot)) is not None:
+        if checkpoint.version < protected:
+            return None
+        expired = sorted(expired, key=lambda file: isinstance(parse_name(file.name), CheckpointName))
     for file in expired:
         snapshot.store.delete(file.path)
     left = [c for c in listing.checkpoints if c.version >= checkpoint.version]
@@ -85,6 +109,13 @@ def clean_up(snapshot: Snapshot, now: int | None = None) -> CleanedUp | None:
     if count:
         _LOG.info("%s: %d files of versions before %d cleaned up", snapshot.table_path, count, checkpoint.version)
     return CleanedUp(checkpoint.version, count)
+
+
+def _protected_before(snapshot: Snapshot) -> int | None:
+    """The version before which checkpoints are protected; None where none are."""
+    if not supports(snapshot.protocol, CHECKPOINT_PROTECTION):
+        return None
+    return properties.whole(snapshot.metadata.configuration, PROTECTED_BEFORE)
 
 
 def _what_may_go(

@@ -41,10 +41,11 @@ Action = Mapping[str, Any]
 #: A logical file: canonical path, and its deletion vector's unique id or None.
 FileKey = tuple[str, str | None]
 
-#: Bytes compared at a time: what fits into a processor's cache.
+#: Bytes compared at a time: what fits into a processor's cache (bench case ``scan-bytes``).
 _SCANNED_BYTES = 1 << 18
 
-#: Up to this many runs are cut out of a table as slices, without copying; more are filtered.
+#: Up to this many runs are cut out of a table as slices, without copying; more are filtered (bench case
+#: ``kept-slices``).
 _MOST_SLICES = 256
 
 

@@ -22,7 +22,7 @@ from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.stores import FileInfo, Store
 from headwater.times import timestamp_text
 
-#: How many commits are read at a time, which bounds memory.
+#: How many commits are read at a time, which bounds memory (bench case ``history-batch``).
 _READ_AT_ONCE = 256
 
 
@@ -57,19 +57,6 @@ def history(
             info = commit_info_of(content) or {}
             entries.append(CommitEntry(version, times.of(version, info), info))
     return entries
-
-
-def earliest_version(table_path: str, store: Store) -> int:
-    """The oldest version that can be rebuilt: the first with all commits after it, starting at version 0 or a
-    checkpoint.
-
-    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, or ``DELTA_EMPTY_DIRECTORY`` where the log can rebuild none.
-    """
-    listing = list_log(table_path, store)
-    earliest = listing.earliest
-    if earliest is None:
-        raise HeadwaterError("DELTA_EMPTY_DIRECTORY", {"directory": f"{table_path}/_delta_log"})
-    return earliest
 
 
 def version_at(

@@ -25,8 +25,8 @@ from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
-from headwater.log.files import FILE_SCHEMA
-from headwater.log.replay import TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
+from headwater.log.files import FILE_SCHEMA, FileBlock
+from headwater.log.replay import LiveBlock, TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
 from headwater.log.segment import (
     MOST_FOLLOWED,
     CommitRange,
@@ -47,14 +47,14 @@ from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTr
 from headwater.protocol.features import check_readable, in_commit_timestamps_enabled
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
-from headwater.protocol.types import StructField, StructType, parse_schema
+from headwater.protocol.types import StructField, StructType
 from headwater.stores import FileInfo, Store
 
-__all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "table_exists"]
+__all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "snapshot_of_files", "table_exists"]
 
-#: How many of a long run of commits are read and parsed at a time (bench case ``log-tail``).
+#: How many of a long run of commits are read and parsed at a time (bench cases ``commits-batch`` and ``log-tail``).
 _COMMITS_AT_ONCE = 256
-#: Commit files of up to so many bytes in all are parsed as one (bench case ``log-tail``).
+#: Commit files of up to so many bytes in all are parsed as one (bench cases ``parsed-together`` and ``log-tail``).
 _PARSED_TOGETHER_BYTES = 4 << 20
 #: How often the log is listed for one snapshot, if listed files are cleaned up before they are read.
 _LISTINGS = 3
@@ -74,9 +74,9 @@ class Snapshot:
 
     def through(self, store: Store) -> Snapshot:
         """The same version, what is yet to be read of it read through another store: one that another session reaches
-        it by. A store that any thread may use is the same for all sessions.
+        it by. A store that sessions share is the same for all.
         """
-        if store is self.store or self.store.any_thread:
+        if store is self.store or self.store.is_shared:
             return self
         same = copy.copy(self)
         object.__setattr__(same, "store", store)
@@ -110,7 +110,7 @@ class Snapshot:
     def schema(self) -> StructType:
         """The table's schema, with logical names."""
         try:
-            return parse_schema(self.metadata.schema_string)
+            return self.metadata.schema
         except HeadwaterError as error:
             where = f"{error.parameters['schema']} (version {self.version} of {self.table_path})"
             raise HeadwaterError(error.condition, {"schema": where}) from None
@@ -262,6 +262,17 @@ def load_snapshot(table_path: str, store: Store, version: int | None = None, bas
         "DELTA_TRUNCATED_TRANSACTION_LOG",
         {"version": segment.version, "path": log_directory(table_path), "missing": str(gone)},
     )
+
+
+def snapshot_of_files(
+    table_path: str, store: Store, version: int, protocol: Protocol, metadata: Metadata, files: pa.Table
+) -> Snapshot:
+    """What a snapshot would be that has these files, with all of :data:`FILE_SCHEMA`, and no others: for pruning files
+    that no single version has, by their own statistics.
+    """
+    state = TableState(protocol, metadata, blocks=(LiveBlock(FileBlock.of_table(files)),))
+    segment = LogSegment(table_path, version, None, (), LogListing(table_path, version, {}, (), (), {}))
+    return Snapshot(table_path, store, version, protocol, metadata, state, segment)
 
 
 def table_exists(table_path: str, store: Store) -> bool:

@@ -42,8 +42,8 @@ class SnapshotCache:
         """The snapshot of ``version``, or of the newest one there is now.
 
         :param staleness_limit: milliseconds; a newest snapshot that was so not longer ago may be given as it is. It
-            is then brought up to date after the call, for the next; not on a store that only the caller's thread may
-            use, where the first call after the limit does it.
+            is then brought up to date after the call, for the next; not on a store that sessions do not share, which
+            the statement may not have used yet (:attr:`Store.is_shared`): there the first call after the limit does it.
         :raises HeadwaterError: as :func:`load_snapshot`.
         """
         entry = self._entry(table_path)
@@ -56,7 +56,7 @@ class SnapshotCache:
             return found.through(store)
         known = entry.snapshot
         if known is not None and entry.age() <= staleness_limit:
-            if store.any_thread:
+            if store.is_shared:
                 self._refresh_behind(entry, table_path, store)
             return known.through(store)
         return self._refresh(entry, table_path, store).through(store)

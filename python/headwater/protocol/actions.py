@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from headwater.protocol import action_shapes
+from headwater.protocol.types import StructType, parse_schema
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,14 @@ class Metadata:
     format_options: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def schema(self) -> StructType:
+        """The schema of ``schema_string``, parsed once. It is no field: comparing and ``replace`` leave it out.
+
+        :raises HeadwaterError: ``DELTA_INVALID_SCHEMA``.
+        """
+        return parse_schema(self.schema_string)
+
     @property
     def format(self) -> dict[str, Any]:
         """The format of the data files: ``provider`` and ``options``."""
@@ -236,33 +246,8 @@ class CommitInfo:
     def to_json(self) -> dict[str, Any]:
         return {"commitInfo": dict(self.values)}
 
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> CommitInfo:
-        return CommitInfo(dict(value))
-
 
 Action = AddFile | RemoveFile | AddCDCFile | Metadata | Protocol | SetTransaction | DomainMetadata | CommitInfo
-
-_PARSERS: Mapping[str, Any] = {
-    "add": AddFile.from_json,
-    "remove": RemoveFile.from_json,
-    "cdc": AddCDCFile.from_json,
-    "metaData": Metadata.from_json,
-    "protocol": Protocol.from_json,
-    "txn": SetTransaction.from_json,
-    "domainMetadata": DomainMetadata.from_json,
-    "commitInfo": CommitInfo.from_json,
-}
-
-
-def parse_action(value: Mapping[str, Any]) -> Action | None:
-    """The action of one parsed line; None for an action this version does not know, which readers must pass over."""
-    for name, content in value.items():
-        parser = _PARSERS.get(name)
-        if parser is not None and content is not None:
-            action: Action = parser(content)
-            return action
-    return None
 
 
 def serialize(actions: Iterable[Action]) -> bytes:

@@ -1,13 +1,15 @@
 """Keys of a column's metadata in the table schema, each declared once.
 
 Follows the protocol's chapters "Column Mapping", "Column Invariants", "Default Columns", "Generated Columns", "Identity
-Columns" and "Type Widening". What the keys mean to writers is in :mod:`headwater.schema`.
+Columns", "Type Widening" and "Iceberg Compatibility V2". What the keys mean to writers is in :mod:`headwater.schema`.
 """
 
 from __future__ import annotations
 
 COLUMN_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
+#: Ids of elements, keys and values within a column, by their path from its physical name: ``col-1.value.element``.
+NESTED_IDS = "delta.columnMapping.nested.ids"
 
 INVARIANTS = "delta.invariants"
 

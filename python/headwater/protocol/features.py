@@ -17,6 +17,12 @@ from headwater.protocol.actions import Metadata, Protocol
 
 READER_VERSION_WITH_FEATURES = 3
 WRITER_VERSION_WITH_FEATURES = 7
+CHECKPOINT_PROTECTION = "checkpointProtection"
+#: The property by which it counts: the first version that is not protected.
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+MATERIALIZED_PARTITIONS = "materializePartitionColumns"
+#: The features of Iceberg compatibility by version.
+ICEBERG_COMPAT = {1: "icebergCompatV1", 2: "icebergCompatV2", 3: "icebergCompatV3"}
 
 
 @dataclass(frozen=True)
@@ -26,11 +32,12 @@ class Feature:
     ``reader``: readers must support it too. ``legacy``: the lowest (reader, writer) versions that imply it.
     ``requires``: the features it needs. ``switches``: properties that need it where they are true. ``preview``: the
     name of its preview, which serves as well where a table has it already. ``manual``: an existing table gets it only
-    when a user names it, because it locks out readers although no property asked for it.
+    when a user names it, because it locks out readers although no property asked for it. ``droppable``: a user may
+    take it away from a table.
 
     ``reads``: Headwater reads tables with it; features that are not for readers never prevent reading. ``writes``:
-    Headwater meets every requirement on writers. ``writes_without``: Headwater writes the table while this property is
-    not true.
+    Headwater meets every requirement on writers. ``note``: what Headwater does about it, for the table in
+    ``docs/features.md``.
     """
 
     name: str
@@ -40,68 +47,196 @@ class Feature:
     switches: tuple[str, ...] = ()
     preview: str | None = None
     manual: bool = False
+    droppable: bool = False
     reads: bool = False
     writes: bool = False
-    writes_without: str | None = None
+    note: str = ""
 
 
-_SHREDDING = "delta.enableVariantShredding"
+_MANAGED = ("inCommitTimestamp", "vacuumProtocolCheck")
+_SHREDDING_NOTE = (
+    "Reads shredded values. While shredding is on, a writer may shred or not; Headwater leaves it to Spark."
+)
+_GEOSPATIAL_NOTE = (
+    "Reads and writes GEOMETRY and GEOGRAPHY in the coordinate reference systems that Spark knows; files have no "
+    "statistics of them."
+)
 
 FEATURES: Mapping[str, Feature] = {
     feature.name: feature
     for feature in (
-        Feature("appendOnly", legacy=(1, 2), switches=("delta.appendOnly",), writes=True),
-        Feature("invariants", legacy=(1, 2), writes=True),
-        Feature("checkConstraints", legacy=(1, 3), writes=True),
+        Feature(
+            "appendOnly",
+            legacy=(1, 2),
+            switches=("delta.appendOnly",),
+            writes=True,
+            note="Refuses statements that remove rows while `delta.appendOnly` is true.",
+        ),
+        Feature("invariants", legacy=(1, 2), writes=True, note="Enforces NOT NULL and column invariants."),
+        Feature(
+            "checkConstraints",
+            legacy=(1, 3),
+            droppable=True,
+            writes=True,
+            note="Enforces CHECK constraints on new rows.",
+        ),
         Feature(
             "changeDataFeed",
             legacy=(1, 4),
             switches=("delta.enableChangeDataFeed", "delta.enableChangeDataCapture"),
             writes=True,
+            note="Writes change data, and reads changes by version and time.",
         ),
-        Feature("generatedColumns", legacy=(1, 4), writes=True),
-        Feature("columnMapping", reader=True, legacy=(2, 5), reads=True, writes=True),
-        Feature("identityColumns", legacy=(1, 6), writes=True),
-        Feature("allowColumnDefaults", manual=True, writes=True),
-        Feature("deletionVectors", reader=True, switches=("delta.enableDeletionVectors",), reads=True, writes=True),
-        Feature("rowTracking", requires=("domainMetadata",), switches=("delta.enableRowTracking",)),
-        Feature("timestampNtz", reader=True, manual=True, reads=True, writes=True),
-        Feature("domainMetadata", writes=True),
-        Feature("v2Checkpoint", reader=True, reads=True, writes=True),
-        Feature("catalogManaged", reader=True, requires=("inCommitTimestamp", "vacuumProtocolCheck")),
-        Feature("icebergCompatV1", requires=("columnMapping",), switches=("delta.enableIcebergCompatV1",)),
-        Feature("icebergCompatV2", requires=("columnMapping",), switches=("delta.enableIcebergCompatV2",)),
+        Feature("generatedColumns", legacy=(1, 4), writes=True, note="Computes and checks generated columns."),
+        Feature(
+            "columnMapping",
+            reader=True,
+            legacy=(2, 5),
+            droppable=True,
+            reads=True,
+            writes=True,
+            note="Reads and writes both modes, `name` and `id`.",
+        ),
+        Feature("identityColumns", legacy=(1, 6), writes=True, note="Generates values and keeps the high-water mark."),
+        Feature("allowColumnDefaults", manual=True, writes=True, note="Applies defaults when rows are written."),
+        Feature(
+            "deletionVectors",
+            reader=True,
+            switches=("delta.enableDeletionVectors",),
+            droppable=True,
+            reads=True,
+            writes=True,
+            note="DELETE, UPDATE and MERGE mark rows while `delta.enableDeletionVectors` is true.",
+        ),
+        Feature(
+            "rowTracking",
+            requires=("domainMetadata",),
+            switches=("delta.enableRowTracking",),
+            droppable=True,
+            writes=True,
+            note="Gives row ids, and keeps them in rows that are written again.",
+        ),
+        Feature("timestampNtz", reader=True, manual=True, reads=True, writes=True, note="Reads and writes the type."),
+        Feature("domainMetadata", droppable=True, writes=True, note="Keeps the domains of other writers."),
+        Feature(
+            "v2Checkpoint",
+            reader=True,
+            droppable=True,
+            reads=True,
+            writes=True,
+            note="Writes them while `delta.checkpointPolicy` is `v2`, else classic checkpoints of one part.",
+        ),
+        Feature(
+            "catalogManaged",
+            reader=True,
+            requires=_MANAGED,
+            droppable=True,
+            note="Commits go through a catalog, which Headwater has no client for.",
+        ),
+        Feature(
+            "coordinatedCommits-preview",
+            requires=_MANAGED,
+            droppable=True,
+            note="Commits that the log does not have yet are not seen.",
+        ),
+        Feature(
+            "icebergCompatV1",
+            requires=("columnMapping",),
+            switches=("delta.enableIcebergCompatV1",),
+            writes=True,
+            note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
+        ),
+        Feature(
+            "icebergCompatV2",
+            requires=("columnMapping",),
+            switches=("delta.enableIcebergCompatV2",),
+            writes=True,
+            note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
+        ),
         Feature(
             "icebergCompatV3",
             requires=("columnMapping", "rowTracking"),
             switches=("delta.enableIcebergCompatV3",),
+            writes=True,
+            note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
-        Feature("clustering", requires=("domainMetadata",), writes=True),
-        Feature("vacuumProtocolCheck", reader=True, reads=True, writes=True),
-        Feature("inCommitTimestamp", switches=("delta.enableInCommitTimestamps",), writes=True),
+        Feature(
+            "clustering",
+            requires=("domainMetadata",),
+            writes=True,
+            note="Keeps the clustering columns and their statistics; does not cluster rows.",
+        ),
+        Feature(
+            "vacuumProtocolCheck",
+            reader=True,
+            droppable=True,
+            reads=True,
+            writes=True,
+            note="Checks the protocol first.",
+        ),
+        Feature(
+            "inCommitTimestamp",
+            switches=("delta.enableInCommitTimestamps",),
+            droppable=True,
+            writes=True,
+            note="Each commit holds its timestamp; time travel and the history use it.",
+        ),
         Feature(
             "typeWidening",
             reader=True,
             switches=("delta.enableTypeWidening",),
             preview="typeWidening-preview",
+            droppable=True,
             reads=True,
             writes=True,
+            note="Reads files with the narrower type; widens in schema evolution.",
         ),
-        Feature("typeWidening-preview", reader=True, reads=True, writes=True),
-        Feature("variantType", reader=True, preview="variantType-preview", reads=True, writes=True),
-        Feature("variantType-preview", reader=True, reads=True, writes=True),
+        Feature(
+            "typeWidening-preview", reader=True, droppable=True, reads=True, writes=True, note="As `typeWidening`."
+        ),
+        Feature(
+            "variantType",
+            reader=True,
+            preview="variantType-preview",
+            reads=True,
+            writes=True,
+            note="Reads and writes the type.",
+        ),
+        Feature("variantType-preview", reader=True, reads=True, writes=True, note="As `variantType`."),
         Feature(
             "variantShredding",
             reader=True,
             requires=("variantType",),
-            switches=(_SHREDDING,),
+            switches=("delta.enableVariantShredding",),
             preview="variantShredding-preview",
             reads=True,
-            writes_without=_SHREDDING,
+            writes=True,
+            note=_SHREDDING_NOTE,
         ),
-        Feature("variantShredding-preview", reader=True, reads=True, writes_without=_SHREDDING),
-        Feature("checkpointProtection"),
-        Feature("materializePartitionColumns", switches=("delta.enableMaterializePartitionColumnsFeature",)),
+        Feature("variantShredding-preview", reader=True, reads=True, writes=True, note=_SHREDDING_NOTE),
+        Feature(
+            "geospatial",
+            reader=True,
+            preview="geospatial-dev",
+            droppable=True,
+            reads=True,
+            writes=True,
+            note=_GEOSPATIAL_NOTE,
+        ),
+        Feature("geospatial-dev", reader=True, droppable=True, reads=True, writes=True, note="As `geospatial`."),
+        Feature(
+            CHECKPOINT_PROTECTION,
+            droppable=True,
+            writes=True,
+            note="Log cleanup takes all versions before `delta.requireCheckpointProtectionBeforeVersion`, or none.",
+        ),
+        Feature(
+            MATERIALIZED_PARTITIONS,
+            switches=("delta.enableMaterializePartitionColumnsFeature",),
+            droppable=True,
+            writes=True,
+            note="Writes the partition columns into data files, too; reads their values from the log.",
+        ),
     )
 }
 
@@ -149,15 +284,14 @@ def check_readable(protocol: Protocol) -> None:
         raise _invalid_version(protocol)
 
 
-def check_writable(protocol: Protocol, metadata: Metadata | None = None) -> None:
+def check_writable(protocol: Protocol) -> None:
     """Refuse a table that Headwater cannot write correctly; a table it can write it can also read.
 
-    :param metadata: shows which features are switched off by a property; without it every feature counts as in use.
     :raises HeadwaterError: as :func:`check_readable`; ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE`` with the names of the
         features.
     """
     check_readable(protocol)
-    unknown = [name for name in supported_features(protocol) if not _can_write(name, metadata)]
+    unknown = [name for name in supported_features(protocol) if name not in FEATURES or not FEATURES[name].writes]
     if unknown:
         raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", {"unsupported": _names(unknown)})
     if not 1 <= protocol.min_writer_version <= WRITER_VERSION_WITH_FEATURES:
@@ -169,12 +303,25 @@ def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     return properties.boolean(metadata.configuration, "delta.enableInCommitTimestamps")
 
 
-def _can_write(name: str, metadata: Metadata | None) -> bool:
-    feature = FEATURES.get(name)
-    if feature is None or feature.writes:
-        return feature is not None
-    switch = feature.writes_without
-    return metadata is not None and switch is not None and not properties.boolean(metadata.configuration, switch)
+def materializes_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether data files have the partition columns, too.
+
+    The feature asks for it wherever it is supported, and Iceberg compatibility where it is active, whatever the
+    property ``delta.writePartitionColumnsToParquet`` says; without them, the property decides.
+    """
+    if supports(protocol, MATERIALIZED_PARTITIONS) or iceberg_compat(protocol, metadata):
+        return True
+    return properties.boolean(metadata.configuration, "delta.writePartitionColumnsToParquet")
+
+
+def iceberg_compat(protocol: Protocol, metadata: Metadata) -> tuple[int, ...]:
+    """The versions of Iceberg compatibility that are active: supported and enabled. More than one is an error."""
+    return tuple(
+        version
+        for version, feature in ICEBERG_COMPAT.items()
+        if supports(protocol, feature)
+        and any(properties.boolean(metadata.configuration, switch) for switch in FEATURES[feature].switches)
+    )
 
 
 def _names(features: Iterable[str]) -> str:

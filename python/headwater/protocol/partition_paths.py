@@ -3,7 +3,7 @@
 Owns the two layers of escaping. A partition directory is ``column=value`` with characters a file system or Hive cannot
 have as ``%XX`` of their code; that is part of the directory's real name. A path in the log is then URL-encoded once
 more, so that a ``%`` in a name is ``%25`` there. Follows the protocol's chapters "Data Files" and "Add File and Remove
-File". Promise: each function here undoes its partner exactly.
+File". Promise: the standard decoding undoes each of the two exactly.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 #: The directory name of a null, which an empty string is too.
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPED = frozenset([*map(chr, range(0x20)), *"\"#%'*/:=?\\{[]^", "\x7f"])
-_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 #: What java.net.URI, and with it every path another writer puts into a log, has in a path as it is.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*,;:$&+=/@")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*")
@@ -26,11 +25,6 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*")
 def escape_name(name: str) -> str:
     """A column name or value as part of a directory's name."""
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in name)
-
-
-def unescape_name(name: str) -> str:
-    """The inverse of :func:`escape_name`; a ``%`` that starts no escape is unchanged."""
-    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), name)
 
 
 def partition_directory(values: Mapping[str, str | None]) -> str:
@@ -43,29 +37,11 @@ def partition_directory(values: Mapping[str, str | None]) -> str:
     )
 
 
-def parse_directory(path: str) -> dict[str, str | None]:
-    """The partition values in the ``column=value`` segments of a relative path that is not URL-encoded."""
-    values: dict[str, str | None] = {}
-    for segment in path.split("/"):
-        name, found, value = segment.partition("=")
-        if found and name:
-            text = unescape_name(value)
-            values[unescape_name(name)] = None if text in (NULL_DIRECTORY, "") else text
-    return values
-
-
 def encode_path(path: str) -> str:
     """A file's path as the log has it: URL-encoded. A scheme and authority (``s3://bucket``) stay as they are."""
     match = _SCHEME.match(path)
     start = match.end() if match else 0
     return path[:start] + "".join(c if _is_plain(c) else quote(c, safe="") for c in path[start:])
-
-
-def decode_path(path: str) -> str:
-    """The inverse of :func:`encode_path`, and of any other correct URL-encoding."""
-    match = _SCHEME.match(path)
-    start = match.end() if match else 0
-    return path[:start] + unquote(path[start:], errors="strict")
 
 
 def _is_plain(character: str) -> bool:

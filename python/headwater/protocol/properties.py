@@ -137,7 +137,6 @@ def _pattern(name: str, default: str, pattern: str, expected: str) -> Property:
 
 _FILE_SIZES = "files are as large as the tasks of a write make them, until a statement that rewrites them is there"
 _CONVERT = "CONVERT TO DELTA is not there yet"
-_DROP_FEATURE = "DROP FEATURE is not there yet"
 
 
 def _unused(why: str, known: Property) -> Property:
@@ -170,7 +169,7 @@ PROPERTIES: Mapping[str, Property] = {
             "statistics keep prefixes of a length of their own", _whole("delta.dataSkippingStringPrefixLength", None, 0)
         ),
         _interval("delta.deletedFileRetentionDuration", "interval 1 week"),
-        _unused(_DROP_FEATURE, _interval("delta.dropFeatureTruncateHistory.retentionDuration", "interval 24 hours")),
+        _interval("delta.dropFeatureTruncateHistory.retentionDuration", "interval 24 hours"),
         _boolean("delta.enableChangeDataCapture"),
         _boolean("delta.enableChangeDataFeed"),
         _boolean("delta.enableDeletionVectors"),
@@ -203,8 +202,8 @@ PROPERTIES: Mapping[str, Property] = {
         ),
         _unused("files are named and placed without random prefixes", _boolean("delta.randomizeFilePrefixes")),
         _unused("files are named and placed without random prefixes", _whole("delta.randomPrefixLength", "2", 1)),
-        _unused(_DROP_FEATURE, _whole("delta.requireCheckpointProtectionBeforeVersion", "0", 0)),
-        _unused("tables with row tracking are not written", _boolean("delta.rowTrackingSuspended")),
+        _whole("delta.requireCheckpointProtectionBeforeVersion", "0", 0, settable=False),
+        _boolean("delta.rowTrackingSuspended"),
         _text("delta.rowTracking.materializedRowIdColumnName", settable=False),
         _text("delta.rowTracking.materializedRowCommitVersionColumnName", settable=False),
         _unused("no samples are kept", _interval("delta.sampleRetentionDuration", "interval 7 days")),
@@ -212,7 +211,7 @@ PROPERTIES: Mapping[str, Property] = {
         _unused(_FILE_SIZES, _size("delta.targetFileSize")),
         _unused(_FILE_SIZES, _boolean("delta.tuneFileSizesForRewrites", None)),
         _text(UNIVERSAL_FORMATS),
-        _unused("partition values are kept in the log alone", _boolean("delta.writePartitionColumnsToParquet", None)),
+        _boolean("delta.writePartitionColumnsToParquet", None),
     )
 }
 _BY_FOLDED_NAME = {name.lower(): name for name in PROPERTIES}

@@ -2,9 +2,9 @@
 
 Owns which features a schema and table properties need, what properties ask of the protocol, and the step from both to
 the ``protocol`` action. Follows the protocol's chapters "Protocol Evolution" and "Table Features". Promise: the result
-is the narrowest protocol with every feature that is needed and every feature the table had; no feature is ever taken
-away. Where a legacy pair of versions implies exactly the needed features, the result is that pair; otherwise it lists
-the features by name.
+is the narrowest protocol with every feature that is needed and every feature the table had; only
+:func:`without_feature` takes one away. Where a legacy pair of versions implies exactly the needed features, the result
+is that pair; otherwise it lists the features by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headwater.protocol.features import (
     supports,
 )
 from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX
-from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructType, parse_schema
+from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, SpatialType, StructType
 
 MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
 IGNORE_DEFAULTS = "delta.ignoreProtocolDefaults"
@@ -50,7 +50,9 @@ _BY_METADATA_KEY = {
     CURRENT_DEFAULT: "allowColumnDefaults",
 }
 #: The feature that a column of a primitive type needs, at any depth.
-_BY_TYPE = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
+_BY_TYPE = {"timestamp_ntz": "timestampNtz", "variant": "variantType"} | dict.fromkeys(
+    ("geometry", "geography"), "geospatial"
+)
 
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
@@ -70,7 +72,7 @@ def needed_features(metadata: Metadata) -> frozenset[str]:
         needed.add("columnMapping")
     if (properties.text(configuration, "delta.checkpointPolicy") or "").lower() == "v2":
         needed.add("v2Checkpoint")
-    return _closed(needed | _schema_features(parse_schema(metadata.schema_string)))
+    return _closed(needed | _schema_features(metadata.schema))
 
 
 def _schema_features(schema: StructType) -> set[str]:
@@ -84,7 +86,7 @@ def _schema_features(schema: StructType) -> set[str]:
 
 def _primitive_names(kind: DataType) -> set[str]:
     match kind:
-        case PrimitiveType(name):
+        case PrimitiveType(name) | SpatialType(name):
             return {name}
         case StructType():
             return set().union(*(_primitive_names(f.type) for f in kind))
@@ -193,6 +195,14 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, extra: Ite
     if current is not None and features == had:
         return current
     return _narrowest(features, current)
+
+
+def without_feature(protocol: Protocol, feature: str, added: Iterable[str] = ()) -> Protocol:
+    """The narrowest protocol with the features of a table but one; its versions may be lower.
+
+    :param added: features that the table gets in exchange.
+    """
+    return _narrowest((supported_features(protocol) | frozenset(added)) - {feature}, None)
 
 
 def _check_manual(needed: frozenset[str], current: Protocol) -> None:

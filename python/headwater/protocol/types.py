@@ -41,6 +41,10 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
 
 #: How Spark SQL spells the primitive types whose JSON name differs.
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_SPATIAL = re.compile(r"(geometry|geography)(?:\(\s*(\w+:-?\w+)?\s*,?\s*(\w+)?\s*\))?")
+_DEFAULT_CRS, _DEFAULT_ALGORITHM = "OGC:CRS84", "SPHERICAL"
+#: Spark's numbers of the coordinate reference systems whose names do not end in them.
+_SRIDS = {"OGC:CRS84": "4326", "OGC:CRS27": "4267", "OGC:CRS83": "4269"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 
 
@@ -95,6 +99,33 @@ class DecimalType(DataType):
 
     def to_arrow(self) -> pa.DataType:
         return pa.decimal128(self.precision, self.scale)
+
+
+@dataclass(frozen=True)
+class SpatialType(DataType):
+    """``geometry(crs)`` or ``geography(crs, algorithm)``: a shape in a coordinate reference system, as well-known
+    binary in data files. It has neither order nor text form.
+
+    ``crs`` as ``OGC:CRS84``; ``algorithm`` interpolates the edges of a geography, and a geometry has none.
+    """
+
+    name: str
+    crs: str
+    algorithm: str | None = None
+
+    @property
+    def srid(self) -> str:
+        """The number by which Spark SQL knows the coordinate reference system; ``any`` for that of no single one."""
+        return _SRIDS.get(self.crs.upper(), self.crs.rpartition(":")[2].lower())
+
+    def to_json(self) -> str:
+        return f"{self.name}({', '.join(filter(None, (self.crs, self.algorithm)))})"
+
+    def sql(self) -> str:
+        return f"{self.name}({self.srid})"
+
+    def to_arrow(self) -> pa.DataType:
+        return pa.binary()
 
 
 @dataclass(frozen=True)
@@ -213,6 +244,10 @@ def parse_type(value: Any) -> DataType:
             if len(precision) < 3 and 1 <= int(precision) <= 38 and len(scale) < 4 and int(scale) <= int(precision):
                 return DecimalType(int(precision), int(scale))
             raise HeadwaterError("DELTA_INVALID_SCHEMA", {"schema": value[:200]})
+        if match := _SPATIAL.fullmatch(value):
+            name, crs, algorithm = match.groups()
+            algorithm = None if name == "geometry" else algorithm or _DEFAULT_ALGORITHM
+            return SpatialType(name, crs or _DEFAULT_CRS, algorithm)
         return DecimalType(10, 0) if value == "decimal" else PrimitiveType(value)
     try:
         match value["type"]:

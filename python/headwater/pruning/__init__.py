@@ -1,6 +1,7 @@
-"""Data skipping: which files a predicate may need, and what the log alone can answer."""
+"""Data skipping: which files a predicate may need, and what the log alone can answer or estimate."""
 
 from headwater.pruning.aggregates import aggregate_from_log
+from headwater.pruning.estimates import estimate
 from headwater.pruning.evaluation import leaves_rows, prune, prune_all, select
 
-__all__ = ["aggregate_from_log", "leaves_rows", "prune", "prune_all", "select"]
+__all__ = ["aggregate_from_log", "estimate", "leaves_rows", "prune", "prune_all", "select"]

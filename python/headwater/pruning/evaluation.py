@@ -48,7 +48,8 @@ from headwater.pruning.predicates import (
 
 STRING = PrimitiveType("string")
 _FLOATING = ("float", "double")
-#: Lists longer than this are looked at by their range first, then as a set.
+#: Lists longer than this are looked at by their range first, then as a set, which is faster from here on (bench case
+#: ``in-list``).
 _SHORT_LIST = 8
 #: What Arrow, or a value that no Arrow type holds, may raise; a file is kept then.
 _FAILURES = (pa.ArrowException, HeadwaterError, KeyError, TypeError, ValueError, ArithmeticError)

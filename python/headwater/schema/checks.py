@@ -12,7 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.columns import all_fields, format_name
-from headwater.protocol.types import PRIMITIVES, ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from headwater.protocol.row_tracking import reserved_names
+from headwater.protocol.types import (
+    PRIMITIVES,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    SpatialType,
+    StructType,
+)
 
 #: What Parquet and Spark's readers cannot have in a name without column mapping.
 INVALID_CHARACTERS = " ,;{}()\n\t="
@@ -33,6 +43,7 @@ def check_schema(schema: StructType, partition_columns: Sequence[str], configura
     check_nested_not_null(schema)
     check_partition_columns(schema, partition_columns)
     check_reserved_names(schema, configuration)
+    check_row_tracking_names(schema, configuration)
 
 
 def check_duplicates(schema: StructType, where: str = "the table schema") -> None:
@@ -71,7 +82,7 @@ def check_types(schema: StructType) -> None:
     """
     unsupported: list[str] = []
     for path, field in all_fields(schema):
-        for kind, in_collection in _parts(field.type, False):
+        for kind, in_collection in parts(field.type):
             if _is_void(kind) and in_collection:
                 raise HeadwaterError(
                     "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
@@ -79,10 +90,17 @@ def check_types(schema: StructType) -> None:
                 )
             if isinstance(kind, PrimitiveType) and kind.name not in PRIMITIVES:
                 unsupported.append(f"{format_name(path)}: {field.type.sql()}")
+            if isinstance(kind, SpatialType) and kind.srid == "any":
+                unsupported.append(f"{format_name(path)}: {field.type.sql()}")
             if isinstance(kind, DecimalType) and not 0 <= kind.scale <= kind.precision <= 38:
                 unsupported.append(f"{format_name(path)}: {field.type.sql()}")
     if unsupported:
         raise HeadwaterError("DELTA_UNSUPPORTED_DATA_TYPES", {"columns": ", ".join(unsupported)})
+
+
+def void_columns(schema: StructType) -> list[str]:
+    """The columns and fields that are void, or arrays and maps of it."""
+    return [format_name(path) for path, field in all_fields(schema) if any(_is_void(k) for k, _ in parts(field.type))]
 
 
 def check_nested_not_null(schema: StructType) -> None:
@@ -91,7 +109,7 @@ def check_nested_not_null(schema: StructType) -> None:
     :raises HeadwaterError: ``DELTA_NESTED_NOT_NULL_CONSTRAINT``.
     """
     for path, field in all_fields(schema):
-        for kind, _ in _parts(field.type, False):
+        for kind, _ in parts(field.type):
             children: tuple[DataType, ...] = ()
             if isinstance(kind, ArrayType):
                 children = (kind.element,)
@@ -143,6 +161,17 @@ def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *
         raise HeadwaterError(condition, {"columns": ", ".join(taken)})
 
 
+def check_row_tracking_names(schema: StructType, configuration: Mapping[str, str]) -> None:
+    """The hidden columns of row tracking share no name with a column, in queries or in data files.
+
+    :raises HeadwaterError: ``DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED``.
+    """
+    reserved = {name.lower() for name in reserved_names(configuration) if name is not None}
+    for field in schema:
+        if reserved & {field.name.lower(), field.physical_name.lower()}:
+            raise HeadwaterError("DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED", {"columnName": field.name})
+
+
 def check_writable(schema: StructType) -> None:
     """Refuse new data files for a table that could not have them: void columns are never in a file, and some shapes
     need them there.
@@ -153,7 +182,7 @@ def check_writable(schema: StructType) -> None:
     check_types(schema)
     _check_filled(schema, "The table")
     for path, field in all_fields(schema):
-        for kind, _ in _parts(field.type, False):
+        for kind, _ in parts(field.type):
             if isinstance(kind, StructType):
                 _check_filled(kind, f"The struct {format_name(path)}")
 
@@ -163,7 +192,7 @@ def _check_filled(struct: StructType, what: str) -> None:
         raise HeadwaterError("DELTA_CANNOT_WRITE_EMPTY_SCHEMA", {"what": what})
 
 
-def _parts(kind: DataType, in_collection: bool) -> Iterator[tuple[DataType, bool]]:
+def parts(kind: DataType, in_collection: bool = False) -> Iterator[tuple[DataType, bool]]:
     """The type and the types within its arrays and maps, and whether each is within one.
 
     Struct fields are not entered.
@@ -171,10 +200,10 @@ def _parts(kind: DataType, in_collection: bool) -> Iterator[tuple[DataType, bool
     yield kind, in_collection
     match kind:
         case ArrayType():
-            yield from _parts(kind.element, True)
+            yield from parts(kind.element, True)
         case MapType():
-            yield from _parts(kind.key, True)
-            yield from _parts(kind.value, True)
+            yield from parts(kind.key, True)
+            yield from parts(kind.value, True)
 
 
 def _is_void(kind: DataType) -> bool:

@@ -117,11 +117,12 @@ def not_null_checks(schema: StructType) -> list[Check]:
     """NOT NULL columns and fields of structs. A field of a null struct is null, which violates, as for other
     writers of the format.
     """
-    return [
-        Check(format_name(path), f"{quote(path)} IS NOT NULL", NOT_NULL)
-        for path, field in _struct_fields(schema)
-        if not field.nullable
-    ]
+    return [not_null_check(path) for path, field in _struct_fields(schema) if not field.nullable]
+
+
+def not_null_check(path: Sequence[str]) -> Check:
+    """The check of a NOT NULL column or field."""
+    return Check(format_name(path), f"{quote(path)} IS NOT NULL", NOT_NULL)
 
 
 def _struct_fields(schema: StructType, path: Path = ()) -> Iterator[tuple[Path, StructField]]:

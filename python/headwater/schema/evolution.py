@@ -17,6 +17,7 @@ from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, E
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_duplicates
+from headwater.schema.declared import can_relax
 from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")
@@ -97,17 +98,12 @@ class _Merge(NamedTuple):
         )
 
 
-def is_write_compatible(table: StructType, data: StructType) -> bool:
-    """Whether data can be appended without changing the schema: no new columns, every type equal or castable without
-    loss.
+def schema_mismatch(table: StructType, data: StructType) -> list[str]:
+    """Why data cannot be appended without a change of the schema: a line for each column that is new, or whose type is
+    neither equal nor castable without loss. Empty where it can.
 
     Columns the data lacks and nulls in NOT NULL columns are the writer's to fill or refuse, not a mismatch of schemas.
     """
-    return not schema_mismatch(table, data)
-
-
-def schema_mismatch(table: StructType, data: StructType) -> list[str]:
-    """Why :func:`is_write_compatible` says no: a line for each column that is new or of a type that does not fit."""
     return _mismatch(table, data, ())
 
 
@@ -282,15 +278,19 @@ def set_comment(schema: StructType, path: Sequence[str], comment: str | None) ->
     return replace_field(schema, path, change)
 
 
-def change_type(schema: StructType, path: Sequence[str], new: DataType, *, allow_widening: bool) -> StructType:
-    """The schema after ALTER COLUMN TYPE: every supported widening, and any type for a void column.
+def change_type(
+    schema: StructType, path: Sequence[str], new: DataType, *, allow_widening: bool, shown: Sequence[str] = ()
+) -> StructType:
+    """The schema after ALTER COLUMN TYPE: every supported widening, any type for a void column, and longer texts for
+    ``char`` and ``varchar``.
 
     :param path: may end in ``element``, ``key`` or ``value``.
+    :param shown: what errors show before the path.
     :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_CANNOT_CHANGE_DATA_TYPE``.
     """
     field_path: list[str] = []
     owner = tuple(path)
-    while owner and find_path(schema, owner) is None and owner[-1].lower() in (ELEMENT, KEY, VALUE):
+    while len(owner) > 1 and find_path(schema, owner) is None and owner[-1].lower() in (ELEMENT, KEY, VALUE):
         field_path.insert(0, owner[-1].lower())
         owner = owner[:-1]
 
@@ -301,10 +301,12 @@ def change_type(schema: StructType, path: Sequence[str], new: DataType, *, allow
             nonlocal metadata
             if old == new:
                 return old
+            if can_relax(old, new):
+                return new
             if old != _VOID and not (allow_widening and can_widen(old, new)):
                 raise HeadwaterError(
                     "DELTA_CANNOT_CHANGE_DATA_TYPE",
-                    {"columnName": format_name(path), "fromType": old.sql(), "toType": new.sql()},
+                    {"columnName": format_name((*shown, *path)), "fromType": old.sql(), "toType": new.sql()},
                 )
             metadata = with_change(metadata, old, new, field_path)
             return new

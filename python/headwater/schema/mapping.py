@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Protocol
-from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
+from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
 from headwater.protocol.features import supported_reader_features
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
@@ -52,21 +52,31 @@ def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
 def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
-    missing.
+    missing. Nested ids count, too.
     """
-    ids = (field.metadata.get(COLUMN_ID, 0) for _, field in all_fields(schema))
-    return max(int(configuration.get(MAX_ID, 0)), max(map(int, ids), default=0))
+    highest = int(configuration.get(MAX_ID, 0))
+    for _, field in all_fields(schema):
+        ids = (field.metadata.get(COLUMN_ID, 0), *field.metadata.get(NESTED_IDS, {}).values())
+        highest = max(highest, *map(int, ids))
+    return highest
 
 
-def assign(schema: StructType, max_id: int, *, keep_names: bool = False) -> tuple[StructType, int]:
+def assign(
+    schema: StructType, max_id: int, *, keep_names: bool = False, nested: bool = False
+) -> tuple[StructType, int]:
     """The schema with an id and a physical name for each field that lacks one, and the new highest id.
 
     :param max_id: the table's ``delta.columnMapping.maxColumnId``, 0 for a new table.
     :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on
         and whose files have those names already.
+    :param nested: whether elements, keys and values get ids, too, after all fields (:data:`NESTED_IDS`).
     """
     counter = _Assignment(max_column_id({MAX_ID: str(max_id)}, schema), keep_names)
-    return counter.struct(schema), counter.max_id
+    mapped = counter.struct(schema)
+    if not nested:
+        return mapped, counter.max_id
+    within = _NestedAssignment(counter.max_id)
+    return within.struct(mapped), within.max_id
 
 
 class _Assignment:
@@ -96,6 +106,41 @@ class _Assignment:
                 return replace(kind, element=self.kind(kind.element))
             case MapType():
                 return replace(kind, key=self.kind(kind.key), value=self.kind(kind.value))
+        return kind
+
+
+class _NestedAssignment:
+    """Gives ids to elements, keys and values in schema order, parents before what they hold."""
+
+    def __init__(self, max_id: int) -> None:
+        self.max_id = max_id
+
+    def struct(self, struct: StructType) -> StructType:
+        return StructType(tuple(self.field(f) for f in struct))
+
+    def field(self, field: StructField) -> StructField:
+        ids = dict(field.metadata.get(NESTED_IDS, {}))
+        kind = self.kind(field.type, field.physical_name, ids)
+        metadata = {**field.metadata, NESTED_IDS: ids} if ids else field.metadata
+        return replace(field, type=kind, metadata=metadata)
+
+    def kind(self, kind: DataType, path: str, ids: dict[str, int]) -> DataType:
+        """The type, whose path leads from the nearest field; that field's ids are put into ``ids``."""
+
+        def within(part: DataType, step: str) -> DataType:
+            at = f"{path}.{step}"
+            if at not in ids:
+                self.max_id += 1
+                ids[at] = self.max_id
+            return self.kind(part, at, ids)
+
+        match kind:
+            case StructType():
+                return self.struct(kind)
+            case ArrayType():
+                return replace(kind, element=within(kind.element, ELEMENT))
+            case MapType():
+                return replace(kind, key=within(kind.key, KEY), value=within(kind.value, VALUE))
         return kind
 
 
@@ -148,8 +193,3 @@ def logical_path(schema: StructType, path: Sequence[str]) -> Path | None:
     """The logical field path of a physical one; None where the schema no longer has that column."""
     logical_paths = {physical_path(schema, logical): logical for logical, _ in all_fields(schema)}
     return logical_paths.get(tuple(path))
-
-
-def field_ids(schema: StructType) -> dict[Path, int]:
-    """The id of each field that has one, by logical field path: what a data file's ``field_id`` must be."""
-    return {path: int(field.metadata[COLUMN_ID]) for path, field in all_fields(schema) if COLUMN_ID in field.metadata}

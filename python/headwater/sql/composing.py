@@ -15,7 +15,7 @@ takes 3 ms here, the same as gluing strings did. Tests parse with sqlglot what i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -354,6 +354,7 @@ class Select(Query):
     hint: str | None = None
     is_distinct: bool = False
     limit: int | None = None
+    group_by: tuple[Expression, ...] = ()
 
     def text(self, show: Placeholders = FOR_SPARK) -> str:
         hint = f"/*+ {self.hint} */ " if self.hint else ""
@@ -362,6 +363,8 @@ class Select(Query):
         parts = [f"SELECT {hint}{distinct}{columns}\nFROM {self.rows.source(show)}"]
         if self.where is not None:
             parts.append(f"WHERE {self.where.text(show)}")
+        if self.group_by:
+            parts.append(f"GROUP BY {', '.join([key.text(show) for key in self.group_by])}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
         return "\n".join(parts)
@@ -374,9 +377,10 @@ def select(
     hint: str | None = None,
     is_distinct: bool = False,
     limit: int | None = None,
+    group_by: Sequence[Expression] = (),
 ) -> Select:
     """A SELECT of columns."""
-    return Select(columns, rows, where, hint, is_distinct, limit)
+    return Select(columns, rows, where, hint, is_distinct, limit, tuple(group_by))
 
 
 def where(rows: Rows, condition: Expression | None) -> Rows:

@@ -52,7 +52,6 @@ _STATEMENTS = (
         "Use CREATE TABLE … USING delta AS SELECT, which copies the rows, or CREATE TABLE … LIKE, which copies none.",
         coming=True,
     ),
-    _of("ALTER TABLE <table> DROP FEATURE", "ALTER TABLE … DROP FEATURE", _ANOTHER_ENGINE, coming=True),
     _of(
         "COPY INTO <table>",
         "COPY INTO",
@@ -107,11 +106,6 @@ _STATEMENTS = (
         "ANALYZE TABLE … COMPUTE DELTA STATISTICS",
         "Writes store the statistics of each file; INSERT OVERWRITE of a partition, or of the table, writes them "
         "again.",
-    ),
-    _of(
-        r"INSERT INTO [TABLE] <table> [BY NAME] [\( ... \)] [AS <name>] REPLACE (USING|ON) \(",
-        "INSERT … REPLACE USING and REPLACE ON",
-        "Use MERGE INTO, or INSERT INTO … REPLACE WHERE with a condition.",
     ),
     _of(
         "(APPLY CHANGES INTO|AUTO CDC INTO|CREATE [OR REFRESH] FLOW <table> AS (APPLY CHANGES|AUTO CDC))",

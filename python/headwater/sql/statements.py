@@ -4,6 +4,9 @@ Owns their parsing into a command with its table and arguments:
 
 - ``DESCRIBE HISTORY [TABLE] <table> [LIMIT <number>]``
 - ``DESCRIBE DETAIL <table>``
+- ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
+- ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
+- ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
 
 A table is a name, a path in quotes, or ``IDENTIFIER(…)``, which Spark evaluates. Any other text is Spark's.
 """
@@ -20,6 +23,15 @@ from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL)")
 _IDENTIFIER = Pattern(r"IDENTIFIER \( ... \)")
+_SYNC = Pattern("SYNC IDENTITY")
+_ALTER = Pattern("ALTER TABLE")
+_ANALYZE = Pattern("ANALYZE TABLE")
+_COMPUTE = Pattern("COMPUTE DELTA STATISTICS")
+_ALL_COLUMNS = Pattern("[FOR ALL COLUMNS]")
+_COLUMNS = Pattern("FOR COLUMNS")
+_ALTER_COLUMN = Pattern("(ALTER|CHANGE) [COLUMN]")
+_DROP_FEATURE = Pattern("DROP FEATURE")
+_TRUNCATE_HISTORY = Pattern("TRUNCATE HISTORY")
 
 
 def parse(text: str) -> dict[str, Any] | None:
@@ -28,6 +40,10 @@ def parse(text: str) -> dict[str, Any] | None:
     :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED``.
     """
     found = tokens(text)
+    if found is not None and (altered := _ALTER.match(found)) is not None:
+        return _alteration(found, altered.end, text)
+    if found is not None and (analyzed := _ANALYZE.match(found)) is not None:
+        return _analysis(found, analyzed.end, text)
     described = _DESCRIBE.match(found) if found is not None else None
     if found is None or described is None or described.end == len(found):
         return None
@@ -39,6 +55,85 @@ def parse(text: str) -> dict[str, Any] | None:
         if len(rest) > 1 and rest[0].is_word_of("TABLE") and rest[1].kind is not TokenType.DOT:
             rest = rest[1:]
     return {"command": f"describe_{kind}", "table": _table(rest, text), "arguments": arguments}
+
+
+def _alteration(found: Sequence[Token], start: int, text: str) -> dict[str, Any] | None:
+    """An ALTER TABLE that Spark's parser does not know."""
+    for end in sorted(_ends_of_table(found, start)):
+        rest = found[end:]
+        table = found[start].value if found[start].is_string else text_of(text, found, start, end)
+        if (column := _synced_column(rest)) is not None:
+            return {"command": "sync_identity", "table": table, "arguments": {"column": column}}
+        if (dropped := _DROP_FEATURE.match(rest)) is not None:
+            arguments = _dropped_feature(rest[dropped.end :], text)
+            return {"command": "drop_feature", "table": table, "arguments": arguments}
+    return None
+
+
+def _analysis(found: Sequence[Token], start: int, text: str) -> dict[str, Any] | None:
+    """An ANALYZE TABLE with the word DELTA; without it, the statement is Spark's."""
+    for end in sorted(_ends_of_table(found, start)):
+        rest = found[end:]
+        if (computing := _COMPUTE.match(rest)) is not None:
+            table = found[start].value if found[start].is_string else text_of(text, found, start, end)
+            arguments = {"columns": _analyzed_columns(rest[computing.end :], text)}
+            return {"command": "analyze_table", "table": table, "arguments": arguments}
+        if rest and rest[0].is_word_of("PARTITION") and any(_COMPUTE.match(rest[at:]) for at in range(len(rest))):
+            raise _not_parsed(text, "DELTA STATISTICS are computed for all files of a table; leave out PARTITION")
+    return None
+
+
+def _analyzed_columns(rest: Sequence[Token], text: str) -> list[list[str]] | None:
+    """The columns of FOR COLUMNS; None where all are meant."""
+    if len(rest) in _ALL_COLUMNS.ends(rest):
+        return None
+    columns: list[list[str]] = []
+    named = _COLUMNS.match(rest)
+    at = None if named is None else named.end
+    while at is not None:
+        end = end_of_table(rest, at)
+        if end is None or rest[at].is_string:
+            break
+        columns.append([token.value for token in rest[at:end:2]])
+        if end == len(rest):
+            return columns
+        at = end + 1 if rest[end].kind is TokenType.COMMA else None
+    written = text_of(text, rest, 0, len(rest))
+    raise _not_parsed(text, f"after STATISTICS comes nothing, FOR ALL COLUMNS or FOR COLUMNS a, b, not '{written}'")
+
+
+def _dropped_feature(rest: Sequence[Token], text: str) -> dict[str, Any]:
+    """The feature of ``DROP FEATURE <feature> [TRUNCATE HISTORY]``. A name like ``typeWidening-preview`` needs no
+    quotes.
+    """
+    end = 1 if rest and (rest[0].is_string or rest[0].is_part) else 0
+    while end and end + 1 < len(rest) and rest[end].kind is TokenType.DASH and rest[end + 1].is_part:
+        end += 2
+    truncates = len(rest) - end in set(_TRUNCATE_HISTORY.ends(rest[end:]))
+    if not end or not truncates and end < len(rest):
+        found = f"'{text_of(text, rest, 0, len(rest))}'" if rest else "nothing"
+        raise _not_parsed(text, f"DROP FEATURE takes the name of a table feature and [TRUNCATE HISTORY], not {found}")
+    return {"feature": "-".join(token.value for token in rest[:end:2]), "truncateHistory": truncates}
+
+
+def _synced_column(rest: Sequence[Token]) -> list[str] | None:
+    """The column of ``ALTER COLUMN <column> SYNC IDENTITY``."""
+    for start in sorted(_ALTER_COLUMN.ends(rest), reverse=True):
+        end = end_of_table(rest, start)
+        if (
+            end is not None
+            and not rest[start].is_string
+            and len(rest) in {end + more for more in _SYNC.ends(rest[end:])}
+        ):
+            return [token.value for token in rest[start:end:2]]
+    return None
+
+
+def _ends_of_table(found: Sequence[Token], start: int) -> set[int]:
+    """Where a table, by name, by path or by ``IDENTIFIER(…)``, that begins at a token may end."""
+    ends = {start + end for end in _IDENTIFIER.ends(found[start:])}
+    named = end_of_table(found, start)
+    return ends if named is None else {*ends, named}
 
 
 def _without_limit(found: Sequence[Token], text: str) -> tuple[Sequence[Token], int | None]:

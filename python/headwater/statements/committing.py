@@ -7,6 +7,7 @@ is made.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,14 +20,18 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoints.writing import Layout
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.actions import DeletionVector, RemoveFile
+from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import commit_name, log_directory
+from headwater.protocol.types import parse_schema, schema_string
+from headwater.pruning.predicates import Predicate
+from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.opening import CACHE, Options, locate
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 
+_LOG = logging.getLogger(__name__)
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
@@ -40,14 +45,25 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, before any work is done.
     """
     if snapshot is not None:
-        check_writable(snapshot.protocol, snapshot.metadata)
+        check_writable(snapshot.protocol)
         notices.of_written(snapshot)
     notices.of_settings(statement.confs)
     location = locate(table, statement)
     txn = Transaction(location.path, location.store, snapshot, CACHE)
     location.store.check_writable(location.path)
     txn.checkpoint_layout = _checkpoint_layout(statement)
+    txn.parse_condition = lambda sql, schema: _row_predicate(statement, sql, schema)
     return txn
+
+
+def _row_predicate(statement: Statement, sql: str, schema: str) -> Predicate | None:
+    """A CHECK constraint as a predicate; None where it is not a condition over the values of one row."""
+    try:
+        condition = statement.condition(sql, schema_string(visible.for_reading(parse_schema(schema))))
+    except Exception:  # such as a function that this session lacks; a cancelled statement ends at its next call
+        _LOG.debug("the condition %s cannot be evaluated", sql, exc_info=True)
+        return None
+    return None if condition.columns is None else condition.predicate
 
 
 def _checkpoint_layout(statement: Statement) -> Layout:
@@ -66,18 +82,30 @@ def commit(
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int | str] | None = None,
     counts: Sequence[int] | None = None,
+    *,
+    is_last: bool = True,
+    writes_rows: bool = False,
+    application: tuple[str, int] | None = None,
 ) -> CommitAnswer:
     """Commit, with the session's provenance; Spark's side knows of each attempt before it is made.
 
+    :param writes_rows: whether it is the work that ``txnAppId`` and ``txnVersion`` name: a statement about rows. Others
+        leave the version to the one that follows them.
+    :param application: the application id and version of the commit, where the statement has its own.
     :param counts: what the statement answers beside the version, also where this process dies after its commit.
+    :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
+        process dies after one of them, the statement runs again from its beginning.
     """
-    identity = idempotence(options, statement)
+    identity = application or (idempotence(options, statement) if writes_rows else None)
     if identity is not None:
         txn.set_transaction(*identity)
 
     answered = None if counts is None else list(counts)
 
     def on_begin(version: int, transaction_id: str) -> None:
+        if not is_last:
+            statement.begin_inner_commit()
+            return
         path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
         statement.begin_commit(
             BegunCommit(table=txn.table_path, version=version, txn_id=transaction_id, path=path, counts=answered)
@@ -91,6 +119,8 @@ def commit(
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
     )
+    if not is_last:
+        statement.end_inner_commit()
     return CommitAnswer(version=committed.version, counts=answered)
 
 
@@ -143,6 +173,23 @@ def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
         )
         for row in files.to_pylist()
     ]
+
+
+def file_of(row: Mapping[str, Any]) -> AddFile:
+    """The ``add`` action of a row of ``snapshot.files``, as it is."""
+    return AddFile(
+        path=row["path"],
+        partition_values=dict(row["partition_values"] or ()),
+        size=row["size"],
+        modification_time=row["modification_time"],
+        data_change=False,
+        stats=row["stats"],
+        tags=dict(row["tags"]) if row["tags"] is not None else None,
+        deletion_vector=vector_of(row["deletion_vector"]),
+        base_row_id=row["base_row_id"],
+        default_row_commit_version=row["default_row_commit_version"],
+        clustering_provider=row["clustering_provider"],
+    )
 
 
 def vector_of(value: Mapping[str, Any] | None) -> DeletionVector | None:

@@ -13,32 +13,11 @@ from collections.abc import Mapping
 from headwater.log.segment import warn_once
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS
+from headwater.statements.settings import SETTINGS, UNUSED_SETTINGS
 
-#: Settings of a session that change what Delta Lake's own connector writes or answers, and do nothing here. Those that
-#: merely tune it are none: a session that is moved over has many of them.
-UNUSED_SETTINGS: Mapping[str, str] = {
-    "spark.databricks.delta.autoCompact.enabled": "files are not compacted after a write",
-    "spark.databricks.delta.optimizeWrite.enabled": "files are as large as the tasks of a write make them",
-    "spark.databricks.delta.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
-    "spark.databricks.delta.stats.collect": "statistics come with each file that is written",
-    "spark.databricks.delta.stats.skipping": "files that cannot match are always skipped",
-    "spark.databricks.delta.dynamicPartitionOverwrite.enabled": (
-        "spark.sql.sources.partitionOverwriteMode and the option partitionOverwriteMode decide"
-    ),
-    "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled": "NOT NULL in arrays and maps is refused",
-    "spark.databricks.delta.merge.materializeSource": "a source that must not change is always computed once",
-    "spark.databricks.delta.schema.typeCheck.enabled": "columns of types that cannot be stored are always refused",
-    "spark.databricks.delta.writePartitionColumnsToParquet": "partition values are kept in the log alone",
-}
 _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.
-OWN_SETTINGS = (
-    "spark.headwater.python",
-    "spark.headwater.log.level",
-    "spark.headwater.dml.lateFileBytes",
-    "spark.headwater.merge.smallTargetBytes",
-    "spark.headwater.stalenessLimit",
-)
+OWN_SETTINGS = tuple(s.name for s in SETTINGS if s.name.startswith(_OWN) and not s.is_family)
 _OWN_FAMILIES = ("spark.headwater.store.", "spark.headwater.dml.")
 
 

@@ -12,9 +12,10 @@ from headwater.bridge.messages.define import ParsedStatement, ParseRequest
 from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import elsewhere, statements
+from headwater.sql import elsewhere, scripts, statements
 from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
+#: The rows of statements that have some; the others commit.
 _OUTPUT = {"describe_history": HISTORY_SCHEMA, "describe_detail": DETAIL_SCHEMA}
 
 
@@ -26,18 +27,24 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
     parsed = statements.parse(request.text)
     if parsed is None:
         return None
+    output = _OUTPUT.get(parsed["command"])
     arguments = msgspec.Raw(msgspec.json.encode(parsed["arguments"]))
     return ParsedStatement(
         command=parsed["command"],
         table=parsed["table"],
         arguments=arguments,
-        output=schema_string(_OUTPUT[parsed["command"]]),
+        output=None if output is None else schema_string(output),
     )
 
 
-def not_parsed(request: NotParsedRequest, statement: Statement) -> None:
-    """Refuse a text that Spark's parser refused, where it is a statement of another system.
+def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
+    """What Spark's parser takes in place of a script that it refused, None where it has none of our statements. A
+    statement of another system is refused.
 
-    :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``.
+    :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``,
+        ``DELTA_STATEMENT_NOT_PARSED``.
     """
+    if (script := scripts.for_spark(request.text)) is not None:
+        return script
     elsewhere.refuse(request.text)
+    return None

@@ -23,6 +23,7 @@ from headwater.bridge.messages.trouble import (
     TwoVersionsRequest,
     UnsupportedPredicateRequest,
 )
+from headwater.bridge.messages.write import ReplaceConditionRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 
@@ -79,6 +80,19 @@ def not_of_one_row(request: NotOfOneRowRequest, statement: Statement) -> NoRetur
     raise HeadwaterError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": request.expression})
 
 
+_REPLACE_CONDITIONS = {
+    "ambiguous": "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION",
+    "unresolved": "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION",
+    "random": "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
+}
+
+
+def replace_condition(request: ReplaceConditionRequest, statement: Statement) -> NoReturn:
+    """A condition of INSERT … REPLACE ON with a name or a part that it cannot have."""
+    near = request.near or "none"
+    raise HeadwaterError(_REPLACE_CONDITIONS[request.kind], {"columnNames": request.name, "near": near})
+
+
 def insert_into_directory(request: InsertIntoDirectoryRequest, statement: Statement) -> NoReturn:
     """INSERT OVERWRITE DIRECTORY … USING delta, which would leave files without a log."""
     path = (request.path or "/path").removeprefix("file:")
@@ -94,7 +108,14 @@ def insert_into_directory(request: InsertIntoDirectoryRequest, statement: Statem
 
 def for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
-    raise HeadwaterError("DELTA_OPERATION_ON_PATH_NOT_ALLOWED", {"operation": request.operation, "path": request.table})
+    hint = (
+        "To remove the data, delete the directory."
+        if request.operation == "DROP TABLE"
+        else f"Run CREATE TABLE <name> USING delta LOCATION '{request.table}' first, then use that name."
+    )
+    raise HeadwaterError(
+        "DELTA_OPERATION_ON_PATH_NOT_ALLOWED", {"operation": request.operation, "path": request.table, "hint": hint}
+    )
 
 
 def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.bridge.calls import Handler
-from headwater.bridge.messages import change, define, read, trouble, write
+from headwater.bridge.messages import change, define, follow, read, trouble, write
 from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
-from headwater.statements.define import alter, create, show
+from headwater.statements.define import alter, create, drop_feature, show, sync_identity
+from headwater.statements.follow import sink, source
+from headwater.statements.maintain import compute_statistics
 from headwater.statements.read import change_feed, describe, scans
-from headwater.statements.write import insert
+from headwater.statements.write import insert, replace
 
 HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),
@@ -26,9 +28,20 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "bounds_of_call": Handler(read.BoundsOfCallRequest, change_feed.bounds_of_call),
     "asks_for_changes": Handler(read.AsksForChangesRequest, change_feed.asks_for_changes),
     "check_change_files": Handler(read.CheckChangeFilesRequest, change_feed.check_change_files),
+    "open_stream": Handler(follow.OpenStreamRequest, source.open_stream),
+    "stream_end": Handler(follow.StreamEndRequest, source.stream_end),
+    "stream_files": Handler(follow.StreamFilesRequest, source.stream_files),
+    "stream_changes": Handler(follow.StreamChangesRequest, source.stream_changes),
+    "stream_committed": Handler(follow.StreamCommittedRequest, source.stream_committed),
     "plan_save": Handler(write.PlanSaveRequest, insert.plan_save),
     "resolve_write": Handler(write.ResolveWriteRequest, insert.resolve_write),
     "write": Handler(write.WriteRequest, insert.write),
+    "replace_target": Handler(write.ReplaceTargetRequest, replace.replace_target),
+    "replace": Handler(write.ReplaceRequest, replace.replace),
+    "check_sink": Handler(follow.CheckSinkRequest, sink.check_sink),
+    "plan_batch": Handler(follow.PlanBatchRequest, sink.plan_batch),
+    "write_batch": Handler(follow.WriteBatchRequest, sink.write_batch),
+    "still_new": Handler(follow.StillNewRequest, sink.still_new),
     "delete": Handler(change.ChangeRequest, delete.delete),
     "update": Handler(change.ChangeRequest, update.update),
     "merge": Handler(change.ChangeRequest, merge.merge),
@@ -36,11 +49,15 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "explain": Handler(change.ExplainRequest, explain.explain),
     "create_table": Handler(define.CreateTableRequest, create.create_table),
     "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
+    "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
+    "analyze_table": Handler(define.AnalyzeTableRequest, compute_statistics.compute_statistics),
+    "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
     "truncate": Handler(define.TruncateRequest, truncate.truncate),
     "describe_history": Handler(define.DescribeHistoryRequest, describe.describe_history),
     "describe_detail": Handler(define.DescribeDetailRequest, describe.describe_detail),
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
+    "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
     "parse": Handler(define.ParseRequest, parsing.parse),
     "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),
@@ -54,6 +71,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "old_version": Handler(trouble.OldVersionRequest, refusals.old_version),
     "unsupported_predicate": Handler(trouble.UnsupportedPredicateRequest, refusals.unsupported_predicate),
     "not_a_table": Handler(trouble.NotATableRequest, refusals.not_a_table),
+    "replace_condition": Handler(write.ReplaceConditionRequest, refusals.replace_condition),
     "not_of_one_row": Handler(trouble.NotOfOneRowRequest, refusals.not_of_one_row),
     "refuse_for_path": Handler(trouble.PathOperationRequest, refusals.for_path),
     "not_delta": Handler(trouble.NotDeltaRequest, refusals.not_delta),

@@ -137,9 +137,13 @@ def hadoop_store(scheme: str, path: str, files: HadoopFiles) -> HadoopStore:
 
 
 class HadoopStore(Store):
-    """Any scheme Hadoop has a ``FileSystem`` for, to be read; every call goes over the bridge."""
+    """Any scheme Hadoop has a ``FileSystem`` for, to be read; every call goes over the bridge.
 
-    any_thread = False
+    Calls of the statement's thread run on its thread in the JVM, and end when it is cancelled. Calls of other threads
+    run on threads of their own there, with the same file systems and so the same rights.
+    """
+
+    is_shared = False
     puts_if_absent = False
 
     def __init__(self, files: HadoopFiles) -> None:

@@ -58,8 +58,10 @@ class Store(ABC):
     :func:`headwater.stores.choice.store_for`).
     """
 
-    #: Whether any thread may call, at any time; else only the thread that was given the store, while its call lasts.
-    any_thread = True
+    #: Whether all sessions share the store. One that they do not share acts with the rights of the session that it was
+    #: opened for. Its first call must come from that session's statement. After that, other threads may use it, too,
+    #: even when the statement has ended, as post-commit maintenance does.
+    is_shared = True
     #: Whether the first promise holds. A store without it is read only.
     puts_if_absent = True
 

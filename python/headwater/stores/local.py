@@ -20,7 +20,7 @@ import pyarrow as pa
 from headwater.protocol.file_names import log_directory
 from headwater.stores.interface import FileInfo, Store, in_parallel
 
-#: How many local files one thread reads (bench case ``log-tail``).
+#: How many local files one thread reads (bench cases ``local-reads`` and ``log-tail``).
 _READ_IN_A_ROW = 64
 #: Errors of file systems without hard links, such as FAT and some network mounts.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})

@@ -251,12 +251,16 @@ class DeltaTable:
         self._set_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Remove a table feature."""
+        """Remove a table feature, and what it left in the table.
+
+        :param truncateHistory: whether old versions that use the feature are deleted; by default they are protected.
+        :raises pyspark.errors.AnalysisException: ``DELTA_FEATURE_DROP_…``, with what to do or how long to wait.
+        """
         check_type("featureName", featureName, str, "a string")
         if truncateHistory is not None:
             check_type("truncateHistory", truncateHistory, bool, "a bool")
         ending = " TRUNCATE HISTORY" if truncateHistory else ""
-        self._run("DROP FEATURE", f"ALTER TABLE {self._name} DROP FEATURE {quote(featureName)}{ending}")
+        self._spark.sql(f"ALTER TABLE {self._name} DROP FEATURE {quote(featureName)}{ending}")
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Describe an OPTIMIZE."""
@@ -285,7 +289,7 @@ class DeltaTable:
         return self._run("RESTORE", f"RESTORE TABLE {self._name} TO TIMESTAMP AS OF {literal(timestamp)}")
 
     def clone(
-        self, target: str, isShallow: bool, replace: bool = False, properties: Mapping[str, str] | None = None
+        self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
         """Clone the table as it is now; ``target`` is a name or a path."""
         return self._clone("", target, isShallow, replace, properties)
@@ -294,7 +298,7 @@ class DeltaTable:
         self,
         version: int,
         target: str,
-        isShallow: bool,
+        isShallow: bool = False,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
@@ -306,7 +310,7 @@ class DeltaTable:
         self,
         timestamp: str,
         target: str,
-        isShallow: bool,
+        isShallow: bool = False,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:

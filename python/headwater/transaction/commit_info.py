@@ -15,7 +15,6 @@ from typing import Any
 import orjson
 
 from headwater import __version__
-from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.transaction.conflicts import Isolation
@@ -54,9 +53,18 @@ class Provenance:
     tags: Mapping[str, str] | None = None
 
     def commit_info(
-        self, *, timestamp: int, isolation: Isolation, blind_append: bool, in_commit_timestamp: int | None = None
+        self,
+        *,
+        timestamp: int,
+        isolation: Isolation,
+        blind_append: bool,
+        in_commit_timestamp: int | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> CommitInfo:
-        """The action of one attempt to commit; times in milliseconds since the epoch."""
+        """The action of one attempt to commit; times in milliseconds since the epoch.
+
+        :param tags: what the transaction adds to the statement's own tags.
+        """
         values: dict[str, Any] = {}
         if in_commit_timestamp is not None:
             values["inCommitTimestamp"] = in_commit_timestamp
@@ -70,15 +78,15 @@ class Provenance:
         values["operationMetrics"] = {name: str(value) for name, value in self.metrics.items()}
         if self.user_metadata is not None:
             values["userMetadata"] = self.user_metadata
-        if self.tags:
-            values["tags"] = dict(self.tags)
+        if self.tags or tags:
+            values["tags"] = {**(tags or {}), **(self.tags or {})}
         values["engineInfo"] = self.engine_info
         values["txnId"] = self.transaction_id
         return CommitInfo(values)
 
 
 def stamped(
-    changed: Metadata | None, metadata: Metadata, before: Snapshot | None, version: int, now: int, previous: int | None
+    changed: Metadata | None, metadata: Metadata, before: Metadata | None, version: int, now: int, previous: int | None
 ) -> tuple[Metadata | None, int | None]:
     """The metadata to commit, if any, and the in-commit timestamp, if the table has them.
 
@@ -86,13 +94,13 @@ def stamped(
 
     :param changed: the metadata that the transaction commits, None where it leaves it as it is.
     :param metadata: the table's metadata after the commit.
-    :param before: the version that was read; None to create the table.
+    :param before: the table's metadata before the commit; None to create the table.
     :param previous: the timestamp of the version before ``version``, by the clock that version goes by.
     """
     if not in_commit_timestamps_enabled(metadata):
         return changed, None
     stamp = now if previous is None else max(now, previous + 1)
-    if before is None or in_commit_timestamps_enabled(before.metadata):
+    if before is None or in_commit_timestamps_enabled(before):
         return changed, stamp
     since = {
         "delta.inCommitTimestampEnablementVersion": str(version),

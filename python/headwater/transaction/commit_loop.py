@@ -23,11 +23,12 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    not at all.
 5. *Lost race: the name exists.* All winners since are read and checked one by one
    (:mod:`headwater.transaction.conflicts`). A conflict ends the transaction, and its data files are as after step 2.
-   Without a conflict, the commit is tried again as the version after the newest, after backoff with jitter. Its
-   in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of row-level concurrency:
-   rows marked deleted in a file where a winner marked other rows are carried over to the winner's deletion vector
-   (:mod:`headwater.transaction.row_level`), and a MERGE that knows the keys of its rows ignores changes to rows with
-   other keys (:mod:`headwater.transaction.keyed`).
+   Without a conflict, the commit is tried again as the version after the newest, after backoff with jitter. It is made
+   under the protocol and metadata that the winners left (:mod:`headwater.transaction.definition`), and validated by
+   them. Its in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of row-level
+   concurrency: rows marked deleted in a file where a winner marked other rows are carried over to the winner's deletion
+   vector (:mod:`headwater.transaction.row_level`), and a MERGE that knows the keys of its rows ignores changes to rows
+   with other keys (:mod:`headwater.transaction.keyed`).
 6. *The store failed.* Whether the file was created is unknown, so it is read: each commit has an identifier of its own.
    If it is this commit, the commit stands and is reported as done; if not, the failure is reported. The same look
    distinguishes a lost race from a retry inside the store, which finds its own file and reports that it exists. If the
@@ -40,11 +41,13 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
 
 - All steps: ``tests/faults/test_every_call.py`` makes every store call of a table's life fail, tear, repeat, come late
   or be the last of the process. ``tests/faults/test_kills.py`` and ``test_kills_of_spark.py`` kill writers, handlers
-  and JVMs at random moments.
+  and JVMs at random moments. ``tests/faults/test_faults_of_definitions.py`` makes every store call of each statement
+  that changes a definition fail.
 - Step 3: ``tests/transaction/test_transaction.py``.
 - Step 4: ``tests/faults/test_local_steps.py`` does the same to each call to the operating system;
   ``tests/stores/test_commits.py`` runs on HDFS and an S3 server; ``tests/transaction/test_same_table.py``.
-- Step 5: ``tests/transaction/test_conflicts.py``, ``test_row_level.py`` and ``test_keyed.py`` for the rules;
+- Step 5: ``tests/transaction/test_conflicts.py``, ``test_definition.py``, ``test_row_level.py`` and ``test_keyed.py``
+  for the rules;
   ``tests/concurrency/test_model.py`` compares every interleaving it reaches with a model; ``test_writers.py`` and
   ``test_mixed.py`` race processes of every engine, some of which are killed. Clocks: ``tests/faults/test_clocks.py``.
 - Steps 6 and 7: ``tests/transaction/test_faults.py``.
@@ -122,6 +125,8 @@ class CommitLoop:
         self._store = store
         self._snapshot = snapshot
         self._transaction_id = transaction_id
+        #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
+        self._stamped = snapshot is None or in_commit_timestamps_enabled(snapshot.metadata)
 
     def put(self, content: Content, max_attempts: int) -> Put:
         """Put the commit as the next version that no other writer took.
@@ -214,14 +219,20 @@ class CommitLoop:
                 files.append(file)
         if not files:  # the store's listing lags behind its acknowledgements: the one known winner is enough
             path = f"{self._directory}/{commit_name(version)}"
-            return [WinningCommit.of_actions(version, parse_actions(self._store.read(path), path))]
+            winner = WinningCommit.of_actions(version, parse_actions(self._store.read(path), path))
+            self._note_clock(winner)
+            return [winner]
         contents = self._store.read_many([file.path for file in files])
-        by_file_time = self._snapshot is not None and not in_commit_timestamps_enabled(self._snapshot.metadata)
         winners = []
         for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
             winner = WinningCommit.of_actions(number, parse_actions(data, file.path), file.modification_time)
-            winners.append(replace(winner, timestamp=file.modification_time) if by_file_time else winner)
+            self._note_clock(winner)
+            winners.append(winner if self._stamped else replace(winner, timestamp=file.modification_time))
         return winners
+
+    def _note_clock(self, winner: WinningCommit) -> None:
+        if winner.metadata is not None:
+            self._stamped = in_commit_timestamps_enabled(winner.metadata)
 
 
 def _now() -> int:

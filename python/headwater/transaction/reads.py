@@ -47,9 +47,19 @@ class PredicateReads:
 
     def may_match(self, files: Sequence[AddFile]) -> list[AddFile]:
         """Those of files added by another that one of the reads would have found."""
+        matched = self._matched(self._alone(files)).tolist()
+        return [file for file, matches in zip(files, matched, strict=True) if matches]
+
+    def all_rows_match(self, files: Sequence[AddFile], predicate: Predicate) -> bool:
+        """Whether the actions of files show that the predicate is true for each of their rows."""
+        from headwater.pruning import leaves_rows  # imported where used: plain appends never load it
+
+        return not any(leaves_rows(self._alone(files), [predicate]).to_pylist())
+
+    def _alone(self, files: Sequence[AddFile]) -> Snapshot:
+        """The snapshot with these files and no others."""
         block = FileBlock.of_actions([file.to_json()["add"] for file in files])
-        alone = replace(self._snapshot, state=replace(self._snapshot.state, blocks=(LiveBlock(block),)))
-        return [file for file, matches in zip(files, self._matched(alone).tolist(), strict=True) if matches]
+        return replace(self._snapshot, state=replace(self._snapshot.state, blocks=(LiveBlock(block),)))
 
     def excluded(self, added: Sequence[AddFile], removed: Sequence[RemoveFile]) -> frozenset[str]:
         """Canonical paths of files of another that none of the reads would have found, as their actions alone show."""

@@ -39,13 +39,18 @@ from headwater.protocol.actions import (
     serialize,
 )
 from headwater.protocol.features import check_writable
-from headwater.stores import Store
+from headwater.protocol.row_tracking import PRESERVED, assigns_row_ids, is_enabled
+from headwater.schema import iceberg
+from headwater.stores import Store, absolute_path
+from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import maintenance
 from headwater.transaction.commit_info import Provenance, default_engine_info, stamped, summarize
 from headwater.transaction.commit_loop import CommitLoop, Put
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, counts_appends, file_key
+from headwater.transaction.definition import Change, Definition, changes_marks_only, with_marks_of
 from headwater.transaction.keyed import KeyReads
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
+from headwater.transaction.row_ids import RowIds
 from headwater.transaction.row_level import Mark, Marks
 from headwater.transaction.validation import check_append_only, check_domains, check_partitions, check_unique
 
@@ -98,12 +103,19 @@ class Transaction:
         self.id = str(uuid.uuid4())
         #: The layout of a checkpoint that follows the commit, where the session asks for one.
         self.checkpoint_layout: Layout | None = None
+        #: Makes a predicate of a CHECK constraint that a winner added: (Spark SQL, schema string). None: it cannot.
+        self.parse_condition: Callable[[str, str], Predicate | None] | None = None
+        #: Whether the commit copies rows without their ids, where the table has row tracking.
+        self.loses_row_ids = False
         self._cache = cache
         self._matcher = matcher
         self._max_attempts = max_attempts
+        #: The table's definition as the last winner left it: the commit is made, and checked, under it.
+        self._definition = Definition(snapshot.protocol, snapshot.metadata) if snapshot else None
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._whole_table = False
+        self._follows_directly = False
         self._keys: KeyReads | None = None
         self._key_predicates: tuple[Predicate, ...] = ()
         self._reads: list[tuple[Predicate, ...]] = []
@@ -113,6 +125,8 @@ class Transaction:
         self._marks = Marks()
         self._removes: list[RemoveFile] = []
         self._adds: list[AddFile] = []
+        self._again: list[AddFile] = []
+        self._row_ids = RowIds(snapshot, self._count_rows)
         self._changes: list[AddCDCFile] = []
 
     # What is read
@@ -120,6 +134,10 @@ class Transaction:
     def read_whole_table(self) -> None:
         """Note that the result depends on every row of the table."""
         self._whole_table = True
+
+    def follow_directly(self) -> None:
+        """Commit only as the very next version after the snapshot's: any other commit is a conflict."""
+        self._follows_directly = True
 
     def read_where(self, predicates: Sequence[Predicate]) -> None:
         """Note that the result depends on the rows for which all ``predicates`` are true. No predicates mean every
@@ -161,7 +179,7 @@ class Transaction:
 
         :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
         """
-        metadata = self._metadata or (self.snapshot.metadata if self.snapshot else None)
+        metadata = self._metadata or (self._definition.metadata if self._definition else None)
         if metadata is None:
             raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "metadata"})
         return metadata
@@ -172,7 +190,7 @@ class Transaction:
 
         :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
         """
-        protocol = self._protocol or (self.snapshot.protocol if self.snapshot else None)
+        protocol = self._protocol or (self._definition.protocol if self._definition else None)
         if protocol is None:
             raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "protocol"})
         return protocol
@@ -192,6 +210,10 @@ class Transaction:
     def add(self, files: Iterable[AddFile]) -> None:
         """Make the files part of the table."""
         self._adds.extend(files)
+
+    def add_again(self, files: Iterable[AddFile]) -> None:
+        """Commit files of the table once more, with other fields. A winner that removes one of them is a conflict."""
+        self._again.extend(files)
 
     def remove(self, files: Iterable[RemoveFile]) -> None:
         """Make the files no longer part of the table."""
@@ -302,7 +324,25 @@ class Transaction:
 
     @property
     def _all_adds(self) -> list[AddFile]:
-        return [*self._adds, *self._marks.adds]
+        return [*self._adds, *self._marks.adds, *self._again]
+
+    @property
+    def _assigns_row_ids(self) -> bool:
+        return assigns_row_ids(self.protocol, self.metadata)
+
+    def _preserves_row_ids(self) -> bool:
+        """Whether rows that the commit updates or copies keep their ids; each statement sees to it where row tracking
+        was enabled when it began.
+        """
+        if self.loses_row_ids:
+            return False
+        if self.snapshot is not None and is_enabled(self.snapshot.protocol, self.snapshot.metadata):
+            return True
+        return not self._adds or not any(file.data_change for file in self._all_removes)
+
+    def _count_rows(self, file: AddFile) -> int:
+        path = absolute_path(self.table_path, file.path)
+        return int(read_footer(self.store, path, file.size).num_rows)
 
     def _read_vector(self, vector: DeletionVector) -> BitMap64:
         return deletion_vectors.read(vector, self.table_path, self.store)
@@ -312,17 +352,63 @@ class Transaction:
 
     def _intent(self) -> Intent:
         """The reads and writes that winners are checked against."""
-        removed = frozenset(file_key(file.path, file.deletion_vector) for file in self._all_removes)
+        gone: list[AddFile | RemoveFile] = [*self._all_removes, *self._again]
+        removed = frozenset(file_key(file.path, file.deletion_vector) for file in gone)
         return Intent(
-            self.snapshot.metadata if self.snapshot else None,
+            self._definition,
             self._reads_so_far(),
             removed,
             self._isolation(),
-            self._metadata is not None,
+            self._protocol is not None or self._metadata is not None and not self._numbers,
             frozenset(self._read_app_ids | self._transactions.keys()),
             frozenset(self._domains),
             self.snapshot is None,
+            self._numbers,
+            self._adds,
+            any(file.data_change for file in self._all_removes),
+            bool(self._marks.paths) or any(file.deletion_vector for file in self._adds),
+            self._proves,
+            self._follows_directly,
         )
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether the metadata to commit differs in values given to identity columns, and in nothing else."""
+        if self._metadata is None or self._definition is None or self._protocol is not None:
+            return False
+        return changes_marks_only(self._definition, self._definition.after(None, self._metadata))
+
+    def _proves(self, change: Change, files: Sequence[AddFile]) -> bool:
+        """Whether the statistics of the files prove the condition that a winner added."""
+        assert self.snapshot is not None
+        condition = self._condition(change)
+        return condition is not None and PredicateReads(self.snapshot, []).all_rows_match(files, condition)
+
+    def _condition(self, change: Change) -> Predicate | None:
+        """A condition that a winner added; None where it cannot be evaluated."""
+        from headwater.pruning.predicates import Column, IsNull, Not  # not loaded by plain appends
+
+        if change.not_null is not None:
+            return Not(IsNull(Column(change.not_null)))
+        if change.check is None or self.parse_condition is None:
+            return None
+        return self.parse_condition(change.check, self.metadata.schema_string)
+
+    def _follow_definition(self, winner: WinningCommit) -> bool:
+        """Go on under the definition that a winner left; whether it is another one.
+
+        :raises HeadwaterError: those of :meth:`_validate`.
+        """
+        if self._definition is None or winner.protocol is None and winner.metadata is None:
+            return False
+        after = self._definition.after(winner.protocol, winner.metadata)
+        if after == self._definition:
+            return False
+        if self._metadata is not None:  # identity values: any other change would have been a conflict
+            self._metadata = with_marks_of(after.metadata, self._metadata)
+        self._definition = after
+        self._validate()
+        return True
 
     def _reads_so_far(self) -> Reads:
         if self._keys is not None and self.snapshot is not None:
@@ -347,14 +433,16 @@ class Transaction:
     def _validate(self) -> None:
         """Step 3 of the commit protocol."""
         protocol, metadata, adds, removes = self.protocol, self.metadata, self._all_adds, self._all_removes
-        if self.snapshot is not None:
-            check_writable(self.snapshot.protocol, self.snapshot.metadata)
-        check_writable(protocol, metadata)
-        before = self.snapshot.metadata if self.snapshot else metadata
+        if self._definition is not None:
+            check_writable(self._definition.protocol)
+        check_writable(protocol)
+        before = self._definition.metadata if self._definition else metadata
         check_append_only(before, removes, metadata.name or self.table_path)
         check_domains(self._domains, protocol)
         check_unique(removes, adds)
         check_partitions(adds, metadata)
+        iceberg.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
+        iceberg.check_files(protocol, metadata, adds)
 
     def _committed(self, put: Put) -> Committed:
         """Step 7 of the commit protocol. The commit stands: nothing from here on may raise."""
@@ -383,9 +471,23 @@ class _Content:
         self._prepare()
 
     def _prepare(self) -> None:
-        """The intent, and the file actions as bytes: the bulk of a commit, which a lost race seldom changes."""
-        self._intent = self._transaction._intent()
-        self._body = serialize(self._transaction._file_actions())
+        """The intent, and the file actions as bytes: the bulk of a commit, which a lost race seldom changes. Row ids
+        are another matter: each attempt gives them again.
+        """
+        transaction = self._transaction
+        self._intent = transaction._intent()
+        self._body = b"" if transaction._assigns_row_ids else serialize(transaction._file_actions())
+
+    def _files(self, version: int) -> tuple[list[Action], bytes]:
+        """What the commit of a version has for its files: the domain of row ids where it changes, and the file actions
+        as bytes.
+        """
+        transaction = self._transaction
+        if not transaction._assigns_row_ids:
+            return [], self._body
+        adds, domain = transaction._row_ids.assign(transaction._all_adds, version)
+        body = serialize([*transaction._all_removes, *adds, *transaction._changes])
+        return [] if domain is None else [domain], body
 
     @property
     def num_actions(self) -> int:
@@ -393,25 +495,35 @@ class _Content:
 
     def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
         transaction = self._transaction
-        metadata, stamp = stamped(
-            transaction._metadata, transaction.metadata, transaction.snapshot, version, now, previous
-        )
+        before = transaction._definition.metadata if transaction._definition else None
+        metadata, stamp = stamped(transaction._metadata, transaction.metadata, before, version, now, previous)
         info = self._provenance.commit_info(
             timestamp=now,
             isolation=self._intent.isolation,
-            blind_append=self._intent.reads.nothing and not transaction._all_removes,
+            blind_append=self._intent.reads.nothing and not (transaction._all_removes or transaction._again),
             in_commit_timestamp=stamp,
+            tags=self._tags(),
         )
-        data = serialize([info, *transaction._table_actions(metadata)]) + self._body
+        domains, body = self._files(version)
+        data = serialize([info, *transaction._table_actions(metadata), *domains]) + body
         if self._on_begin is not None:
             self._on_begin(version, transaction.id)
         return data, stamp or now
 
+    def _tags(self) -> dict[str, str]:
+        transaction = self._transaction
+        if not is_enabled(transaction.protocol, transaction.metadata):
+            return {}
+        return {PRESERVED: "true" if transaction._preserves_row_ids() else "false"}
+
     def follow(self, winner: WinningCommit) -> None:
-        """Check a winner for conflicts, and carry deletion marks over to the files as it left them."""
+        """Check a winner for conflicts, go on under its definition of the table, and carry deletion marks over to the
+        files as it left them.
+        """
         transaction = self._transaction
         concerning, disputed = transaction._concerning(winner, self._intent)
         left = transaction._marks.after(concerning, transaction._read_vector, transaction._write_vectors, disputed)
         check(self._intent, left)
-        if left is not concerning:
+        transaction._row_ids.follow(winner)
+        if transaction._follow_definition(winner) or left is not concerning:
             self._prepare()

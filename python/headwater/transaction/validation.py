@@ -14,7 +14,6 @@ from headwater.log.files import FileKey
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.features import supports
-from headwater.protocol.types import parse_schema
 from headwater.transaction.conflicts import file_key
 
 
@@ -58,7 +57,7 @@ def check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
     """
     if not adds:
         return
-    schema = parse_schema(metadata.schema_string)
+    schema = metadata.schema
     columns = [schema.find(name) for name in metadata.partition_columns]
     wanted = {column.physical_name for column in columns if column is not None}
     for file in adds:

@@ -12,7 +12,7 @@ from typing import Any
 
 from headwater.stores import Store
 
-KINDS = ("append", "stream", "insert-select", "rewrite", "delete", "compact", "metadata")
+KINDS = ("append", "stream", "insert-select", "rewrite", "delete", "compact", "property", "definition")
 
 
 @dataclass
@@ -45,6 +45,8 @@ class Commit:
     removes: dict[str, str] = field(default_factory=dict)
     changes_data: bool = True
     changes_metadata: bool = False
+    #: Whether it changes metadata so that nobody's files mean the same.
+    concerns_everybody: bool = False
     blind: bool = False
     apps: set[str] = field(default_factory=set)
     live: dict[str, str] = field(default_factory=dict)
@@ -75,6 +77,7 @@ def _commit(actions: list[Mapping[str, Any]], before: Mapping[str, str]) -> Comm
             commit.changes_data = remove["dataChange"]
         if "metaData" in action:
             commit.changes_metadata = True
+            commit.concerns_everybody = " definition " in commit.name
         if "txn" in action:
             commit.apps.add(action["txn"]["appId"])
     assert not commit.adds.keys() & before.keys(), "a file is added that is there"
@@ -85,7 +88,7 @@ def _commit(actions: list[Mapping[str, Any]], before: Mapping[str, str]) -> Comm
 def conflict(mine: Operation, winner: Commit, commits: list[Commit]) -> str | None:
     """The condition by which ``mine`` cannot follow the winner, None where it can."""
     began_with = commits[mine.read].live
-    if winner.changes_metadata:
+    if winner.concerns_everybody or winner.changes_metadata and mine.kind in ("property", "definition"):
         return "DELTA_METADATA_CHANGED"
     new_rows = winner.adds if winner.changes_data else {}
     ordered_before = winner.blind and not mine.serializable

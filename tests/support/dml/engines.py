@@ -29,6 +29,10 @@ class Headwater:
             condition = error.getCondition() if isinstance(error, PySparkException) else None
             raise Refused(condition or type(error).__name__, str(error)) from error
 
+    def columns(self, text: str) -> list[str]:
+        """The names of a query's columns."""
+        return list(self._spark.sql(text).columns)
+
 
 def rows_by_delta_rs(path: Path, table: Table) -> Multiset:
     """The table's rows as delta-rs reads them."""

@@ -87,7 +87,7 @@ def jvm(jars: list[str]) -> Iterator[JavaGateway]:
 
 @contextmanager
 def stores(settings: Mapping[str, str]) -> Iterator[Any]:
-    """``open(path)``: the store of a path, as Spark with these settings of Hadoop would have it, and any thread may."""
+    """``open(path)``: the store of a path, as Spark with these settings of Hadoop would have it."""
     with jvm([jar_path(), *store_jars()]) as gateway:
 
         def open_store(path: str, more: Mapping[str, str] | None = None) -> Store:

@@ -12,7 +12,8 @@ JSON: ``[{"method", "path", "do", "times"}]``, where ``path`` is a pattern found
 - ``deny``: 403, nothing is done;
 - ``lose``: it is done, and then 500;
 - ``hang up``: it is done, and then the connection is closed, without an answer;
-- ``wait``: 20 ms later it is done.
+- ``wait``: 20 ms later it is done;
+- ``hold``: it is done when there are other rules, or after 20 s.
 
 ``GET /-/seen`` answers ``{"most": …, "requests": [[method, path, had a condition]…]}``: how many were under way at
 once, and all since the last rules.
@@ -31,6 +32,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 WAIT_SECONDS = 0.02
+LONGEST_HOLD_SECONDS = 20
 ERROR = '<?xml version="1.0"?><Error><Code>{}</Code><Message>{}</Message></Error>'
 
 
@@ -84,6 +86,10 @@ class Misbehaving:
     def _ruled(self, rules, environ, start_response):
         if "wait" in rules:
             time.sleep(WAIT_SECONDS)
+        if "hold" in rules:
+            held, until = self.rules, time.monotonic() + LONGEST_HOLD_SECONDS
+            while self.rules is held and time.monotonic() < until:
+                time.sleep(WAIT_SECONDS / 4)
         if "ignore" in rules:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         for name, status, code in (

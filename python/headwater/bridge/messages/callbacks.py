@@ -28,6 +28,7 @@ class WriteSpecification(Answer, kw_only=True):
     :param query: the rows, as SQL.
     :param schema: the columns as the files have them; without columns, the query runs and nothing is written.
     :param partition_by: the names of the partition columns, as the files have them.
+    :param partitions_in_files: the names of those that the files contain, too, after their other columns.
     :param statistics: the paths of the leaf columns whose statistics are read from the files' footers.
     :param settings: Spark's settings of a job that is not small.
     :param options: options of the Parquet writer.
@@ -39,6 +40,7 @@ class WriteSpecification(Answer, kw_only=True):
     query: str
     schema: str
     partition_by: list[str]
+    partitions_in_files: list[str]
     statistics: list[list[str]]
     small_job: SmallJob
     settings: dict[str, str]
@@ -99,6 +101,7 @@ class PinnedVersion(Answer, kw_only=True):
     size_in_bytes: int
     has_deletion_vectors: bool
     schema: str
+    row_tracking_columns: list[str]
 
 
 class Restriction(Answer, kw_only=True):
@@ -110,6 +113,8 @@ class Restriction(Answer, kw_only=True):
     :param rows_per_late_value: once more than one row in this many needs them, a task reads them for all rows.
     :param file_column: the name of the added column with the number of a row's file, its place in the list.
     :param row_column: the name of the added column with a row's position in its file.
+    :param row_tracking_columns: the names of the added columns with a row's id and commit version; none where the
+        version does not have row tracking enabled.
     """
 
     pinned: PinnedVersion
@@ -119,14 +124,19 @@ class Restriction(Answer, kw_only=True):
     rows_per_late_value: int
     file_column: str
     row_column: str
+    row_tracking_columns: list[str]
     files: FileRows
 
 
 class FilesOfVersion(Answer, kw_only=True):
-    """Adds a relation over some files of a version. The answer is a plan."""
+    """Adds a relation over some files of a version. The answer is a plan.
+
+    :param row_tracking_columns: as of :class:`Restriction`.
+    """
 
     table: str
     version: int
+    row_tracking_columns: list[str]
     files: FileRows
 
 

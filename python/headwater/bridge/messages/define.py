@@ -130,13 +130,87 @@ class CommentColumn(TableChange, tag="column_comment", kw_only=True):
     comment: str | None
 
 
+class AddConstraint(TableChange, tag="add_constraint", kw_only=True):
+    """ADD CONSTRAINT."""
+
+    constraint: TableConstraint
+
+
+class DropConstraint(TableChange, tag="drop_constraint", kw_only=True):
+    """DROP CONSTRAINT."""
+
+    name: str
+    if_exists: bool
+
+
+class ClusterBy(TableChange, tag="cluster_by", kw_only=True):
+    """CLUSTER BY: paths of columns; none for CLUSTER BY NONE."""
+
+    columns: list[list[str]]
+
+
+class ChangeColumnType(TableChange, tag="column_type", kw_only=True):
+    """ALTER COLUMN … TYPE; ``type`` and ``declared_type`` as of :class:`AddColumn`."""
+
+    path: list[str]
+    type: str
+    declared_type: str | None = None
+
+
+class ChangeColumnNullability(TableChange, tag="column_nullability", kw_only=True):
+    """ALTER COLUMN … SET NOT NULL, DROP NOT NULL."""
+
+    path: list[str]
+    nullable: bool
+
+
+class ChangeColumnDefault(TableChange, tag="column_default", kw_only=True):
+    """ALTER COLUMN … SET DEFAULT; DROP DEFAULT where ``default``, the SQL, is None."""
+
+    path: list[str]
+    default: str | None
+
+
+class MoveColumn(TableChange, tag="column_position", kw_only=True):
+    """ALTER COLUMN … FIRST, AFTER."""
+
+    path: list[str]
+    position: ColumnPosition
+
+
+class RenameColumn(TableChange, tag="rename_column", kw_only=True):
+    """RENAME COLUMN; ``new_name`` is that of the column itself, without the path to it."""
+
+    path: list[str]
+    new_name: str
+
+
+class DropColumn(TableChange, tag="drop_column", kw_only=True):
+    """DROP COLUMN. REPLACE COLUMNS drops every column, then adds."""
+
+    path: list[str]
+    if_exists: bool = False
+
+
 class UnsupportedChange(TableChange, tag="unsupported", kw_only=True):
-    """A change that cannot be made; ``change`` names it, as ``drop_column``."""
+    """A change that cannot be made; ``change`` names it, as ``cluster_by``."""
 
     change: str
 
 
-AnyTableChange = SetProperty | RemoveProperty | AddColumn | CommentColumn | UnsupportedChange
+ColumnChange = (
+    AddColumn
+    | CommentColumn
+    | ChangeColumnType
+    | ChangeColumnNullability
+    | ChangeColumnDefault
+    | MoveColumn
+    | RenameColumn
+    | DropColumn
+)
+AnyTableChange = (
+    SetProperty | RemoveProperty | ColumnChange | AddConstraint | DropConstraint | ClusterBy | UnsupportedChange
+)
 
 
 class AlterTableRequest(Request, kw_only=True):
@@ -186,6 +260,57 @@ class DescribeDetailRequest(Request, kw_only=True):
     arguments: DetailArguments
 
 
+class SyncIdentityArguments(Request, kw_only=True):
+    """The path of the column of ALTER COLUMN … SYNC IDENTITY."""
+
+    column: list[str]
+
+
+class SyncIdentityRequest(Request, kw_only=True):
+    """ALTER TABLE … ALTER COLUMN … SYNC IDENTITY. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: SyncIdentityArguments
+
+
+class AnalyzeTableArguments(Request, kw_only=True):
+    """The paths of the columns of FOR COLUMNS; None where the statement has none."""
+
+    columns: list[list[str]] | None = None
+
+
+class AnalyzeTableRequest(Request, kw_only=True):
+    """ANALYZE TABLE … COMPUTE DELTA STATISTICS. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: AnalyzeTableArguments
+
+
+class DropFeatureArguments(Request, kw_only=True):
+    """What ALTER TABLE … DROP FEATURE is asked: the feature as it is written, and whether with TRUNCATE HISTORY."""
+
+    feature: str
+    truncate_history: bool = False
+
+
+class DropFeatureRequest(Request, kw_only=True):
+    """ALTER TABLE … DROP FEATURE. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: DropFeatureArguments
+
+
+class ShowColumnsRequest(Request, kw_only=True):
+    """SHOW COLUMNS; ``namespace`` is what IN or FROM adds to the table's name."""
+
+    table: str
+    namespace: list[str] | None = None
+    name: str
+
+
 class ShowCreateTableRequest(Request, kw_only=True):
     """SHOW CREATE TABLE; ``location`` is None for a managed table."""
 
@@ -220,10 +345,10 @@ class ParsedStatement(Answer, kw_only=True):
     :param command: the call that runs it, as ``describe_history``.
     :param table: a table's name, as written, or a path.
     :param arguments: what that call is to be sent as ``arguments``; the JVM does not look into it.
-    :param output: the schema of the rows it answers with.
+    :param output: the schema of the rows it answers with; None for a statement that commits and has no rows.
     """
 
     command: str
     table: str
     arguments: msgspec.Raw
-    output: str
+    output: str | None

@@ -54,6 +54,8 @@ class TableDescription(Answer, kw_only=True):
     :param size_in_bytes: the size of all files.
     :param features: the names of the table features in force.
     :param time_travel: whether the request named a version or time.
+    :param row_tracking_columns: the names, in data files, of the columns for row ids and row commit versions; none
+        unless row tracking is enabled.
     """
 
     path: str
@@ -71,6 +73,7 @@ class TableDescription(Answer, kw_only=True):
     size_in_bytes: int
     features: list[str]
     time_travel: bool
+    row_tracking_columns: list[str]
 
 
 class ScanRequest(Request, kw_only=True):
@@ -78,12 +81,33 @@ class ScanRequest(Request, kw_only=True):
 
     :param table_id: the id the table had when the query was analysed.
     :param filters: the scan's conjuncts, JSON of :mod:`headwater.pruning.predicates`.
+    :param columns: top-level columns whose statistics Spark estimates with; None where it estimates sizes only.
     """
 
     table: str
     version: int
     table_id: str | None = None
     filters: list[dict[str, Any]]
+    columns: list[str] | None = None
+
+
+class ColumnStatistics(Answer, kw_only=True):
+    """Bounds of a column over the files of a scan, as Spark's catalog spells values, and how many values are null."""
+
+    name: str
+    min: str | None = None
+    max: str | None = None
+    nulls: int | None = None
+
+
+class ScanStatistics(Answer, kw_only=True):
+    """What the log knows of the files of a scan. These are estimates: deletion vectors make bounds and nulls wider.
+
+    :param rows: how many rows are left of them after deletion vectors.
+    """
+
+    rows: int
+    columns: list[ColumnStatistics]
 
 
 class FileListAnswer(Answer, kw_only=True):
@@ -91,11 +115,17 @@ class FileListAnswer(Answer, kw_only=True):
 
     A row is ``[path, size, modification time, deletion vector or null, partition value or null, ...]``. The path is
     absolute and decoded, the partition values are in the order of the table's partition columns. A deletion vector is
-    ``inline <base64>`` or ``<offset> <size> <path>``. The Arrow stream has the same columns.
+    ``inline <base64>`` or ``<offset> <size> <path>``. If the version has row tracking enabled, a row ends with its
+    ``baseRowId`` and ``defaultRowCommitVersion``. The Arrow stream has the same columns.
+
+    :param is_whole: whether these are all files of the version.
+    :param statistics: where they were asked for, and each file has a row count.
     """
 
     files: list[list[str | int | None]] | None = None
     arrow: str | None = None
+    is_whole: bool
+    statistics: ScanStatistics | None = None
 
 
 class AggregateOutput(Request, kw_only=True):

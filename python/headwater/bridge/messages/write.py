@@ -1,8 +1,10 @@
-"""Messages of writing rows: INSERT, ``DataFrame.write``, ``writeTo``, saves by path."""
+"""Messages of writing rows: INSERT, ``DataFrame.write``, ``writeTo``, saves by path; and of INSERT … REPLACE."""
 
 from __future__ import annotations
 
 from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages.change import ChangeRequest
+from headwater.bridge.messages.read import TableDescription
 
 
 class PlanSaveRequest(Request, kw_only=True):
@@ -23,7 +25,7 @@ class SavePlan(Answer, kw_only=True):
 
     :param action: ``create`` (call ``create_table``), ``write`` (call ``write``) or ``skip``.
     :param mode: for ``create``: the mode of ``create_table``.
-    :param write: for ``write``: the mode of ``write``.
+    :param write: for ``write``: the mode of ``write``, or ``replace`` (call ``replace_target`` and ``replace``).
     """
 
     action: str
@@ -68,6 +70,9 @@ class WriteRequest(Request, kw_only=True):
     :param mode: ``append``; ``overwrite``, of all rows or those of ``replace_where``; ``dynamic``, of the partitions
         that get rows.
     :param replace_where: the rows an INSERT … REPLACE WHERE or ``overwrite(condition)`` replaces, as SQL.
+    :param reads_table: whether the rows are computed from the table's newest version.
+    :param rows_are_fixed: whether there are rows among them whose origin is not known, such as those of a checkpoint:
+        computed again, they are the same.
     :param options: the writer's options; ``replaceWhere`` among them is a user's, too.
     """
 
@@ -79,4 +84,77 @@ class WriteRequest(Request, kw_only=True):
     schema: str
     mode: str = "append"
     replace_where: str | None = None
+    reads_table: bool = False
+    rows_are_fixed: bool = False
     options: dict[str, str | None]
+
+
+class ReplaceTargetRequest(Request, kw_only=True):
+    """Asks what an INSERT … REPLACE USING or ON is resolved against.
+
+    :param version: the version the statement was analysed against.
+    :param table_id: the id the table had then.
+    :param source: the columns of the rows to insert, as the user named them.
+    :param by_name: whether columns are matched by name, not by position.
+    :param using: the columns of REPLACE USING, where the statement's text has them.
+    :param has_condition: whether the statement's text has the condition of REPLACE ON.
+    :param options: the writer's options; ``replaceUsing``, ``replaceOn`` and ``targetAlias`` among them.
+    """
+
+    table: str
+    name: str
+    version: int
+    table_id: str
+    source: str
+    by_name: bool
+    using: list[str]
+    has_condition: bool
+    options: dict[str, str | None]
+
+
+class ReplaceTargetAnswer(Answer, kw_only=True):
+    """What an INSERT … REPLACE is resolved against.
+
+    :param target: the table with the columns the rows bring; None where they bring none.
+    :param columns: the columns the rows must have, in the table's order.
+    :param using: the columns of REPLACE USING as the user wrote them; empty for REPLACE ON.
+    :param target_keys: the positions of these columns in the table, and ``source_keys`` in the rows.
+    :param condition: the condition of the option ``replaceOn``, as SQL.
+    :param alias: the table's name in it, of the option ``targetAlias``.
+    """
+
+    target: TableDescription | None
+    columns: str
+    using: list[str]
+    target_keys: list[int]
+    source_keys: list[int]
+    condition: str | None
+    alias: str | None
+
+
+class ReplaceRequest(Request, kw_only=True):
+    """Inserts rows and deletes the rows of the table for which a condition is true with one of them.
+
+    :param change: the statement: the source's rows, a DELETE of rows that match one, an INSERT of all of them.
+    :param using: as of :class:`ReplaceTargetAnswer`.
+    :param condition: the condition of REPLACE ON, as the user wrote it.
+    :param options: the writer's options; those set to None mean nothing.
+    """
+
+    change: ChangeRequest
+    using: list[str]
+    condition: str | None
+    options: dict[str, str | None]
+
+
+class ReplaceConditionRequest(Request, kw_only=True):
+    """Refuses a condition of REPLACE ON.
+
+    :param kind: ``ambiguous`` or ``unresolved``, a name; ``random``, a part of the condition.
+    :param name: the name or the part, as SQL.
+    :param near: names that exist, or that an ambiguous name may stand for.
+    """
+
+    kind: str
+    name: str
+    near: str | None

@@ -25,6 +25,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, keep
 from headwater.log.segment import CheckpointFiles
+from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.action_shapes import (
     DELETION_VECTOR,
     DELETION_VECTOR_TYPE,
@@ -35,11 +36,13 @@ from headwater.protocol.action_shapes import (
     TRANSACTION,
 )
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
+from headwater.protocol.file_names import SIDECAR_DIRECTORY, CheckpointName, log_directory, parse_name
 from headwater.stores import Store
 
 #: The kinds of actions that are not of files.
 _STATE_SHAPES = (PROTOCOL, METADATA, TRANSACTION, DOMAIN_METADATA, SIDECAR)
+#: What no classic checkpoint has.
+_V2_COLUMNS = ("checkpointMetadata", "sidecar")
 #: Rows whose statistics are read at a time, which bounds memory (bench cases ``plan-cold`` and ``memory``).
 _STATISTICS_BATCH = 65_536
 #: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
@@ -118,6 +121,21 @@ def _reason(error: BaseException) -> str:
     return error.text if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
 
 
+def is_v2(checkpoint: CheckpointFiles, store: Store) -> bool:
+    """Whether a checkpoint follows the V2 spec: by its name, or, as such a one may have a classic name, by its columns.
+    One that is missing or damaged under a classic name is of no use to any client, and no V2 checkpoint.
+    """
+    name = parse_name(checkpoint.files[0].name)
+    assert isinstance(name, CheckpointName)
+    if name.uuid is not None or name.parts > 1:
+        return name.uuid is not None
+    try:
+        file = ParquetActions(store, checkpoint.files[0].path)
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return False
+    return any(file.row_groups(column) for column in _V2_COLUMNS)
+
+
 def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
     """The names of the sidecars a checkpoint needs; classic and multi-part ones need none.
 
@@ -184,10 +202,23 @@ class ParquetActions:
                 return self._file.read(columns=list(columns))
             return self._file.read_row_groups(list(row_groups), columns=list(columns))
 
-    def batches(self, column: str) -> Iterator[pa.RecordBatch]:
-        """The column's values in pieces; raises as :meth:`read`."""
-        with self._lock, self._spoiled([column]):
-            yield from self._file.iter_batches(_STATISTICS_BATCH, columns=[column])
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The columns' values in pieces; raises as :meth:`read`."""
+        with self._lock, self._spoiled(columns):
+            yield from self._file.iter_batches(_STATISTICS_BATCH, columns=list(columns))
+
+    def is_int96(self, *path: str) -> bool:
+        """Whether a nested column has the type of times that has no zone, and means UTC."""
+        name = ".".join(path)
+        return name in self._leaves and self._file.schema.column(self._leaves.index(name)).physical_type == "INT96"
+
+    def count_nulls(self, *path: str) -> int | None:
+        """In how many rows a nested column is null; None where a footer does not say."""
+        leaf = self._leaves.index(".".join(path))
+        metadata = self._file.metadata
+        chunks = [metadata.row_group(group).column(leaf).statistics for group in range(metadata.num_row_groups)]
+        known = [chunk.null_count for chunk in chunks if chunk is not None and chunk.has_null_count]
+        return sum(known) if len(known) == len(chunks) else None
 
     @contextmanager
     def _spoiled(self, columns: Sequence[str]) -> Iterator[None]:
@@ -251,23 +282,40 @@ class CheckpointStatistics:
         self._selected = selected
 
     def texts(self) -> Iterator[pa.Array]:
-        if self._file.field_type("add", "stats") is None or not self._file.row_groups("add", "stats"):
+        """The texts; those that the file lacks are written from the typed columns."""
+        has_texts = self._has("stats")
+        fills = self._has("stats_parsed") and not (has_texts and self._has_all_texts())
+        if not has_texts and not fills:
             yield pa.nulls(self._count(), pa.string())
             return
+        columns = [f"add.{name}" for name, reads in (("stats", has_texts), ("stats_parsed", fills)) if reads]
         position = 0
-        for batch in self._file.batches("add.stats"):
-            with self._file._spoiled(["add.stats"]):
-                texts = batch.column(0).field("stats").cast(pa.string())
-            if self._selected is not None:
-                part = self._selected[position : position + len(texts)]
-                if not part.all():
-                    texts = texts.filter(pa.array(part))
+        for batch in self._file.batches(columns):
+            with self._file._spoiled(columns):
+                adds = batch.column(0)
+                if self._selected is not None:
+                    part = self._selected[position : position + len(adds)]
+                    if not part.all():
+                        adds = adds.filter(pa.array(part))
+                texts = adds.field("stats").cast(pa.string()) if has_texts else pa.nulls(len(adds), pa.string())
+                if fills and texts.null_count:
+                    texts = pc.coalesce(texts, texts_of(adds.field("stats_parsed"), self._is_instant))
             position += batch.num_rows
             if len(texts):
                 yield texts
 
+    def _has(self, name: str) -> bool:
+        return self._file.field_type("add", name) is not None and bool(self._file.row_groups("add", name))
+
+    def _has_all_texts(self) -> bool:
+        nulls = self._file.count_nulls("add", "stats")
+        return nulls is not None and nulls == self._file.count_nulls("add", "path")
+
+    def _is_instant(self, path: tuple[str, ...]) -> bool:
+        return self._file.is_int96("add", "stats_parsed", *path)
+
     def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
-        if self._file.field_type("add", "stats_parsed") is None or not self._file.row_groups("add", "stats_parsed"):
+        if not self._has("stats_parsed"):
             return None
         existing = [path for path in paths if self._file.field_type("add", "stats_parsed", *path) is not None]
         if not existing:

@@ -55,13 +55,20 @@ class ParsedStatistics:
 
     def _typed(self, live: LiveBlock) -> pa.Table | None:
         """The statistics of all the block's live files where they are typed already, else None."""
-        block = live.block
-        if all(leaf in block.cache for leaf in self._leaves):
-            return live.select(pa.table(block_statistics(block, self._leaves)))
-        if block.statistics.parsed([("numRecords",)]) is None:
+        if not self.are_typed(live):
             return None
+        block = live.block
+        if self._is_cached(block):
+            return live.select(pa.table(block_statistics(block, self._leaves)))
         unshared = FileBlock(block.table, block.statistics, block.in_memory)  # leaves the block's own cache as it is
         return live.select(pa.table(block_statistics(unshared, self._leaves)))
+
+    def are_typed(self, live: LiveBlock) -> bool:
+        """Whether the block's statistics are typed already, so that the column needs no text."""
+        return self._is_cached(live.block) or live.block.statistics.parsed([("numRecords",)]) is not None
+
+    def _is_cached(self, block: FileBlock) -> bool:
+        return all(leaf in block.cache for leaf in self._leaves)
 
     def _build(self, statistics: pa.Table) -> pa.StructArray:
         columns = {name: whole(statistics.column(name)) for name in statistics.column_names}

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from headwater.log.checkpoints.typed_columns import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
+from headwater.log.replay import LiveBlock
 from headwater.log.segment import read_last_checkpoint
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
@@ -277,7 +278,7 @@ class _Files:
         partitions = self._partitions.columns() if self._partitions is not None else None
         first = 0
         for live in self._snapshot.state.blocks:
-            table = live.select(live.block.columns(FILE_SCHEMA.names))
+            table = live.select(live.block.columns(self._columns_of(live)))
             statistics = self._statistics.columns(live, table, _ROWS_AT_ONCE) if self._statistics is not None else None
             for start in range(0, table.num_rows, _ROWS_AT_ONCE):
                 columns = _columns(table.slice(start, _ROWS_AT_ONCE))
@@ -289,6 +290,13 @@ class _Files:
                     columns["partitionValues_parsed"] = self._partitions.build(rows)
                 yield _struct(columns, self.types["add"])
             first += table.num_rows
+
+    def _columns_of(self, live: LiveBlock) -> list[str]:
+        """The columns to read: not the texts of statistics where they are not written, and typed ones are there."""
+        typed = self._statistics is None or self._statistics.are_typed(live)
+        if typed and self.types["add"].get_field_index("stats") < 0:
+            return [name for name in FILE_SCHEMA.names if name != "stats"]
+        return list(FILE_SCHEMA.names)
 
     def _kept(self) -> pa.Table:
         name = "delta.deletedFileRetentionDuration"

@@ -20,7 +20,7 @@ import orjson
 #: Where a value is in a document: the names of objects, and of the value in the innermost.
 JsonPath = tuple[str, ...]
 
-#: How many JSON documents are parsed as one (bench case ``plan-cold``).
+#: How many JSON documents are parsed as one (bench cases ``statistics-batch`` and ``plan-cold``).
 _AT_ONCE = 128
 _EMPTY: dict[str, Any] = {}
 

@@ -37,7 +37,7 @@ _Tree = dict[str, Any]
 
 
 def statistics_json(
-    rows: int,
+    rows: int | None,
     leaves: Sequence[Leaf],
     values: Sequence[Sequence[Any]],
     *,
@@ -46,7 +46,7 @@ def statistics_json(
 ) -> str:
     """The text of ``add.stats`` for one file.
 
-    :param rows: how many rows the file has, deleted ones included.
+    :param rows: how many rows the file has, deleted ones included; None is unknown.
     :param leaves: the columns with statistics; the same sequence for many files is prepared once.
     :param values: for each leaf minimum, maximum and null count as the footer has them: integers; dates in days,
         timestamps in microseconds since the epoch; decimals as text; floating numbers, or the text ``Infinity``;
@@ -63,8 +63,9 @@ def statistics_json(
         nulls.append(None if count is None else str(int(count)))
     tree = plan.tree
     tight = "" if tight_bounds is None else f',"tightBounds":{"true" if tight_bounds else "false"}'
+    count = "" if rows is None else f'"numRecords":{int(rows)},'
     return (
-        f'{{"numRecords":{int(rows)},"minValues":{{{_members(tree, lows)}}},'
+        f'{{{count}"minValues":{{{_members(tree, lows)}}},'
         f'"maxValues":{{{_members(tree, highs)}}},"nullCount":{{{_members(tree, nulls)}}}{tight}}}'
     )
 

@@ -9,44 +9,30 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.row_tracking import HiddenColumns, hidden_columns
 from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import transaction
-from headwater.statements.opening import locate, open_same, open_snapshot
+from headwater.statements.committing import skip_if_done, transaction
+from headwater.statements.opening import open_same, open_snapshot
 from headwater.statements.read.scans import check_same_columns
+from headwater.statements.rerunning import run_again_after_losses
 from headwater.statements.write.insert import set_schema
 from headwater.statements.write.rows import Target
 from headwater.transaction import Transaction
-from headwater.transaction.queueing import backoff_seconds, queue_of
 
 _LOG = logging.getLogger(__name__)
-#: For so many seconds a statement that lost to another writer runs again.
-_RETRY_SECONDS = "spark.headwater.dml.retrySeconds"
-_DEFAULT_RETRY_SECONDS = 600
-#: Conflicts after which the statement may succeed on a newer snapshot. One that has become impossible, as a column was
-#: dropped, is refused when it begins again.
-_RETRIED = frozenset(
-    {
-        "DELTA_CONCURRENT_APPEND",
-        "DELTA_CONCURRENT_DELETE_READ",
-        "DELTA_CONCURRENT_DELETE_DELETE",
-        "DELTA_METADATA_CHANGED",
-        "DELTA_PROTOCOL_CHANGED",
-    }
-)
 #: Rows of the cached source were lost with an executor. The next attempt computes and caches them again.
 _SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
 _SOURCE_ATTEMPTS = 4
-#: The most versions a statement lost to that its error names.
-_MOST_VERSIONS = 5
 
 T = TypeVar("T")
 
@@ -80,6 +66,11 @@ class Attempt:
         """Whether the table has a change data feed."""
         return self.enabled("delta.enableChangeDataFeed")
 
+    @property
+    def hidden_columns(self) -> HiddenColumns | None:
+        """The columns by which rows that are written again keep their ids; None without row tracking."""
+        return hidden_columns(self.snapshot.protocol, self.snapshot.metadata)
+
     def milliseconds(self) -> int:
         """How long the attempt has taken."""
         return int((time.monotonic() - self.started) * 1000)
@@ -92,12 +83,12 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
         ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``; ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     started = time.monotonic()
-    snapshot = open_same(request, statement)
-    check_same_columns(request, request.version, statement, snapshot)
+    snapshot = open_same(request.message, statement)
+    check_same_columns(request.message, request.message.version, statement, snapshot)
     analysed = _analysed(request, statement, snapshot)
     _check_no_new_columns(analysed, snapshot)
-    txn = transaction(request.table, statement, snapshot)
-    wanted = parse_schema(request.table_schema)
+    txn = transaction(request.message.table, statement, snapshot)
+    wanted = parse_schema(request.message.table_schema)
     if wanted != analysed:
         set_schema(txn, _with_newer(wanted, analysed, snapshot.schema))
     return Attempt(request, statement, snapshot, txn, started)
@@ -129,9 +120,9 @@ def _check_no_new_columns(analysed: StructType, snapshot: Snapshot) -> None:
 
 def _analysed(request: DmlRequest, statement: Statement, snapshot: Snapshot) -> StructType:
     """The schema the table itself had when the statement was analysed."""
-    if snapshot.version == request.version:
+    if snapshot.version == request.message.version:
         return snapshot.schema
-    return open_snapshot(request.table, statement, request.version).schema
+    return open_snapshot(request.message.table, statement, request.message.version).schema
 
 
 def check_appends_only(attempt: Attempt) -> None:
@@ -140,69 +131,32 @@ def check_appends_only(attempt: Attempt) -> None:
     :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     if attempt.enabled("delta.appendOnly"):
-        name = attempt.txn.metadata.name or attempt.request.name
+        name = attempt.txn.metadata.name or attempt.request.message.name
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": name})
 
 
 def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T]) -> T:
-    """Do the work; after a conflict with another writer again on a newer snapshot, until the deadline.
-
-    Statements of this process that lost run one after the other (:mod:`headwater.transaction.queueing`).
-
-    :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
+    """Do the work; after a conflict with another writer again on a newer snapshot
+    (:func:`~headwater.statements.rerunning.run_again_after_losses`).
     """
-    began = time.monotonic()
-    deadline = began + statement.whole_number(_RETRY_SECONDS, _DEFAULT_RETRY_SECONDS)
-    queue = queue_of(locate(request.table, statement).path)
-    # Half of the time is left for running, however long others take.
-    place = queue.arrive(_half_way(deadline), statement.check_cancelled)
-    lost_to: list[str] = []
-    try:
-        while True:
-            begun = begin(request, statement)
-            try:
-                done = _with_cached_source(begun, work)
-            except HeadwaterError as error:
-                if error.condition not in _RETRIED:
-                    raise
-                lost_to.append(error.parameters.get("version", "unknown"))
-                if time.monotonic() >= deadline:
-                    raise HeadwaterError(
-                        error.condition, {**error.parameters, "tried": _tried(lost_to, time.monotonic() - began)}
-                    ) from error
-                statement.discard()
-                _LOG.info(
-                    "%s: attempt %d lost to another writer, running again: %s", request.table, len(lost_to), error
-                )
-                seconds = time.monotonic() - begun.started
-                if place is None:
-                    queue.note(True)
-                    place = queue.take_place(seconds, _half_way(deadline), statement.check_cancelled)
-                else:
-                    # Only writers without a place won: other processes, or statements that were already running.
-                    queue.lost_again(place, seconds)
-                    statement.check_cancelled()
-                    time.sleep(backoff_seconds(len(lost_to)))
-            else:
-                if place is None:
-                    queue.note(False)
-                return done
-    finally:
-        if place is not None:
-            queue.give_back(place)
+    return run_again_after_losses(
+        request.message.table, statement, lambda: _with_cached_source(begin(request, statement), work)
+    )
 
 
-def _half_way(deadline: float) -> float:
-    now = time.monotonic()
-    return now + max(0.0, deadline - now) / 2
+def unless_done(work: Callable[[Attempt], CommitAnswer], *, counts: int) -> Callable[[Attempt], CommitAnswer]:
+    """The work, or none where the table has this version of the application that the session names (``txnAppId``,
+    ``txnVersion``): then nothing was affected.
 
+    :param counts: how many counts the statement answers.
+    """
 
-def _tried(lost_to: Sequence[str], seconds: float) -> str:
-    """For the message of a conflict: how often a statement ran, for how long, and what it lost to."""
-    if len(lost_to) == 1:
-        return ""
-    named = list(dict.fromkeys(lost_to))[-_MOST_VERSIONS:]
-    return f", which ran {len(lost_to)} times in {seconds:.1f} s and lost to versions {', '.join(named)}"
+    def first(attempt: Attempt) -> CommitAnswer:
+        if skip_if_done(attempt.snapshot, attempt.request.options, attempt.statement):
+            return CommitAnswer(version=attempt.snapshot.version, skipped=True, counts=[0] * counts)
+        return work(attempt)
+
+    return first
 
 
 def _with_cached_source(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
@@ -217,7 +171,7 @@ def _with_cached_source(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
             if error.condition != _SOURCE_LOST:
                 raise
             _LOG.warning(
-                "%s: cached rows of the source were lost with an executor; trying again", attempt.request.table
+                "%s: cached rows of the source were lost with an executor; trying again", attempt.request.message.table
             )
             attempt.statement.discard()
             attempt = begin(attempt.request, attempt.statement)

@@ -15,7 +15,7 @@ from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.pruning import leaves_rows, prune_all
-from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
+from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import end, note_reads
 from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.outcome import (
@@ -36,7 +36,7 @@ from headwater.statements.read.scans import physical_name
 
 def delete(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Delete rows; the answer's ``counts`` is ``[deleted]``."""
-    return run(DmlRequest.of(request), statement, _delete)
+    return run(DmlRequest(request), statement, unless_done(_delete, counts=1))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _delete(attempt: Attempt) -> CommitAnswer:
         "scanTimeMs": scan_time,
         "rewriteTimeMs": rewrite_time,
     }
-    text = attempt.request.condition_text
+    text = attempt.request.message.condition_text
     parameters = {"predicate": [] if text is None else [text]}
     return end(attempt, "DELETE", parameters, metrics, [deleted])
 
@@ -95,7 +95,7 @@ def _delete(attempt: Attempt) -> CommitAnswer:
 def _plan(attempt: Attempt) -> _Plan:
     request, snapshot = attempt.request, attempt.snapshot
     files = snapshot.files
-    if request.condition is None:
+    if request.message.condition is None:
         return _Plan(files, files.slice(0, 0))
     whole = _whole_partitions(attempt)
     if whole is not None:
@@ -117,12 +117,12 @@ def _plan(attempt: Attempt) -> _Plan:
 def _whole_partitions(attempt: Attempt) -> pa.Table | None:
     """The files to remove by a condition over partition values alone; None for other conditions."""
     request, snapshot = attempt.request, attempt.snapshot
-    if request.condition is None or not snapshot.partition_columns:
+    if request.message.condition is None or not snapshot.partition_columns:
         return None
 
     def matching(partitions: list[list[str | None]]) -> list[bool] | None:
-        assert request.condition is not None
-        return attempt.statement.matching_partitions(request.target, request.condition, partitions)
+        assert request.message.condition is not None
+        return attempt.statement.matching_partitions(request.message.target, request.message.condition, partitions)
 
     if matching([]) is None:
         return None
@@ -141,7 +141,7 @@ def _writes_changes(attempt: Attempt) -> bool:
 
 
 def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
-    condition = attempt.request.condition
+    condition = attempt.request.message.condition
     changes = _writes_changes(attempt)
     if whole and condition is not None:
         action = Action(0, Clause("delete", condition))
@@ -152,7 +152,7 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
 
 def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do."""
-    attempt = begin(DmlRequest.of(request), statement)
+    attempt = begin(DmlRequest(request), statement)
     check_appends_only(attempt)
     plan = _plan(attempt)
     shown = Explanation(attempt, "DELETE", mode)

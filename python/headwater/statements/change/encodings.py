@@ -58,7 +58,7 @@ def _computed(attempt: Attempt) -> set[str]:
     Values from the source of a MERGE repeat as those of the target do.
     """
     request = attempt.request
-    if request.source is not None:
+    if request.message.source is not None:
         return set()
     assigned = {name for clause in request.matched for name in clause.assigned}
     return {column.physical_name for column in attempt.target.schema if column.name.lower() in assigned}

@@ -13,7 +13,6 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.pruning.predicates import Predicate
 from headwater.statements.change.attempt import Attempt, evolved
 from headwater.statements.committing import commit
-from headwater.statements.opening import Options
 
 
 def end(
@@ -21,23 +20,32 @@ def end(
     operation: str,
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int],
-    counts: Sequence[int],
+    counts: Sequence[int] | None,
 ) -> CommitAnswer:
     """Commit what the transaction holds, if it holds anything.
 
-    :param counts: the statement's result: how many rows it affected, by kind.
+    :param counts: the statement's result: how many rows it affected, by kind; None where it has none.
     """
     if not attempt.txn.has_changes and not evolved(attempt):
-        return CommitAnswer(version=attempt.snapshot.version, counts=list(counts))
+        return CommitAnswer(version=attempt.snapshot.version, counts=None if counts is None else list(counts))
     measured = {**metrics, "executionTimeMs": attempt.milliseconds()}
-    return commit(attempt.txn, attempt.statement, Options(None), operation, parameters, measured, counts)
+    return commit(
+        attempt.txn,
+        attempt.statement,
+        attempt.request.options,
+        operation,
+        parameters,
+        measured,
+        counts,
+        writes_rows=True,
+    )
 
 
 def note_reads(attempt: Attempt, predicates: Sequence[Predicate]) -> None:
     """Note for conflict detection which rows the result depends on: those for which all predicates are true,
     or all rows where the source or a subquery reads the table too.
     """
-    if attempt.request.reads_target_elsewhere:
+    if attempt.request.message.reads_target_elsewhere:
         attempt.txn.read_whole_table()
     else:
         attempt.txn.read_where(predicates)

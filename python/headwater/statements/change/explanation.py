@@ -19,7 +19,7 @@ class Explanation:
         self._attempt = attempt
         self._mode = mode
         snapshot = attempt.snapshot
-        self._parts = [f"== {statement} {attempt.request.name}, version {snapshot.version} =="]
+        self._parts = [f"== {statement} {attempt.request.message.name}, version {snapshot.version} =="]
 
     @staticmethod
     def count(files: pa.Table) -> str:
@@ -56,8 +56,8 @@ class Explanation:
         """The query with what its placeholders stand for."""
         request = self._attempt.request
         texts = self._attempt.statement.expression_texts()
-        relation = {request.source: "<source>"}
-        return query.text(Placeholders(texts.__getitem__, lambda number: relation.get(number, request.name)))
+        relation = {request.message.source: "<source>"}
+        return query.text(Placeholders(texts.__getitem__, lambda number: relation.get(number, request.message.name)))
 
     def copying(self) -> None:
         """The job that follows a rewrite where there are no deletion vectors."""

@@ -165,6 +165,12 @@ def rows_not_noted(request: DmlRequest, source: Rows) -> Joined:
     return Joined("rows without a match", rows, _actions(request.not_matched, None, len(request.matched)))
 
 
+def every_source_row(request: DmlRequest, source: Rows) -> Joined:
+    """The inserts alone, of each row of the source, whether it has a match or not."""
+    rows = select(STAR, *_no_position(request), rows=source)
+    return Joined("rows of the source", rows, _actions(request.not_matched, None, len(request.matched)))
+
+
 def join_unmatched(request: DmlRequest, scanned: Scan, source: Rows) -> Joined:
     """The inserts alone, found by an anti join."""
     rows = _without_match(request, Named(scanned.rows, _TARGET), source)
@@ -202,8 +208,8 @@ def _one_task(rows: Rows) -> Rows:
 
 
 def _on(request: DmlRequest) -> Expression:
-    assert request.condition is not None
-    return Resolved(request.condition)
+    assert request.message.condition is not None
+    return Resolved(request.message.condition)
 
 
 def _actions(clauses: Sequence[Clause], guard: Expression | None, first: int) -> list[Action]:

@@ -19,13 +19,13 @@ from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.protocol.types import schema_string
 from headwater.pruning import prune_all
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import STAR, Relation, Rows, select
-from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, with_schema
+from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import end, note_reads
 from headwater.statements.change.explanation import Explanation, size_text
+from headwater.statements.change.identities import advance_identities, generated_identities
 from headwater.statements.change.join import (
     Joined,
     counting,
@@ -67,14 +67,13 @@ from headwater.statements.change.strategy import (
     choose,
 )
 from headwater.statements.change.update import check_identity_unassigned
-from headwater.statements.write.rows import advanced_identities
 
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
 
 def merge(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Merge; the answer's ``counts`` is ``[affected, updated, deleted, inserted]``."""
-    return run(DmlRequest.of(request), statement, _merge)
+    return run(DmlRequest(request), statement, unless_done(_merge, counts=4))
 
 
 def _merge(attempt: Attempt) -> CommitAnswer:
@@ -102,7 +101,7 @@ def _merge(attempt: Attempt) -> CommitAnswer:
         inserting = _inserting(attempt, plan, scanned, changes=bool(job.changes))
         jobs.append(run_job(attempt, inserting, plan.files))
     if plan.identities:
-        _advance(attempt, plan.identities, jobs[-1])
+        advance_identities(attempt, plan.identities, jobs[-1])
     for done in jobs:
         attempt.txn.add(done.written.files)
         for change in done.changes:
@@ -112,7 +111,7 @@ def _merge(attempt: Attempt) -> CommitAnswer:
 
 def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do. No job is run: what the source's keys prune may be unknown."""
-    attempt = begin(DmlRequest.of(request), statement)
+    attempt = begin(DmlRequest(request), statement)
     _check(attempt)
     plan = _plan(attempt, runs_jobs=False)
     strategy, wanted = plan.strategy, attempt.request
@@ -205,27 +204,27 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
     :param runs_jobs: False for EXPLAIN: keys that only a job can read are unknown, and prune no files.
     """
     request, snapshot, statement = attempt.request, attempt.snapshot, attempt.statement
-    assert request.source is not None
+    assert request.message.source is not None
     files, keys = _files(attempt), None
-    identities = _generated_identities(attempt)
+    identities = generated_identities(attempt)
     facts = _facts(attempt, files, fills_identities=bool(identities))
     choice = choose(facts)
     if isinstance(choice, Needed) or choice.caches_source:
         pin_version(attempt)
     while isinstance(choice, Needed):
         if choice is Needed.SOURCE_KEYS:
-            keys = _read_keys(statement, request.source, request.keys, runs_jobs)
+            keys = _read_keys(statement, request.message.source, request.keys, runs_jobs)
             if keys is not None:
                 files = snapshot.files.filter(prune_all(snapshot, [*request.predicates, *keys.predicates]))
             facts = replace(facts, bytes_left=total_bytes(files))
         else:
-            facts = replace(facts, source_is_small=statement.plan_size(request.source) <= SMALL_SOURCE_BYTES)
+            facts = replace(facts, source_is_small=statement.plan_size(request.message.source) <= SMALL_SOURCE_BYTES)
         choice = choose(facts)
     return _Plan(
         strategy=choice,
         facts=facts,
         files=files,
-        source=request.source,
+        source=request.message.source,
         counts_source=keys is None and runs_jobs,
         keys=keys,
         identities=identities,
@@ -244,21 +243,21 @@ def _files(attempt: Attempt) -> pa.Table:
 def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Facts:
     request = attempt.request
     # A source that only reads files reads no fewer of them once Spark has optimised it, which takes its time.
-    estimate = request.source_bytes if request.source_is_scan else None
+    estimate = request.message.source_bytes if request.message.source_is_scan else None
     return Facts(
         target_files=files.num_rows,
         target_bytes=total_bytes(files),
-        source_bytes=request.source_bytes,
-        source_is_scan=request.source_is_scan,
-        source_deterministic=request.source_deterministic,
+        source_bytes=request.message.source_bytes,
+        source_is_scan=request.message.source_is_scan,
+        source_deterministic=request.message.source_deterministic,
         changes_rows=_changes_rows(request),
         inserts=bool(request.not_matched),
         not_matched_by_source=bool(request.not_matched_by_source),
         fills_identities=fills_identities,
         has_keys=bool(usable(request.keys)),
-        may_rewrite=_changes_rows(request) and not attempt.writes_vectors and not request.runs_python,
+        may_rewrite=_changes_rows(request) and not attempt.writes_vectors and not request.message.runs_python,
         rewrites_whole=replaces_whole(attempt, files),
-        condition_deterministic=request.condition_deterministic,
+        condition_deterministic=request.message.condition_deterministic,
         deletes_each_once=attempt.writes_changes and deletes_all_matched(request),
         small_target_bytes=attempt.statement.whole_number(_SMALL_TARGET, SMALL_TARGET_BYTES),
         source_is_small=True if estimate is not None and estimate <= SMALL_SOURCE_BYTES else None,
@@ -286,14 +285,6 @@ def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
     return replace(plan, keys=keys, files=files, counts_source=False)
 
 
-def _generated_identities(attempt: Attempt) -> list[IdentityColumn]:
-    """Identity columns that inserts leave out."""
-    if not attempt.request.not_matched:
-        return []
-    given = {name for clause in attempt.request.not_matched for name in clause.assigned}
-    return [c for c in identity_columns(attempt.target.schema) if c.name.lower() not in given]
-
-
 def _changes_rows(request: DmlRequest) -> bool:
     return bool(request.matched or request.not_matched_by_source)
 
@@ -315,7 +306,7 @@ def _run_join(attempt: Attempt, plan: _Plan, scanned: Scan) -> tuple[Joined, Job
     if joined.is_unique and job.repeated:
         raise HeadwaterError(
             "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
-            {"tableName": attempt.request.name, "count": job.repeated},
+            {"tableName": attempt.request.message.name, "count": job.repeated},
         )
     return joined, job
 
@@ -417,12 +408,6 @@ def _note_reads(attempt: Attempt, plan: _Plan, job: Job, inserts_later: bool) ->
         note_reads(attempt, [] if request.not_matched_by_source else predicates)
 
 
-def _advance(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -> None:
-    schema = advanced_identities(attempt.target, identities, job.raw)
-    if schema is not None:
-        with_schema(attempt, schema_string(schema))
-
-
 def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, scan_time: int) -> CommitAnswer:
     request = attempt.request
     acted = {number: sum(job.actions.get(number, 0) for job in jobs) for number in range(_clauses(request))}
@@ -464,7 +449,7 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
         "rewriteTimeMs": attempt.milliseconds() - scan_time,
     }
     parameters = {
-        "predicate": [request.condition_text],
+        "predicate": [request.message.condition_text],
         "matchedPredicates": _predicates(request.matched),
         "notMatchedPredicates": _predicates(request.not_matched),
         "notMatchedBySourcePredicates": _predicates(by_source),

@@ -9,19 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
 from headwater.bridge.messages.change import CopiedColumn, MergeTargetAnswer, MergeTargetRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
-from headwater.schema import mapping, visible
+from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.schema.evolution import merge_schemas
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.opening import open_same
-from headwater.statements.read.scans import describe
-from headwater.statements.write.insert import AUTO_MERGE, widens
+from headwater.statements.write.insert import AUTO_MERGE, evolved, widens
 
 
 def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTargetAnswer:
@@ -44,17 +40,7 @@ def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTarg
         return answer
     brought = source if request.star else _copied(source, request.assigned)
     schema = merge_schemas(table, brought, allow_widening=widens(snapshot), keep_existing_type=True)
-    if schema == table:
-        return answer
-    configuration = snapshot.metadata.configuration
-    if mapping.mode(configuration, snapshot.protocol) != "none":
-        schema, _ = mapping.assign(schema, mapping.max_column_id(configuration, schema))
-    described = msgspec.structs.replace(
-        describe(snapshot),
-        schema=schema_string(visible.for_reading(schema)),
-        table_schema=schema_string(schema),
-    )
-    return MergeTargetAnswer(target=described, computed=computed, by_source=evolves)
+    return MergeTargetAnswer(target=evolved(snapshot, schema), computed=computed, by_source=evolves)
 
 
 def _check_distinct(source: StructType) -> None:

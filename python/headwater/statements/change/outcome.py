@@ -8,6 +8,7 @@ the protocol's chapters "Deletion Vectors" and "Add CDC File".
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,14 +23,14 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.protocol.types import StructType, schema_string
-from headwater.sql.composing import Alias, Query, Resolved, select
+from headwater.sql.composing import Alias, Column, Expression, Query, Resolved, select
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.encodings import writer_options
 from headwater.statements.change.rewrite import Rewrite
 from headwater.statements.change.scan import Scan, scan_files
-from headwater.statements.committing import removals, vector_of
-from headwater.statements.opening import Options
+from headwater.statements.committing import file_of, removals, vector_of
 from headwater.statements.write.change_data import is_change_file, with_changes
+from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.stores import absolute_path
 from headwater.stores.parquet_footers import read_footer
@@ -104,7 +105,9 @@ def run_job(
 
 def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> WriteSpecification:
     # Rows that are not written need no options.
-    spec = replace(_write(attempt, rewrite.query, replaced if rewrite.has_rows else None), tracked=True)
+    hidden = attempt.hidden_columns if rewrite.has_row_ids else None
+    spec = _write(attempt, rewrite.query, replaced if rewrite.has_rows else None)
+    spec = replace(with_row_ids(spec, hidden, attempt.target), tracked=True)
     if not rewrite.has_rows:
         return replace(spec, schema=schema_string(StructType(())), partition_by=[])
     return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
@@ -112,7 +115,7 @@ def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None
 
 def _write(attempt: Attempt, query: Query, replaced: pa.Table | None) -> WriteSpecification:
     """A write job for a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
-    spec = specification(attempt.target, query, Options(None))
+    spec = specification(attempt.target, query, attempt.request.options)
     return spec if replaced is None else replace(spec, options=spec.options | writer_options(attempt, replaced))
 
 
@@ -191,7 +194,12 @@ def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
     Not with Python functions, which would run for rows the condition is not true for.
     """
     request = attempt.request
-    if attempt.writes_vectors or request.condition is None or request.runs_python or files.num_rows != 1:
+    if (
+        attempt.writes_vectors
+        or request.message.condition is None
+        or request.message.runs_python
+        or files.num_rows != 1
+    ):
         return False
     return int(files["size"][0].as_py()) <= _SMALL_FILE_BYTES
 
@@ -234,19 +242,8 @@ def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) ->
     stats = json.loads(row["stats"]) if row["stats"] else {}
     # The bounds are those of all the file's rows, deleted ones included.
     stats = {"numRecords": physical_rows(attempt, row), **stats, "tightBounds": False}
-    return AddFile(
-        path=row["path"],
-        partition_values=dict(row["partition_values"] or ()),
-        size=row["size"],
-        modification_time=row["modification_time"],
-        data_change=True,
-        stats=json.dumps(stats, separators=(",", ":"), ensure_ascii=False),
-        tags=dict(row["tags"]) if row["tags"] is not None else None,
-        deletion_vector=vector,
-        base_row_id=row["base_row_id"],
-        default_row_commit_version=row["default_row_commit_version"],
-        clustering_provider=row["clustering_provider"],
-    )
+    text = json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
+    return dataclasses.replace(file_of(row), data_change=True, stats=text, deletion_vector=vector)
 
 
 def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Written:
@@ -256,7 +253,8 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     left_out = {i: gone[number] for i, number in enumerate(numbers)}
     query = _copies(attempt, scan_files(attempt, files, left_out, every_row=True))
     attempt.statement.last_step("copy the other rows of changed files")
-    listed = attempt.statement.write(_write(attempt, query, files))
+    spec = with_row_ids(_write(attempt, query, files), attempt.hidden_columns, attempt.target)
+    listed = attempt.statement.write(spec)
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
     _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
@@ -274,12 +272,14 @@ def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
 
 
 def _copies(attempt: Attempt, scanned: Scan) -> Query:
-    """The rows of a scan with the table's columns."""
-    columns = [
+    """The rows of a scan with the table's columns, and row ids where it has them."""
+    columns: list[Expression] = [
         Alias(Resolved(number), column.name)
-        for number, column in zip(attempt.request.columns, attempt.target.schema, strict=True)
+        for number, column in zip(attempt.request.message.columns, attempt.target.schema, strict=True)
         if not is_void(column)
     ]
+    if attempt.hidden_columns is not None:
+        columns += [Column(attempt.request.names.row_id), Column(attempt.request.names.row_commit_version)]
     return select(*columns, rows=scanned.rows)
 
 

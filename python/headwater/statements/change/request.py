@@ -1,20 +1,23 @@
 """The resolved pieces of a DELETE, UPDATE or MERGE, as Spark's side sends them.
 
-Owns what a statement makes of :class:`headwater.bridge.messages.change.ChangeRequest`. Relations and expressions are
-numbers; in a query they stand as :class:`headwater.sql.composing.Relation` and
+Owns what a statement derives from its message, :class:`headwater.bridge.messages.change.ChangeRequest`. Relations and
+expressions are numbers; in a query they stand as :class:`headwater.sql.composing.Relation` and
 :class:`headwater.sql.composing.Resolved`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import structs
 
 from headwater.bridge.messages.change import ChangeClause, ChangeRequest
 from headwater.protocol.types import parse_schema
 from headwater.pruning.predicates import Predicate, decode
 from headwater.statements.internal_names import InternalNames
+from headwater.statements.opening import Options
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class RewriteNames:
     ``file``, ``row``: the number of the file that a row of the target is in, and its position there. ``action``: the
     number of the action taken. ``written``: whether the row is written. ``source``: the number of the source row.
     ``present``: true in rows that have a source row. ``match``: the number of the match among those of its target row.
+    ``row_id``, ``row_commit_version``: of a row of the target, where it has row tracking.
     ``kind``: what a row is where there is change data. ``change``: whether it is a row of a change data file.
     """
 
@@ -66,6 +70,7 @@ class RewriteNames:
         self.file, self.row = names.of("file_number"), names.of("row_position")
         self.action, self.written = names.of("action"), names.of("is_written")
         self.source, self.present, self.match = names.of("source_row"), names.of("has_source"), names.of("match_number")
+        self.row_id, self.row_commit_version = names.of("row_id"), names.of("row_commit_version")
         self.kind, self.change = names.of("row_kind"), names.of("is_change")
 
     def before(self, position: int) -> str:
@@ -79,83 +84,56 @@ class RewriteNames:
 
 @dataclass(frozen=True)
 class DmlRequest:
-    """A statement.
+    """A statement: its message, and what is derived from it once.
 
-    :param version: the version it was analysed against.
-    :param table_schema: JSON of the target's schema it was analysed against, new columns of a MERGE included.
-    :param target: the target's relation; ``columns`` are its columns, in the table's order.
-    :param condition_deterministic: whether the condition is true for the same rows whenever it is asked.
-    :param predicates: those conjuncts of the condition that are over a row of the target alone.
-    :param condition_columns: the target's columns the condition is about.
-    :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
-    :param reads_target_elsewhere: whether the source or a subquery reads the target too.
-    :param exact: whether these are the whole condition.
-    :param source_names: the names of its columns.
-    :param source_bytes: the source's size in bytes, by Spark's estimate before it optimises.
-    :param source_is_scan: whether the source does no more than read files, and so may be read again.
+    :param options: those of a writer; DELETE, UPDATE and MERGE have none.
     """
 
-    table: str
-    name: str
-    version: int
-    table_id: str
-    table_schema: str
-    target: int
-    columns: Sequence[int]
-    source: int | None
-    source_columns: Sequence[int]
-    source_names: Sequence[str]
-    source_deterministic: bool
-    source_bytes: int | None
-    source_is_scan: bool
-    condition: int | None
-    condition_deterministic: bool
-    condition_text: str | None
-    condition_columns: frozenset[str]
-    predicates: Sequence[Predicate]
-    exact: bool
-    keys: Sequence[Key]
-    matched: Sequence[Clause]
-    not_matched: Sequence[Clause]
-    not_matched_by_source: Sequence[Clause]
-    runs_python: bool
-    reads_target_elsewhere: bool
+    message: ChangeRequest
+    options: Options = field(default_factory=lambda: Options(None))
+
+    @cached_property
+    def predicates(self) -> Sequence[Predicate]:
+        """Those conjuncts of the condition that are over a row of the target alone."""
+        return [decode(c.target) for c in self.message.conjuncts if c.target is not None]
+
+    @property
+    def exact(self) -> bool:
+        """Whether :attr:`predicates` are the whole condition."""
+        return len(self.predicates) == len(self.message.conjuncts)
+
+    @cached_property
+    def condition_columns(self) -> frozenset[str]:
+        """The target's columns that the condition is about."""
+        return frozenset(self.message.condition_columns)
+
+    @cached_property
+    def keys(self) -> Sequence[Key]:
+        """The equalities between a column of the target and the source."""
+        return [Key(c.key.column, c.key.value, c.key.type) for c in self.message.conjuncts if c.key is not None]
+
+    @cached_property
+    def matched(self) -> Sequence[Clause]:
+        """The WHEN MATCHED clauses; of an UPDATE, its assignments."""
+        return [Clause.of(c) for c in self.message.matched]
+
+    @cached_property
+    def not_matched(self) -> Sequence[Clause]:
+        """The WHEN NOT MATCHED clauses."""
+        return [Clause.of(c) for c in self.message.not_matched]
+
+    @cached_property
+    def not_matched_by_source(self) -> Sequence[Clause]:
+        """The WHEN NOT MATCHED BY SOURCE clauses."""
+        return [Clause.of(c) for c in self.message.not_matched_by_source]
 
     @cached_property
     def names(self) -> RewriteNames:
         """Names for the columns a rewrite adds to those of target and source."""
-        columns = parse_schema(self.table_schema)
+        columns = parse_schema(self.message.table_schema)
         physical = [column.physical_name for column in columns]
-        return RewriteNames(InternalNames.beside([*columns.names, *physical, *self.source_names]))
+        return RewriteNames(InternalNames.beside([*columns.names, *physical, *self.message.source_names]))
 
-    @staticmethod
-    def of(request: ChangeRequest) -> DmlRequest:
-        conjuncts = request.conjuncts
-        predicates = [decode(c.target) for c in conjuncts if c.target is not None]
-        return DmlRequest(
-            table=request.table,
-            name=request.name,
-            version=request.version,
-            table_id=request.table_id,
-            table_schema=request.table_schema,
-            target=request.target,
-            columns=request.columns,
-            source=request.source,
-            source_columns=request.source_columns,
-            source_names=request.source_names,
-            source_deterministic=request.source_deterministic,
-            source_bytes=request.source_bytes,
-            source_is_scan=request.source_is_scan,
-            condition=request.condition,
-            condition_deterministic=request.condition_deterministic,
-            condition_text=request.condition_text,
-            condition_columns=frozenset(request.condition_columns),
-            predicates=predicates,
-            exact=len(predicates) == len(conjuncts),
-            keys=[Key(c.key.column, c.key.value, c.key.type) for c in conjuncts if c.key is not None],
-            matched=[Clause.of(c) for c in request.matched],
-            not_matched=[Clause.of(c) for c in request.not_matched],
-            not_matched_by_source=[Clause.of(c) for c in request.not_matched_by_source],
-            runs_python=request.runs_python,
-            reads_target_elsewhere=request.reads_target_elsewhere,
-        )
+    def without_inserts(self) -> DmlRequest:
+        """The same statement without its WHEN NOT MATCHED clauses."""
+        return DmlRequest(structs.replace(self.message, not_matched=[]), self.options)

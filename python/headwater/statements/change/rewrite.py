@@ -8,7 +8,8 @@ Owns the levels of that query, innermost first:
 4. generated columns,
 5. constraints,
 6. for a change data feed, the rows that each row becomes,
-7. the columns that show the writer which row is replaced.
+7. row ids and row commit versions, where the table has row tracking,
+8. the columns that show the writer which row is replaced.
 
 A level with nothing to do is left out. Promise: each value is computed once for a row, before the row becomes several,
 so the change data feed has exactly the values of the table.
@@ -97,11 +98,15 @@ class Action:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A query and what its rows have: the table's columns (none where nothing is written), and change data."""
+    """A query and what its rows have: the table's columns (none where nothing is written), row ids, and change data.
+
+    Without row ids, all rows that are written are new.
+    """
 
     query: Query
     has_rows: bool
     has_changes: bool
+    has_row_ids: bool
 
 
 def compose_rewrite(
@@ -161,9 +166,12 @@ class _Levels:
         #: Rows without an action are in the query too: they replace nothing.
         self.has_idle_rows = writes_unchanged_rows or notes_source_rows
         self.has_rows = changes or writes_unchanged_rows or any(action.writes for action in actions)
+        replaces = writes_unchanged_rows or any(action.clause.kind == "update" for action in actions)
+        self.has_row_ids = attempt.hidden_columns is not None and self.has_rows and replaces
         self.stored = [(position, column) for position, column in enumerate(self.schema) if not is_void(column)]
         self.file, self.row, self.action = Column(names.file), Column(names.row), Column(names.action)
         self.written, self.source, self.kind = Column(names.written), Column(names.source), Column(names.kind)
+        self.row_ids = [Column(names.row_id), Column(names.row_commit_version)] if self.has_row_ids else []
         self.control = [self.file, self.row, self.action, self.written, self.source]
         self.values = {position: self._value(position, column) for position, column in self.stored}
         self.changed = self._changed()
@@ -178,7 +186,7 @@ class _Levels:
             query = self._checked(query)
         if self.changes:
             query = self._with_changes(query)
-        return Rewrite(query, self.has_rows, self.changes)
+        return Rewrite(query, self.has_rows, self.changes, self.has_row_ids)
 
     # -- Actions -------------------------------------------------------------------------------------------------------
 
@@ -219,7 +227,18 @@ class _Levels:
         before = [Alias(self._own(position), names.before(position)) for position in self.changed]
         source = self.source if self.notes_source_rows else Alias(Cast(NULL, _LONG), names.source)
         control = [*self._position(), self.action, Alias(written, names.written), source]
-        return Select((*columns, *before, *control), query)
+        return Select((*columns, *self._tracked_values(), *before, *control), query)
+
+    def _tracked_values(self) -> list[Expression]:
+        """What a row keeps: its id; and if it is unchanged, its commit version. A null stands for those of the new
+        file, as inserted rows have no id yet.
+        """
+        if not self.has_row_ids:
+            return []
+        names, none = self.names, Cast(NULL, _LONG)
+        version = Column(names.row_commit_version)
+        kept = when(IsNull(self.action), version) if self.writes_unchanged_rows else none
+        return [Column(names.row_id), Alias(kept, names.row_commit_version)]
 
     def _position(self) -> list[Expression]:
         if not self.has_idle_rows:
@@ -231,7 +250,7 @@ class _Levels:
 
     def _own(self, position: int) -> Resolved:
         """A column's value in the target."""
-        return Resolved(self.request.columns[position])
+        return Resolved(self.request.message.columns[position])
 
     def _value(self, position: int, column: StructField) -> Expression:
         """A column's value, which depends on the action; actions that give it the same value share a branch."""
@@ -288,7 +307,7 @@ class _Levels:
             else:
                 columns.append(value)
         before = [Column(self.names.before(position)) for position in self.changed]
-        return Select((*columns, *before, *self.control), query)
+        return Select((*columns, *self.row_ids, *before, *self.control), query)
 
     def _checked(self, query: Query) -> Query:
         """The table's constraints on the rows that are new; unchanged rows met them when they were written."""
@@ -305,7 +324,8 @@ class _Levels:
 
     def _with_changes(self, query: Query) -> Query:
         """The rows that each row becomes, of the table and of change data, in the order of columns the writer wants:
-        the table's columns, the two that mark change data, those that show which row is replaced.
+        the table's columns, row ids, the two that mark change data, those that show which row is replaced. Change data
+        has no row ids.
         """
         names, kind = self.names, self.kind
         emitted = [
@@ -332,6 +352,7 @@ class _Levels:
             Alias(infix("OR", is_change, self.written), names.written),
             self.source,
         ]
+        columns += [Alias(when(equal(kind, _DATA), column), column.name) for column in self.row_ids]
         return Select((*columns, Alias(types, CHANGE_TYPE), Alias(is_change, names.change), *control), query)
 
     def _is_action(self, numbers: Sequence[int]) -> Expression:

@@ -62,7 +62,7 @@ def scan_files(
             vectors[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
         listed = listed.set_column(3, "deletion_vector", pa.array(vectors, pa.string()))
     plan = attempt.statement.restrict(
-        attempt.request.target,
+        attempt.request.message.target,
         Restriction(
             pinned=_pinned(snapshot),
             listed_bytes=total_bytes(files),
@@ -71,10 +71,16 @@ def scan_files(
             rows_per_late_value=_ROWS_PER_LATE_VALUE,
             file_column=attempt.request.names.file,
             row_column=attempt.request.names.row,
+            row_tracking_columns=_row_tracking_columns(attempt),
             files=[list(row.values()) for row in listed.to_pylist()],
         ),
     )
     return Scan(files, plan)
+
+
+def _row_tracking_columns(attempt: Attempt) -> list[str]:
+    names = attempt.request.names
+    return [] if attempt.hidden_columns is None else [names.row_id, names.row_commit_version]
 
 
 def pin_version(attempt: Attempt) -> None:
@@ -82,7 +88,7 @@ def pin_version(attempt: Attempt) -> None:
 
     A scan does so, too; this is for a statement that looks at its source before.
     """
-    attempt.statement.pin(attempt.request.target, _pinned(attempt.snapshot))
+    attempt.statement.pin(attempt.request.message.target, _pinned(attempt.snapshot))
 
 
 def _pinned(snapshot: Snapshot) -> PinnedVersion:
@@ -94,6 +100,7 @@ def _pinned(snapshot: Snapshot) -> PinnedVersion:
         size_in_bytes=described.size_in_bytes,
         has_deletion_vectors=described.has_deletion_vectors,
         schema=described.schema,
+        row_tracking_columns=described.row_tracking_columns,
     )
 
 
@@ -102,7 +109,7 @@ def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
     request = attempt.request
     least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
     least = attempt.statement.whole_number(_LATE, least)
-    if request.condition is None or total_bytes(files) < least * files.num_rows:
+    if request.message.condition is None or total_bytes(files) < least * files.num_rows:
         return []
     return [
         field.name

@@ -26,8 +26,8 @@ from headwater.stores.parquet_footers import read_footer
 #: Sources of up to this many rows are asked for each of their distinct keys, not for the least and greatest alone.
 #: Chosen, not measured: each is a value in a predicate.
 _FEW = 1000
-#: The footers of up to this many files are read, one after the other; of more files, a query is faster. Chosen, not
-#: measured.
+#: The footers of up to this many files are read, one after the other: in 2 ms on a local disk (bench case
+#: ``footers-of-source``), but in 0.3 s where each takes a request of 10 ms, which is as long as a query takes.
 _FEW_FILES = 32
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
 

@@ -18,7 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.pruning import prune_all
 from headwater.schema.identity import identity_columns
 from headwater.sql.composing import Resolved
-from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run
+from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import end, note_reads
 from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.outcome import Job, replace_rows, replace_whole_files, replaces_whole, run_job, steps
@@ -29,7 +29,7 @@ from headwater.statements.change.scan import Scan, scan_files, total_bytes
 
 def update(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Update rows; the answer's ``counts`` is ``[updated]``."""
-    return run(DmlRequest.of(request), statement, _update)
+    return run(DmlRequest(request), statement, unless_done(_update, counts=1))
 
 
 def check_identity_unassigned(attempt: Attempt, assigned: frozenset[str]) -> None:
@@ -95,21 +95,21 @@ def _update(attempt: Attempt) -> CommitAnswer:
 
 
 def _parameters(attempt: Attempt) -> dict[str, Any]:
-    text = attempt.request.condition_text
+    text = attempt.request.message.condition_text
     return {"predicate": [] if text is None else [text]}
 
 
 def _finds_first(attempt: Attempt) -> bool:
     """Whether a search for the files to rewrite comes first; the condition is then evaluated twice."""
     request = attempt.request
-    if attempt.writes_vectors or request.runs_python:
+    if attempt.writes_vectors or request.message.runs_python:
         return False
-    return request.condition is not None and request.condition_deterministic
+    return request.message.condition is not None and request.message.condition_deterministic
 
 
 def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
     """The rows for which the condition is true: only noted, not written."""
-    rows = rows_where(scanned.rows, attempt.request.condition)
+    rows = rows_where(scanned.rows, attempt.request.message.condition)
     return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=False)
 
 
@@ -135,7 +135,7 @@ def _files(attempt: Attempt) -> pa.Table:
 
 
 def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
-    condition = attempt.request.condition
+    condition = attempt.request.message.condition
     clause, changes = attempt.request.matched[0], attempt.writes_changes
     if whole and condition is not None:
         action = Action(0, clause, guard=Resolved(condition))
@@ -145,7 +145,7 @@ def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
 
 def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do."""
-    attempt = begin(DmlRequest.of(request), statement)
+    attempt = begin(DmlRequest(request), statement)
     check_appends_only(attempt)
     files = _files(attempt)
     shown = Explanation(attempt, "UPDATE", mode)

@@ -1,23 +1,30 @@
-"""Clustering columns (CLUSTER BY): where the log keeps them.
+"""Clustering columns (CLUSTER BY): where the log keeps them, which columns they may be, and ALTER TABLE … CLUSTER BY.
 
 Owns the metadata domain ``delta.clustering``. Follows the protocol's chapter "Clustered Table": the domain has the
-columns' physical names, users see logical ones. Promise: a table that is not clustered has no live domain.
+columns' physical names, users see logical ones. CLUSTER BY NONE leaves the
+domain with an empty list, as other writers of the format do.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from headwater.bridge.messages.define import ClusterBy
+from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata
-from headwater.protocol.columns import Path
+from headwater.protocol.columns import Path, find_path, format_name
+from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.types import StructType
 from headwater.schema import mapping
+from headwater.statements.define.draft import Draft, Operation
 
 DOMAIN = "delta.clustering"
 #: The features a clustered table's protocol must have.
 FEATURES = ("clustering", "domainMetadata")
+#: The most columns that a table may be clustered by; the limit of the format's other writers.
+MOST_COLUMNS = 4
 
 
 def clustering_columns(snapshot: Snapshot) -> list[Path] | None:
@@ -40,3 +47,60 @@ def clustering_change(
         return DomainMetadata(DOMAIN, json.dumps({"clusteringColumns": physical, "domainName": DOMAIN}))
     old = replaced.domain_metadata.get(DOMAIN) if replaced is not None else None
     return None if old is None else DomainMetadata(DOMAIN, old.configuration, removed=True)
+
+
+def check_clustering_columns(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str], columns: Sequence[Path]
+) -> None:
+    """Refuse columns that a table cannot be clustered by.
+
+    :param columns: logical paths.
+    :raises HeadwaterError: ``DELTA_CLUSTER_BY_WITH_PARTITIONED_BY``, ``DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS``,
+        ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED``,
+        ``DELTA_CLUSTERING_COLUMN_MISSING_STATS``.
+    """
+    if partition_columns:
+        raise HeadwaterError("DELTA_CLUSTER_BY_WITH_PARTITIONED_BY", {"partitionColumns": ", ".join(partition_columns)})
+    if len(columns) > MOST_COLUMNS:
+        raise HeadwaterError(
+            "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS", {"numColumnsLimit": MOST_COLUMNS, "actualNumColumns": len(columns)}
+        )
+    indexed = {path for path, _ in indexed_leaves(schema, partition_columns, configuration)}
+    unsorted, unindexed = [], []
+    for path in columns:
+        field = find_path(schema, path)
+        if field is None:
+            raise HeadwaterError(
+                "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": format_name(path), "schema": schema.sql()}
+            )
+        if not has_bounds(field.type):
+            unsorted.append(f"{format_name(path)} {field.type.sql()}")
+        elif mapping.physical_path(schema, path) not in indexed:
+            unindexed.append(format_name(path))
+    if unsorted:
+        raise HeadwaterError(
+            "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED", {"columnsWithDataTypes": ", ".join(unsorted)}
+        )
+    if unindexed:
+        raise HeadwaterError("DELTA_CLUSTERING_COLUMN_MISSING_STATS", {"columns": ", ".join(unindexed)})
+
+
+def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
+    """ALTER TABLE … CLUSTER BY: the columns that new files and OPTIMIZE use from now on; NONE for no clustering.
+
+    :raises HeadwaterError: those of :func:`check_clustering_columns`.
+    """
+    columns = [tuple(path) for path in changes[-1].columns]
+    old = clustering_columns(draft.snapshot)
+    if columns or draft.metadata.partition_columns:
+        check_clustering_columns(draft.schema, draft.metadata.partition_columns, draft.metadata.configuration, columns)
+    shown = {
+        "oldClusteringColumns": ",".join(map(format_name, old or ())),
+        "newClusteringColumns": ",".join(map(format_name, columns)),
+    }
+    if columns != old and (columns or old is not None):
+        draft.require_features(FEATURES)
+        domain = clustering_change(draft.schema, columns, None)
+        assert domain is not None
+        draft.domains.append(domain)
+    return Operation("CLUSTER BY", shown)

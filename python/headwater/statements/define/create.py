@@ -21,9 +21,13 @@ from headwater.schema.difference import describe_difference
 from headwater.statements.committing import commit, removals, skip_if_done, transaction
 from headwater.statements.define.definition import Definition, declared_schema, define
 from headwater.statements.opening import CACHE, Location, Options, locate
+from headwater.statements.write.criteria import asks_to_replace
 from headwater.statements.write.rows import Target, Written, write_rows
 from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
+
+#: Spark's option of ``saveAsTable`` in mode overwrite.
+_SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
 
 
 def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
@@ -35,9 +39,14 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
         return _adopt(request, location)
     snapshot = CACHE.get(location.path, location.store) if exists else None
     if snapshot is None:
-        _check_empty(location, statement)
-    elif skip_if_done(snapshot, options, statement):
+        check_empty(location, statement)
+    elif request.plan is not None and skip_if_done(snapshot, options, statement):
         return CommitAnswer(version=snapshot.version, skipped=True)
+    if asks_to_replace(options):
+        if request.save_mode is None and not options.flag(_SAVES_AS_TABLE):
+            raise HeadwaterError("DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING", {})
+        if snapshot is None:
+            raise HeadwaterError("DELTA_PATH_DOES_NOT_EXIST", {"path": location.path})
     if snapshot is not None:
         check_readable(snapshot.protocol)
     definition = define(request, statement, snapshot)
@@ -54,6 +63,7 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
         txn,
         statement,
         options,
+        writes_rows=written is not None,
         operation=_operation(request),
         parameters=_parameters(request, definition),
         metrics=_metrics(written, snapshot) if written is not None else {},
@@ -68,7 +78,7 @@ def _write(
     rows = parse_schema(request.row_schema)
     location.store.make_directory(location.path)
     # Rows of CREATE … AS SELECT come in the declared order, whatever case their names have.
-    declared = parse_schema(txn.metadata.schema_string)
+    declared = txn.metadata.schema
     provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
     target = Target(location.path, txn.protocol, txn.metadata)
     written = write_rows(statement, target, request.plan, provided, options)
@@ -113,7 +123,7 @@ def _parameters(request: CreateTableRequest, definition: Definition) -> dict[str
     }
 
 
-def _check_empty(location: Location, statement: Statement) -> None:
+def check_empty(location: Location, statement: Statement) -> None:
     """A new table's directory must not hold files that are not its own; those of a cancelled write are on their way
     out."""
     files = _data_files(location)

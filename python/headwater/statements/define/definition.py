@@ -10,6 +10,7 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,10 +25,11 @@ from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_
 from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS, for_new_table, refuse_universal_format
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
+from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
-from headwater.schema import mapping, visible
+from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
-from headwater.schema.constraints import add_constraint, check_constraints, without_exists_defaults
+from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import check_identity_columns, identity_metadata
 from headwater.statements import notices
@@ -59,12 +61,14 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     if clustered_by:
         notices.of_clustering(request.table)
     if mapping.mode(configuration) != "none":
-        schema, highest = mapping.assign(schema, 0)
+        schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
         configuration[mapping.MAX_ID] = str(highest)
     check_schema(schema, partition_columns, configuration)
     check_statistics_columns(schema, partition_columns, configuration)
     check_identity_columns(schema, partition_columns)
     _check_expressions(statement, schema, configuration)
+    if clustered_by:
+        clustering.check_clustering_columns(schema, partition_columns, configuration, clustered_by)
     metadata = Metadata(
         id=replaced.metadata.id if replaced is not None else str(uuid.uuid4()),
         schema_string=schema_string(schema),
@@ -77,6 +81,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     protocol = protocol_for(metadata, None, extra)
     if replaced is not None:
         protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
+    iceberg.check_definition(replaced.metadata if replaced is not None else None, protocol, metadata)
     return Definition(
         replace(metadata, configuration=without_protocol_properties(configuration)),
         protocol,
@@ -149,7 +154,7 @@ def _configuration(request: CreateTableRequest, statement: Statement, source: Sn
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
         name = constraint.name or f"chk_{uuid.uuid4().hex[:8]}"
         configuration = add_constraint(configuration, name, constraint.expression)
-    return configuration
+    return with_column_names(iceberg.entailed(configuration, new=True))
 
 
 def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[str]:
@@ -171,12 +176,20 @@ def _clustered_by(request: CreateTableRequest) -> list[Path] | None:
     return None
 
 
-def _check_expressions(statement: Statement, schema: StructType, configuration: dict[str, str]) -> None:
+def _check_expressions(statement: Statement, schema: StructType, configuration: Mapping[str, str]) -> None:
     """Spark's own error for a constraint or generated column that does not resolve over the table."""
     text = schema_string(visible.for_reading(schema))
     for check in check_constraints(configuration):
-        kind = parse_type(json.loads(statement.expression_type(check.sql, text)))
-        if kind.sql() != "boolean":
-            raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
+        check_constraint(statement, check, text)
     for column in generated_columns(schema):
         statement.expression_type(column.sql, text)
+
+
+def check_constraint(statement: Statement, check: Check, schema: str) -> None:
+    """Spark's own error for a constraint that does not resolve over a schema (JSON).
+
+    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``.
+    """
+    kind = parse_type(json.loads(statement.expression_type(check.sql, schema)))
+    if kind.sql() != "boolean":
+        raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})

@@ -1,4 +1,4 @@
-"""SHOW CREATE TABLE and SHOW PARTITIONS.
+"""SHOW CREATE TABLE, SHOW COLUMNS and SHOW PARTITIONS.
 
 Owns the way from a table's definition back to a statement. Promise: the text of SHOW CREATE TABLE runs as it is, and
 creates a table of the same definition.
@@ -10,12 +10,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from headwater.bridge.messages.define import RowsAnswer, ShowCreateTableRequest, ShowPartitionsRequest
+from headwater.bridge.messages.define import (
+    RowsAnswer,
+    ShowColumnsRequest,
+    ShowCreateTableRequest,
+    ShowPartitionsRequest,
+)
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, GENERATION_EXPRESSION
-from headwater.protocol.columns import Path
+from headwater.protocol.columns import Path, parse_name
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.partition_paths import partition_directory
 from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PROPERTIES
@@ -32,6 +37,20 @@ def show_create_table(request: ShowCreateTableRequest, statement: Statement) -> 
     """One row: the statement that creates the table."""
     snapshot = open_snapshot(request.table, statement)
     return RowsAnswer(rows=[{"createtab_stmt": create_statement(snapshot, request.name, request.location)}])
+
+
+def show_columns(request: ShowColumnsRequest, statement: Statement) -> RowsAnswer:
+    """One row for each column of the table.
+
+    :raises HeadwaterError: ``SHOW_COLUMNS_WITH_CONFLICT_NAMESPACE`` where IN names another namespace than the table.
+    """
+    named = parse_name(request.name)[-2:-1]
+    if request.namespace and [part.lower() for part in request.namespace[-1:]] != [part.lower() for part in named]:
+        raise HeadwaterError(
+            "SHOW_COLUMNS_WITH_CONFLICT_NAMESPACE",
+            {"namespaceA": ".".join(request.namespace), "namespaceB": ".".join(named)},
+        )
+    return RowsAnswer(rows=[{"col_name": field.name} for field in open_snapshot(request.table, statement).schema])
 
 
 def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -26,9 +26,9 @@ from headwater.bridge.messages.read import (
 )
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
-from headwater.changes.feed import ChangeFeed, open_feed
+from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
-from headwater.changes.schemas import SCHEMA_MODE
+from headwater.changes.schemas import SCHEMA_MODE, Definition
 from headwater.errors import HeadwaterError
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
@@ -77,7 +77,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
         lambda version: open_snapshot(request.table, statement, version),
         statement.conf(SCHEMA_MODE) or "endVersion",
     )
-    return _describe(snapshot, feed, versions.last)
+    return describe_feed(snapshot.table_path, feed.definition, feed.files, feed.timestamps, versions.last)
 
 
 def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBounds:
@@ -175,7 +175,7 @@ def _empty(snapshot: Snapshot) -> ChangesAnswer:
         path=snapshot.table_path,
         table_id=snapshot.metadata.id,
         version=snapshot.version,
-        schema=_with_change_columns(snapshot.schema),
+        schema=with_change_columns(snapshot.schema),
         table_schema=schema_string(snapshot.schema),
         column_mapping_mode="none",
         most_files_checked=MOST_FILES_CHECKED,
@@ -183,34 +183,38 @@ def _empty(snapshot: Snapshot) -> ChangesAnswer:
     )
 
 
-def _with_change_columns(schema: StructType) -> str:
+def with_change_columns(schema: StructType) -> str:
+    """A table's schema with the columns that say what changed and when."""
     return schema_string(StructType((*visible.for_reading(schema), *_CHANGE_COLUMNS)))
 
 
-def _describe(snapshot: Snapshot, feed: ChangeFeed, last: int) -> ChangesAnswer:
-    schema = feed.definition.schema
-    partition_columns = list(feed.definition.metadata.partition_columns)
+def describe_feed(
+    table_path: str, definition: Definition, files: Sequence[ChangedFile], timestamps: Mapping[int, int], last: int
+) -> ChangesAnswer:
+    """Changes up to the version ``last`` as groups of files, read with a definition."""
+    schema = definition.schema
+    partition_columns = list(definition.metadata.partition_columns)
     physical = [field.physical_name for name in partition_columns if (field := schema.find(name)) is not None]
-    change_files = [file for file in feed.files if file.change_type is None]
-    data_files = [file for file in feed.files if file.change_type is not None]
+    change_files = [file for file in files if file.change_type is None]
+    data_files = [file for file in files if file.change_type is not None]
     constants: tuple[tuple[list[ChangedFile], list[str]], ...] = ((data_files, [CHANGE_TYPE]), (change_files, []))
     return ChangesAnswer(
-        path=snapshot.table_path,
-        table_id=snapshot.metadata.id,
+        path=table_path,
+        table_id=definition.metadata.id,
         version=last,
-        schema=_with_change_columns(schema),
+        schema=with_change_columns(schema),
         table_schema=schema_string(schema),
-        column_mapping_mode=feed.definition.mapping_mode,
+        column_mapping_mode=definition.mapping_mode,
         most_files_checked=MOST_FILES_CHECKED,
         groups=[
             ChangeGroup(
                 partition_columns=[*partition_columns, *names, COMMIT_VERSION, COMMIT_TIMESTAMP],
-                files=[_listed(file, physical, snapshot.table_path, feed.timestamps[file.version]) for file in files],
-                size_in_bytes=sum(file.size for file in files),
-                has_deletion_vectors=any(file.without or file.only for file in files),
+                files=[_listed(file, physical, table_path, timestamps[file.version]) for file in some],
+                size_in_bytes=sum(file.size for file in some),
+                has_deletion_vectors=any(file.without or file.only for file in some),
             )
-            for files, names in constants
-            if files
+            for some, names in constants
+            if some
         ],
     )
 

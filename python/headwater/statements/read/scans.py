@@ -7,11 +7,13 @@ row.
 from __future__ import annotations
 
 import base64
+import math
 import os
 import re
 import tempfile
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +22,12 @@ import pyarrow.compute as pc
 from headwater.bridge.messages.read import (
     AggregateAnswer,
     AggregateRequest,
+    ColumnStatistics,
     FileListAnswer,
     LoadTableRequest,
     RefreshTableRequest,
     ScanRequest,
+    ScanStatistics,
     TableDescription,
     TableExistsRequest,
 )
@@ -35,22 +39,29 @@ from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot import table_exists as log_exists
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
+from headwater.protocol.row_tracking import hidden_columns, is_enabled
 from headwater.protocol.types import schema_string
-from headwater.pruning import aggregate_from_log, prune_all
+from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.predicates import decode
 from headwater.schema import mapping, visible
+from headwater.sql.composing import Relation
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.opening import SeenTable, locate, open_same, open_snapshot, staleness_limit
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
 
-#: Longer file lists cross as Arrow, shorter ones as JSON: Arrow costs the JVM its first use, JSON costs by length.
+#: Longer file lists cross as Arrow, shorter ones as JSON. In a warm JVM both cost the same for lists of 1 to 1,000
+#: files (bench cases ``file-list-1``, ``file-list-10``, ``file-list-100`` and ``file-list-1000``). But the JVM loads
+#: Arrow at its first use, and the first SELECT takes more than twice as long then (bench case ``file-list-first``).
 _LONGEST_JSON_LIST = 4000
-#: A scan of more files than this does not check first that they exist: the check would take longer than failing does.
+#: A scan of more files than this does not check first that they exist: it takes 5 ms for so many on a local disk (bench
+#: case ``files-checked``).
 MOST_FILES_CHECKED = 4000
 #: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
 _LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_values")
+#: The same of a table with row tracking.
+_ROW_TRACKING = ("base_row_id", "default_row_commit_version")
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
 
 
@@ -150,22 +161,74 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
         size_in_bytes=snapshot.size_in_bytes,
         features=sorted(supported_features(protocol)),
         time_travel=time_travel,
+        row_tracking_columns=list(hidden_columns(protocol, metadata) or ()),
     )
 
 
 def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
-    """The files a scan must read."""
+    """The files a scan must read, with their statistics where those are asked for."""
     snapshot = open_same(request, statement, request.version)
-    files = snapshot.select(_LISTED)
-    if request.filters:
-        mask = prune_all(snapshot, [decode(tree) for tree in request.filters])
-        files = files if mask.true_count == len(mask) else files.filter(mask)
+    files = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
+    mask = prune_all(snapshot, [decode(tree) for tree in request.filters]) if request.filters else None
+    is_whole = mask is None or mask.true_count == len(mask)
+    if not is_whole:
+        files = files.filter(mask)
+    statistics = None if request.columns is None else _statistics(snapshot, None if is_whole else mask, request.columns)
+    return answer_files(snapshot, files, statement, is_whole=is_whole, statistics=statistics)
+
+
+def answer_files(
+    snapshot: Snapshot,
+    files: pa.Table,
+    statement: Statement,
+    *,
+    is_whole: bool,
+    statistics: ScanStatistics | None = None,
+) -> FileListAnswer:
+    """Files of a scan: rows with at least the columns of :data:`LISTED` of ``snapshot.files``.
+
+    :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED`` for one that is gone, where looking is cheap.
+    """
     listed = file_list(snapshot, files)
     if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
         _check_present(snapshot, listed)
-    if listed.num_rows <= _LONGEST_JSON_LIST:
-        return FileListAnswer(files=[list(row.values()) for row in listed.to_pylist()])
-    return FileListAnswer(arrow=_to_private_file(listed))
+    short = listed.num_rows <= _LONGEST_JSON_LIST
+    return FileListAnswer(
+        files=[list(row.values()) for row in listed.to_pylist()] if short else None,
+        arrow=None if short else _to_private_file(listed),
+        is_whole=is_whole,
+        statistics=statistics,
+    )
+
+
+def _statistics(snapshot: Snapshot, mask: pa.BooleanArray | None, columns: list[str]) -> ScanStatistics | None:
+    known = estimate(snapshot, mask, columns)
+    if known is None:
+        return None
+    rows, found = known
+    return ScanStatistics(
+        rows=rows,
+        columns=[
+            ColumnStatistics(name=name, min=_bound(low), max=_bound(high), nulls=nulls)
+            for name, (low, high, nulls) in found.items()
+        ],
+    )
+
+
+def _bound(value: Any) -> str | None:
+    """A value as Spark's catalog spells it; times in UTC."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S.%f") if value.year >= 1000 else None
+        case Decimal():
+            return format(value, "f")
+        case float() if not math.isfinite(value):
+            return None  # Java spells them otherwise, and they say nothing about how values are spread
+        case int() | float() | date():
+            return str(value)
+    return None
 
 
 def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
@@ -194,7 +257,21 @@ def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
     }
     for i, name in enumerate(names):
         columns[f"partition{i}"] = pc.map_lookup(files["partition_values"], pa.scalar(name), "first")
+    if _tracks_rows(snapshot):
+        columns |= {name: files[name] for name in _ROW_TRACKING}
     return pa.table(columns)
+
+
+def relation_over(
+    statement: Statement, snapshot: Snapshot, files: pa.Table, row_tracking_columns: Sequence[str] = ()
+) -> Relation:
+    """A relation over rows of ``snapshot.files``, in a query of the statement."""
+    listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
+    return Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed, row_tracking_columns))
+
+
+def _tracks_rows(snapshot: Snapshot) -> bool:
+    return is_enabled(snapshot.protocol, snapshot.metadata)
 
 
 def physical_name(snapshot: Snapshot, column: str) -> str:

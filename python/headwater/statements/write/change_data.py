@@ -6,12 +6,28 @@ of change data files. Follows the protocol's chapter "Change Data Files".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
 from headwater.protocol.file_names import CHANGE_DATA_DIRECTORY
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
-from headwater.sql.composing import FALSE, STAR, TRUE, Alias, Column, Expression, Query, Rows, Text, call, select, when
+from headwater.sql.composing import (
+    FALSE,
+    STAR,
+    TRUE,
+    Alias,
+    Column,
+    Expression,
+    Not,
+    Query,
+    Rows,
+    Text,
+    call,
+    select,
+    when,
+)
 from headwater.statements.internal_names import InternalNames
 
 #: The change a row of a change data file is; null in the table's own rows, whose files lack the column.
@@ -56,16 +72,18 @@ def inserted_rows(schema: StructType, rows: Query) -> Query:
     return _with_change_type(schema, select(STAR, both, rows=rows), "insert")
 
 
-def deleted_rows(schema: StructType, rows: Rows, condition: Expression) -> Query:
+def deleted_rows(schema: StructType, rows: Rows, condition: Expression, row_ids: Sequence[str] = ()) -> Query:
     """Rows of files that are removed: as a ``delete`` where a condition is true, else as they are.
 
     :param schema: the table's.
+    :param row_ids: the columns of row tracking, which change data does not have.
     """
     is_deleted = Alias(call("coalesce", condition, FALSE), change_column(schema))
-    return _with_change_type(schema, select(STAR, is_deleted, rows=rows), "delete")
+    return _with_change_type(schema, select(STAR, is_deleted, rows=rows), "delete", row_ids)
 
 
-def _with_change_type(schema: StructType, rows: Query, kind: str) -> Query:
+def _with_change_type(schema: StructType, rows: Query, kind: str, row_ids: Sequence[str] = ()) -> Query:
     is_change = Column(change_column(schema))
-    columns = [Column(column.name) for column in schema if column.type != PrimitiveType("void")]
+    columns: list[Expression] = [Column(column.name) for column in schema if column.type != PrimitiveType("void")]
+    columns += [Alias(when(Not(is_change), Column(name)), name) for name in row_ids]
     return select(*columns, Alias(when(is_change, Text(kind)), CHANGE_TYPE), is_change, rows=rows)

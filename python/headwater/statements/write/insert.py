@@ -7,10 +7,14 @@ or writes into one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.read import TableDescription
 from headwater.bridge.messages.write import (
     PlanSaveRequest,
     ResolvedWrite,
@@ -23,15 +27,17 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol.columns import as_nullable, nullable_in_structs
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
-from headwater.schema import mapping, visible
+from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
 from headwater.schema.evolution import merge_schemas
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.committing import commit, skip_if_done, transaction
-from headwater.statements.opening import Options, locate, open_same, open_snapshot
-from headwater.statements.read.scans import names_version_of_table
+from headwater.statements.opening import Options, SeenTable, locate, open_same, open_snapshot
+from headwater.statements.read.scans import describe, names_version_of_table
+from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
 from headwater.statements.write.overwrite import (
     Overwrite,
     needs_change_data,
@@ -52,8 +58,13 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
     options, mode = Options(request.options), request.mode
     if "versionasof" in options or "timestampasof" in options or names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
+    overwriting = mode == "Overwrite"
     exists = table_exists(location.path, location.store)
     if not exists:
+        if overwriting:
+            replace_criteria(options)
+        else:
+            refuse_criteria(options, "append")
         return SavePlan(action="create", mode="create")
     if mode == "Ignore":
         return SavePlan(action="skip")
@@ -61,8 +72,8 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
         raise HeadwaterError("DELTA_PATH_EXISTS", {"path": location.path})
     snapshot = open_snapshot(request.table, statement)
     partitioning = request.partition_columns
-    overwriting = mode == "Overwrite"
     if overwriting and options.flag("overwriteSchema"):
+        replace_criteria(options)
         if "replacewhere" in options or _is_dynamic(options, statement):
             raise HeadwaterError("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE", {})
         return SavePlan(action="create", mode="replace")
@@ -72,26 +83,31 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
             {"given": ", ".join(partitioning), "existing": ", ".join(snapshot.partition_columns) or "none"},
         )
     _check_append_options(options, overwriting)
+    if asks_to_replace(options) and overwriting:
+        return SavePlan(action="write", write="replace")
     return SavePlan(action="write", write="overwrite" if overwriting else "append")
 
 
 def _check_append_options(options: Options, overwriting: bool) -> None:
     if "replacewhere" in options and not overwriting:
         raise HeadwaterError("DELTA_REPLACE_WHERE_IN_APPEND", {})
+    if not overwriting:
+        refuse_criteria(options, "append")
 
 
 def resolve_write(request: ResolveWriteRequest, statement: Statement) -> ResolvedWrite:
     """The columns a write must bring, in the table's order: all it will have, less those it computes itself."""
     snapshot = open_snapshot(request.table, statement, request.version)
     options = Options(request.options)
+    refuse_criteria(options, "filter" if request.replace_where is not None else request.mode)
     data = parse_schema(request.schema)
     table = snapshot.schema
     if not request.by_name:
-        data = _named_by_position(table, data)
+        data = named_by_position(table, data)
     target = table
     if _overwrites_schema(request, options):
         target = data
-    elif _may_evolve(options, statement):
+    elif may_evolve(options, statement):
         target = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
     elif request.by_name and (error := unknown_columns_error(table, data)):
         raise error
@@ -108,7 +124,7 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     return ResolvedWrite(schema=schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted))))))
 
 
-def _named_by_position(table: StructType, data: StructType) -> StructType:
+def named_by_position(table: StructType, data: StructType) -> StructType:
     """By position, the first columns are the table's; those beyond keep their own names."""
     return StructType(tuple(replace(f, name=table.fields[i].name) if i < len(table) else f for i, f in enumerate(data)))
 
@@ -117,7 +133,8 @@ def _overwrites_schema(request: ResolveWriteRequest | WriteRequest, options: Opt
     return bool(options.flag("overwriteSchema")) and request.mode == "overwrite" and request.replace_where is None
 
 
-def _may_evolve(options: Options, statement: Statement) -> bool:
+def may_evolve(options: Options, statement: Statement) -> bool:
+    """Whether a write may give the table the columns that its rows bring."""
     asked = options.flag("mergeSchema")
     return statement.flag(AUTO_MERGE) if asked is None else asked
 
@@ -128,16 +145,60 @@ def widens(snapshot: Snapshot) -> bool:
 
 
 def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
-    """Write rows whose columns have been matched to the table, and commit."""
+    """Write rows whose columns have been matched to the table, and commit; again after a conflict with another writer,
+    where the rows are computed again and still have the table's columns.
+
+    :raises HeadwaterError: the conflict, where that cannot be.
+    """
+
+    def may_run_again(error: HeadwaterError) -> bool:
+        return not _has_old_rows(request) and still_fits(request, request.version, request.schema, statement)
+
+    return run_again_after_losses(
+        request.table, statement, lambda: _write_once(request, statement), may_run_again, waits_for_others=False
+    )
+
+
+def _has_old_rows(request: WriteRequest) -> bool:
+    """Whether the rows, computed again, would still be those of an older version: Spark has fixed the version of the
+    table that they come from. Of rows of unknown origin, only an overwrite would lose what another wrote meanwhile.
+    """
+    return request.reads_table or request.rows_are_fixed and request.mode != "append"
+
+
+def still_fits(
+    seen: SeenTable, version: int | None, schema: str, statement: Statement, among: Sequence[str] | None = None
+) -> bool:
+    """Whether a table still has the columns, with their types, that rows were matched to at a version; ``schema`` is
+    the rows'.
+
+    :param among: the names of the columns that matter; None for all.
+    """
+    if version is None:
+        return False
+    then, now = (open_same(seen, statement, each).schema for each in (version, None))
+    names = None if among is None else {name.lower() for name in among}
+    for name in parse_schema(schema).names:
+        if names is not None and name.lower() not in names:
+            continue
+        before, after = then.find(name), now.find(name)
+        if before is not None and (after is None or after.type.sql() != before.type.sql()):
+            return False
+    return True
+
+
+def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     options = Options(request.options)
-    snapshot = open_same(request, statement)
+    snapshot = open_same(request, statement, request.version if request.reads_table else None)
     if skip_if_done(snapshot, options, statement):
         return CommitAnswer(version=snapshot.version, skipped=True)
     txn = transaction(request.table, statement, snapshot)
+    if request.reads_table:
+        txn.read_whole_table()
     data = parse_schema(request.schema)
     overwrite = _overwrite_of(request, options, statement, snapshot)
     overwrites_schema = overwrite.kind == "all" and _overwrites_schema(request, options)
-    _evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
+    evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
     target = Target(snapshot.table_path, txn.protocol, txn.metadata)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
@@ -151,6 +212,8 @@ def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
     kept, removed = remove_replaced(
         statement, txn, snapshot, overwrite, written=written, data_change=data_change, changes=changes
     )
+    # Rows that a write without changes of data brings are the table's own, under new ids.
+    txn.loses_row_ids = not data_change and bool(written.files) and removed.num_rows > 0
     txn.add([*written.files, *kept.files])
     for change in [*written.changes, *kept.changes]:
         txn.add_action(change)
@@ -158,6 +221,7 @@ def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
         txn,
         statement,
         options,
+        writes_rows=True,
         operation="WRITE",
         parameters=_parameters(overwrite, snapshot),
         metrics={
@@ -214,7 +278,7 @@ def _is_dynamic(options: Options, statement: Statement) -> bool:
     return value.lower() == "dynamic"
 
 
-def _evolve_metadata(
+def evolve_metadata(
     txn: Transaction,
     snapshot: Snapshot,
     data: StructType,
@@ -225,13 +289,13 @@ def _evolve_metadata(
 ) -> None:
     """Give the table the columns the data brings, where the write may do that.
 
-    :raises HeadwaterError: ``DELTA_METADATA_CHANGED`` where the columns were matched against another schema than the
-        table has now.
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGED_SINCE_ANALYSIS_OF_WRITE`` where it may not, and the data brings a
+        column that the table does not have, or no longer.
     """
     table = snapshot.schema
     if overwrites_schema:
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
-    elif _may_evolve(options, statement):
+    elif may_evolve(options, statement):
         new = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
     else:
         unknown = [f.name for f in data if table.find(f.name) is None]
@@ -247,10 +311,28 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     metadata = txn.metadata
     configuration = dict(metadata.configuration)
     if mapping.mode(configuration, txn.protocol) != "none":
-        schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema))
+        nested = iceberg.needs_nested_ids(configuration)
+        schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
         configuration[mapping.MAX_ID] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
-    txn.update_metadata(replace(metadata, schema_string=schema_string(schema), configuration=configuration))
+    changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
+    iceberg.check_definition(metadata, txn.protocol, changed)
+    txn.update_metadata(changed)
+
+
+def evolved(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
+    """The table with another schema, for the analysis of a statement that gives it this one; None where it has it."""
+    if schema == snapshot.schema:
+        return None
+    configuration = snapshot.metadata.configuration
+    if mapping.mode(configuration, snapshot.protocol) != "none":
+        nested = iceberg.needs_nested_ids(configuration)
+        schema, _ = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
+    return msgspec.structs.replace(
+        describe(snapshot),
+        schema=schema_string(visible.for_reading(schema)),
+        table_schema=schema_string(schema),
+    )
 
 
 def _replace_where_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, str]]:

@@ -19,15 +19,18 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
 from headwater.protocol.partition_values import parse_value
+from headwater.protocol.row_tracking import hidden_columns
 from headwater.protocol.types import PrimitiveType, StructField, schema_string
 from headwater.pruning import leaves_rows, predicates, prune
 from headwater.pruning.predicates import UNKNOWN, And, Comparison, Or, Predicate
 from headwater.schema import visible
-from headwater.sql.composing import FALSE, Column, Not, Relation, call, select
+from headwater.sql.composing import FALSE, Column, Expression, Not, call, select
 from headwater.statements.committing import removals
+from headwater.statements.internal_names import InternalNames
 from headwater.statements.opening import Options
-from headwater.statements.read.scans import file_list
+from headwater.statements.read.scans import relation_over
 from headwater.statements.write.change_data import change_column, deleted_rows, with_changes
+from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
 from headwater.transaction import Transaction
 
@@ -116,17 +119,20 @@ def _copy_others(
     statement: Statement, snapshot: Snapshot, predicate: str, *, files: pa.Table, data_change: bool, changes: bool
 ) -> Written:
     """Copy the rows for which a predicate is not true, with the columns the table had before the write."""
-    listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
-    rows = Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed))
+    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
+    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
+    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
+    rows = relation_over(statement, snapshot, files, row_ids)
     matches = parsed_by_spark(statement)(predicate)
     target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
     if changes:
-        query = deleted_rows(snapshot.schema, rows, matches)
-        spec = with_changes(specification(target, query, Options(None)), change_column(snapshot.schema))
+        query = deleted_rows(snapshot.schema, rows, matches, row_ids)
+        spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
+        spec = with_changes(spec, change_column(snapshot.schema))
     else:
-        columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
-        query = select(*columns, rows=rows, where=Not(call("coalesce", matches, FALSE)))
-        spec = specification(target, query, Options(None))
+        columns: list[Expression] = [Column(column.name) for column in snapshot.schema if not is_void(column)]
+        query = select(*columns, *map(Column, row_ids), rows=rows, where=Not(call("coalesce", matches, FALSE)))
+        spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
     statement.step("copy rows that are not replaced")
     return describe_files(target, statement.write(spec), data_change)
 

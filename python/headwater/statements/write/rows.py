@@ -17,14 +17,15 @@ from headwater.errors import HeadwaterError, conditions
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
 from headwater.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol
-from headwater.protocol.column_metadata import COLUMN_ID
+from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS
 from headwater.protocol.columns import map_fields, parse_name
+from headwater.protocol.features import iceberg_compat, materializes_partition_columns
 from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable
-from headwater.schema.constraints import GENERATED, Check, check_constraints, invariants, not_null_checks
+from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
 from headwater.schema.generated import generated_checks, generated_columns
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
 from headwater.sql.composing import (
@@ -55,7 +56,11 @@ from headwater.statements.opening import Options
 from headwater.statements.write.change_data import change_column, inserted_rows, is_change_file, with_changes
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
-_PARQUET_FIELD_ID = "parquet.field.id"
+PARQUET_FIELD_ID = "parquet.field.id"
+#: The same for the ids of elements, keys and values; our own writer (``NestedFieldIds``) reads it.
+_PARQUET_NESTED_IDS = "parquet.field.nested.ids"
+#: A tag of files that keep to Iceberg compatibility V2 or V3, by which other writers find the files to rewrite.
+_ICEBERG_COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
 _NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 #: The most columns of a row that an error about NOT NULL shows.
 _MOST_SHOWN = 10
@@ -73,6 +78,9 @@ _SMALL_JOB = SmallJob(
         "spark.sql.shuffle.partitions": "1",
     },
 )
+#: Options of Spark's Parquet writer that keep variants whole. Without them, Spark shreds variants, which is only
+#: allowed in tables with shredding on (Writer Requirements for Variant Shredding).
+_UNSHREDDED = {"spark.sql.variant.inferShreddingSchema": "false"}
 
 #: Makes a node of an expression that a user wrote.
 Parsed = Callable[[str], Expression]
@@ -103,7 +111,7 @@ class Target:
 
     @property
     def schema(self) -> StructType:
-        return parse_schema(self.metadata.schema_string)
+        return self.metadata.schema
 
     @property
     def partition_columns(self) -> list[str]:
@@ -161,13 +169,14 @@ def advanced_identities(
     target: Target, identities: Sequence[IdentityColumn], files: Sequence[WrittenFile]
 ) -> StructType | None:
     """The table's schema after a write job gave values to identity columns; None where it gave none."""
-    return _advance(target.schema, identities, _leaves(target), files) if identities and files else None
+    return _advance(target.schema, identities, statistics_leaves(target), files) if identities and files else None
 
 
 def describe_files(target: Target, files: Sequence[WrittenFile], data_change: bool) -> Written:
     """The ``add`` and ``cdc`` actions of a write job's files."""
-    leaves = _leaves(target)
+    leaves = statistics_leaves(target)
     written = Written()
+    compat = max(iceberg_compat(target.protocol, target.metadata), default=1)
     for described in files:
         if is_change_file(described):
             values = partition_values(target.schema, described.partition)
@@ -182,6 +191,7 @@ def describe_files(target: Target, files: Sequence[WrittenFile], data_change: bo
                 modification_time=described.modification_time,
                 data_change=data_change,
                 stats=statistics_json(described.rows, leaves, described.statistics),
+                tags={_ICEBERG_COMPAT_TAG: str(compat)} if compat > 1 else None,
             )
         )
     return written
@@ -252,13 +262,17 @@ def check_conditions(checks: Sequence[tuple[Check, str]], schema: StructType, pa
 
     :param checks: each with the error condition of its violation.
     """
-    not_null = [check for check, condition in checks if condition == _NOT_NULL]
-    others = [(check, condition) for check, condition in checks if condition != _NOT_NULL]
-    found = [_check_condition(check, condition, schema, parsed) for check, condition in others]
-    return [_not_null_condition(not_null, schema), *found] if not_null else found
+    not_null: dict[str, list[Check]] = {}
+    found = []
+    for check, condition in checks:
+        if check.kind == NOT_NULL:
+            not_null.setdefault(condition, []).append(check)
+        else:
+            found.append(_check_condition(check, condition, schema, parsed))
+    return [*(_not_null_condition(of, condition, schema) for condition, of in not_null.items()), *found]
 
 
-def _not_null_condition(checks: Sequence[Check], schema: StructType) -> Expression:
+def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructType) -> Expression:
     """All of them in one condition, as there may be many. The error names the first that is violated."""
     # A check's name is the path of its column.
     columns = [(check.name, Field(parse_name(check.name))) for check in checks]
@@ -266,7 +280,7 @@ def _not_null_condition(checks: Sequence[Check], schema: StructType) -> Expressi
     assert holds is not None
     violated = Case(tuple((IsNull(column), Text(name)) for name, column in columns))
     shown = [column for column in schema if _shown(column)][:_MOST_SHOWN]
-    return when(holds, TRUE, _row_error(_NOT_NULL, {"columnName": violated}, shown))
+    return when(holds, TRUE, _row_error(condition, {"columnName": violated}, shown))
 
 
 def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
@@ -338,19 +352,27 @@ def specification(target: Target, query: Query, options: Options) -> WriteSpecif
     codec = options.get("compression") or properties.text(
         target.metadata.configuration, "delta.parquet.compression.codec"
     )
+    shreds = properties.boolean(target.metadata.configuration, "delta.enableVariantShredding")
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
+    partition_by = [
+        physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
+    ]
+    in_files = materializes_partition_columns(target.protocol, target.metadata)
     return WriteSpecification(
         path=target.path,
         query=query.text(),
         schema=schema_string(file_schema(stored, mode)),
-        partition_by=[
-            physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
-        ],
-        statistics=[list(path) for path, _ in _leaves(target)],
+        partition_by=partition_by,
+        partitions_in_files=partition_by if in_files else [],
+        statistics=[list(path) for path, _ in statistics_leaves(target)],
         small_job=_SMALL_JOB,
         settings={},
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
-        options={"timeZone": "UTC", **{k: v for k, v in kept.items() if v is not None}},
+        options={
+            "timeZone": "UTC",
+            **({} if shreds else _UNSHREDDED),
+            **{k: v for k, v in kept.items() if v is not None},
+        },
     )
 
 
@@ -365,13 +387,18 @@ def file_schema(schema: StructType, mode: str) -> StructType:
     def as_in_files(column: StructField, _: Any) -> StructField:
         if mode == "none":
             return replace(column, metadata={}, nullable=True)
-        ids = {_PARQUET_FIELD_ID: int(column.metadata[COLUMN_ID])} if COLUMN_ID in column.metadata else {}
+        ids: dict[str, Any] = {}
+        if COLUMN_ID in column.metadata:
+            ids[PARQUET_FIELD_ID] = int(column.metadata[COLUMN_ID])
+        if column.metadata.get(NESTED_IDS):
+            ids[_PARQUET_NESTED_IDS] = column.metadata[NESTED_IDS]
         return replace(column, name=column.physical_name, metadata=ids, nullable=True)
 
     return map_fields(schema, as_in_files)
 
 
-def _leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
+def statistics_leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
+    """The leaves whose statistics a file of the table has: physical path and type."""
     leaves = indexed_leaves(target.schema, target.partition_columns, target.metadata.configuration)
     known = {path for path, _ in leaves}
     # The high-water mark of an identity column is read from its files' statistics.

@@ -49,7 +49,7 @@ def fail_if_asked(request: Any) -> None:
         if found[1] == "surrogate":
             raise ValueError("a file named \udcff")
         raise {"KeyError": KeyError, "RuntimeError": RuntimeError, "MemoryError": MemoryError}[found[1]]("the cause")
-    if found := re.search(r"/raise_([A-Z_0-9]+)", table):
+    if found := re.search(r"/raise_([A-Z_0-9.]+)", table):
         lines = conditions()[found[1]]["message"]
         names = re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", "".join(lines))  # type: ignore[arg-type]
         raise HeadwaterError(found[1], dict.fromkeys(names, VALUE))

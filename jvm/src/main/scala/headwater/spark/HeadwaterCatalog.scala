@@ -6,9 +6,10 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StatementContext}
 import headwater.spark.bridge.messages.{AlterTableRequest, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
-import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableConstraint, TableExistsRequest}
+import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.streaming.CreatedTable
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -16,8 +17,8 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType}
 import org.apache.spark.sql.connector.catalog._
-import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -109,8 +110,14 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override def createTable(ident: Identifier, table: TableInfo): Table =
     if (isDelta(providerOf(table.properties))) {
+      val isNew = CreatedTable.isForStream && !exists(newLocation(ident, table.properties)._1)
       create(ident, table, "create")(None, Map.empty)
-      loadTable(ident)
+      val created = loadTable(ident)
+      created match {
+        case made: HeadwaterTable if isNew => CreatedTable.note(CreatedTable(made.path, made.info.tableId, made.catalogTable.map(_.identifier)))
+        case _ =>
+      }
+      created
     } else super.createTable(ident, table.columns, table.partitions, table.properties)
 
   override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = {
@@ -194,7 +201,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       comment = properties.get(TableCatalog.PROP_COMMENT),
       properties = properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
       like = like,
-      constraints = table.constraints.toSeq.map(HeadwaterCatalog.describe),
+      constraints = table.constraints.toSeq.map(TableChangeMessage.describe),
       identity = table.columns.toSeq.flatMap(c => Option(c.identityColumnSpec()).map(s =>
         IdentitySpecification(column = c.name(), start = s.getStart, step = s.getStep, allowExplicitInsert = s.isAllowExplicitInsert))),
       generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
@@ -272,13 +279,8 @@ object HeadwaterCatalog {
 
   private val reserved = Set(
     TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL,
-    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION)
+    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION, DataSourceUtils.CLUSTERING_COLUMNS_KEY)
 
   /** Whether Spark itself sets this property, which is then no property of the table. */
   def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)
-
-  def describe(constraint: Constraint): TableConstraint = constraint match {
-    case check: Check => TableConstraint("check", Option(check.name()), Option(check.predicateSql()))
-    case other => TableConstraint(other.toDDL, Option(other.name()), None)
-  }
 }

@@ -5,18 +5,22 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, TwoVersionsRequest}
+import headwater.spark.bridge.messages.{InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest}
 import headwater.spark.catalog.{HeadwaterTable, MissingTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.streaming.{CreatedTable, HeadwaterSink, HeadwaterSource}
 import headwater.spark.write.HeadwaterWrites
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
-import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.connector.catalog.{SupportsV1OverwriteWithSaveAsTable, Table}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
+import org.apache.spark.sql.execution.streaming.{Sink, Source}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
-import org.apache.spark.sql.types.{StringType, StructType, TimestampType}
+import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister, StreamSinkProvider, SupportsStreamSourceMetadataColumns}
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -24,7 +28,9 @@ import org.apache.spark.unsafe.types.UTF8String
 class HeadwaterDataSource
     extends DataSourceRegister
     with SupportsV1OverwriteWithSaveAsTable
-    with CreatableRelationProvider {
+    with CreatableRelationProvider
+    with SupportsStreamSourceMetadataColumns
+    with StreamSinkProvider {
 
   override def shortName(): String = "delta"
 
@@ -37,9 +43,17 @@ class HeadwaterDataSource
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
     val path = HeadwaterDataSource.path(session, options.asScala.toMap)
+    try getTable(session, path, options)
+    catch { case e: Throwable =>
+      if (CreatedTable.isForStream) CreatedTable.take(path).foreach(_.undo(session))
+      throw e
+    }
+  }
+
+  private def getTable(session: SparkSession, path: String, options: CaseInsensitiveStringMap): Table = {
     if (HeadwaterChangelog.asked(session, options)) {
       val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
-      return HeadwaterChangelog.load(session, path, HeadwaterChangelog.bounds(session, options), timeTravel)
+      return HeadwaterChangelog.later(session, path, HeadwaterChangelog.bounds(session, options), timeTravel)
     }
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw Bridge.refusal(session, TwoVersionsRequest())
     val asked = TableVersion(
@@ -48,6 +62,27 @@ class HeadwaterDataSource
     try HeadwaterTable.load(session, path, asked)
     catch { case e: HeadwaterException if HeadwaterDataSource.Absent(e.getCondition) => new MissingTable(path, e) }
   }
+
+  override def sourceSchema(
+      context: SQLContext, schema: Option[StructType], provider: String, parameters: Map[String, String]): (String, StructType) = {
+    val session = context.sparkSession
+    val info = HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, schema, None)
+    (shortName(), DataType.fromJson(info.schema).asInstanceOf[StructType])
+  }
+
+  /** `_metadata`, as batch queries have it. */
+  override def getMetadataOutput(session: SparkSession, parameters: Map[String, String], schema: Option[StructType]): Seq[AttributeReference] =
+    HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, schema, None))
+
+  override def createSource(
+      context: SQLContext, checkpoint: String, schema: Option[StructType], provider: String, parameters: Map[String, String]): Source = {
+    val session = context.sparkSession
+    val info = HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, schema, Some(checkpoint))
+    new HeadwaterSource(session, parameters, info)
+  }
+
+  /** The handler refuses the types that a table cannot have, as it does for every other way to write. */
+  override def supportsDataType(dt: DataType): Boolean = true
 
   /** `df.write.format("delta").save(path)` in every mode; the handler decides whether this creates, replaces or appends. */
   override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String], data: DataFrame): BaseRelation = {
@@ -58,6 +93,17 @@ class HeadwaterDataSource
       override def sqlContext: SQLContext = context
       override def schema: StructType = data.schema
     }
+  }
+
+  /** `writeStream.format("delta")`, with `start(path)` or `toTable(name)`. */
+  override def createSink(context: SQLContext, parameters: Map[String, String], partitioning: Seq[String], mode: OutputMode): Sink = {
+    val session = context.sparkSession
+    val clustering = parameters.get(DataSourceUtils.CLUSTERING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns)
+    val options = parameters match {
+      case given: CaseInsensitiveMap[String] => given.originalMap // with the names as the user wrote them
+      case other => other
+    }
+    HeadwaterSink(session, SinkSettings(HeadwaterDataSource.path(session, parameters), mode.toString, partitioning, clustering, options))
   }
 }
 

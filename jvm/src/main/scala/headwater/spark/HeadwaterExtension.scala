@@ -3,10 +3,11 @@ package headwater.spark
 import headwater.spark.bridge.Bridge
 import headwater.spark.changes.{FindChangeReads, ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{InlineApiViews, PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
-import headwater.spark.scan.{AggregateFromLog, PinSnapshots, ResolveHeadwaterRelations}
+import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
 import headwater.spark.shims.SparkVersions
 import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
-import headwater.spark.write.ResolveHeadwaterWrites
+import headwater.spark.streaming.UndoRefusedStreams
+import headwater.spark.write.{PlanHeadwaterReplace, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
@@ -26,12 +27,15 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
     extensions.injectResolutionRule(session => ResolveVariables(session))
     extensions.injectHintResolutionRule(session => FindChangeReads(session))
+    extensions.injectHintResolutionRule(session => UndoRefusedStreams(session))
     extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
+    extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
+    extensions.injectPreCBORule(session => PruneFiles(session))
   }
 
   /**

@@ -193,7 +193,7 @@ object Bridge extends Logging {
         open
       case None =>
         context.discardWritten()
-        HeadwaterException("HEADWATER_STATEMENT_CANCELLED")
+        HeadwaterException(if (context.isHalfDone) "HEADWATER_STATEMENT_CANCELLED_HALFWAY" else "HEADWATER_STATEMENT_CANCELLED")
     }
   }
 

@@ -144,9 +144,6 @@ final class HadoopFiles(conf: Configuration) {
         throw e
     }
   }
-
-  /** A path with scheme and authority, as Hadoop qualifies it. */
-  def qualify(uri: String): String = on(uri)((fs, path) => fs.makeQualified(path).toString)
 }
 
 private object HadoopFiles {

@@ -10,7 +10,8 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.messages.{Call, Envelope, SessionSettings}
+import headwater.spark.bridge.messages.{Call, Envelope, ErrorDescription, SessionSettings}
+import headwater.spark.shims.BuildProperties
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
 import py4j.{JavaServer, Py4JException}
@@ -73,13 +74,14 @@ object HandlerProcess extends Logging {
     }
     attempts.collectFirst { case Right(running) => running }.getOrElse {
       val failed = attempts.collect { case Left(reason) => reason }
+      failed.flatMap(_.refusal).headOption.foreach(throw _)
       val condition = if (failed.forall(_.noPackage)) "HEADWATER_HANDLER_NOT_STARTED" else "HEADWATER_HANDLER_ENDED_AT_START"
       throw HeadwaterException(condition, "tried" -> failed.map(_.reason).mkString("; "))
     }
   }
 
-  /** Why an interpreter runs no handler. `noPackage`: it does not exist, or lacks the package. */
-  private final case class NotStarted(reason: String, noPackage: Boolean)
+  /** Why an interpreter runs no handler. `noPackage`: it does not exist, or lacks the package; `refusal`: what its handler answered. */
+  private final case class NotStarted(reason: String, noPackage: Boolean, refusal: Option[HeadwaterException] = None)
 
   /** The interpreters to try: only the setting if given; else the JAR's environment, PySpark's settings and `python3`. */
   private def candidates(conf: SparkConf): Seq[String] =
@@ -116,6 +118,9 @@ object HandlerProcess extends Logging {
       log.handlerStarted()
       Right(running)
     } catch {
+      case e: HeadwaterException =>
+        process.destroyForcibly()
+        Left(NotStarted(oneLine(e.getMessage), noPackage = false, Some(e)))
       case NonFatal(e) =>
         // Destroying a process closes its streams, with all that is still in them.
         val words = log.lastWords.map(oneLine)
@@ -130,8 +135,13 @@ object HandlerProcess extends Logging {
     val toChild = new OutputStreamWriter(process.getOutputStream, UTF_8)
     def send(values: (String, Any)*): Unit = { toChild.write(Json.write(values.toMap) + "\n"); toChild.flush() }
     // If the process has ended already, the missing answer below says how.
-    try send("token" -> token, "logLevel" -> conf.get("spark.headwater.log.level", "WARN")) catch { case _: IOException => }
-    val port = readAnswer(process).get("port").asInt()
+    try send(
+      "token" -> token, "logLevel" -> conf.get("spark.headwater.log.level", "WARN"), "bridge" -> BuildProperties.bridgeVersion,
+      "jar" -> jarFile.map(_.getPath).getOrElse(""))
+    catch { case _: IOException => }
+    val answer = readAnswer(process)
+    Option(answer.get("error")).foreach(error => throw HeadwaterException.of(ErrorDescription.fromJson.read(error)))
+    val port = answer.get("port").asInt()
     // The Python side listens already, so this side is built with both ports and the token. py4j would drop the token if a finished server
     // were pointed at another port.
     val client = new HandlerConnections(port, token)

@@ -42,7 +42,9 @@ final class StatementContext(val session: SparkSession) {
   @volatile private var commit: Option[BegunCommit] = None
   @volatile private var refusesMore = false
   @volatile private var isOver = false
+  @volatile private var hasInnerCommits = false
   private val written = mutable.ArrayBuffer.empty[(String, Seq[String])]
+  private val atStake = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private lazy val fileSystems = new HadoopFiles(SparkInternals.hadoopConf(session))
 
   /** Makes a resolved plan available to rewrites as ``hw_plan.`n` `` and returns n. */
@@ -58,7 +60,7 @@ final class StatementContext(val session: SparkSession) {
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
 
-  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear() }
+  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear(); atStake.clear() }
 
   /** The error on this side that ended the call: Spark's, or that of a nested call. */
   private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
@@ -74,13 +76,16 @@ final class StatementContext(val session: SparkSession) {
 
   private[spark] def isCancelled: Boolean = isOver
 
+  /** Whether the call has made a commit that is not its last. */
+  private[spark] def isHalfDone: Boolean = hasInnerCommits
+
   /** Whether an interrupt of the thread ended the call. */
   private[spark] def endedByInterruption: Boolean = endedBy.exists(StatementContext.isInterruption)
 
   /** The commit that the call began is known not to be in the log. */
   private[spark] def commitNotMade(): Unit = commit = None
 
-  /** Deletes the files that the call has written, as far as possible. Only for a call that is known to have committed nothing. */
+  /** Deletes the files that the call has written and that are known to be part of no commit, as far as possible. */
   private[spark] def discardWritten(): Unit = {
     written.foreach { case (table, files) => WriteJob.discard(session, table, files) }
     written.clear()
@@ -107,13 +112,33 @@ final class StatementContext(val session: SparkSession) {
 
   /** Names the commit that is about to be made ([[commitBegun]]). Throws if the statement is cancelled. */
   def beginCommit(description: String): Unit = synchronized {
+    mayCommit()
+    commit = Some(Json.read[BegunCommit](description))
+  }
+
+  /**
+   * A commit is about to be made that is not the last one of the call. From here on, no error deletes the files that the call has written, as
+   * they may be part of the table. If the handler dies, the whole call is run again. Throws if the statement is cancelled.
+   */
+  def beginInnerCommit(): Unit = synchronized {
+    mayCommit()
+    atStake ++= written
+    written.clear()
+  }
+
+  /** The commit that began last is in the log. */
+  def endInnerCommit(): Unit = {
+    hasInnerCommits = true
+    atStake.clear()
+  }
+
+  private def mayCommit(): Unit = {
     if (refusesMore || Thread.interrupted()) {
       commitNotMade() // the attempt before this one lost its race
       cancel()
       throw new InterruptedException("the statement was cancelled before its commit")
     }
     showText()
-    commit = Some(Json.read[BegunCommit](description))
   }
 
   private lazy val textIsShown = StatementText.show(session)
@@ -146,9 +171,11 @@ final class StatementContext(val session: SparkSession) {
     WrittenRows(files.map(file => Json.written(file.json)), counter.value, rows.map(_.describe))
   }
 
-  /** Deletes the files that the call has written because their rows are not needed. The call has made no commit. */
+  /** Deletes the files that the call has written since its last commit because their rows are not needed. */
   def discard(): Unit = {
     commitNotMade()
+    written ++= atStake
+    atStake.clear()
     discardWritten()
   }
 
@@ -203,7 +230,7 @@ final class StatementContext(val session: SparkSession) {
 
   /**
    * Adds a copy of a table's relation that reads the files of a [[Restriction]]. It has two more columns: `fileColumn`, the number of a row's
-   * file in the order of the list, and `rowColumn`, the row's position in the file. Returns the new plan's number. From now on, the statement
+   * file in the order of the list, and `rowColumn`, the row's position in the file; and if asked for, those of row tracking. Returns the new plan's number. From now on, the statement
    * reads that version of the table everywhere.
    */
   def restrict(plan: Int, restriction: String): Int = {
@@ -219,7 +246,7 @@ final class StatementContext(val session: SparkSession) {
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
     val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(wanted.rowColumn))
     addPlan(SparkInternals.positioned(
-      relation, files.copy(location = only, fileFormat = format)(files.sparkSession), wanted.fileColumn, wanted.rowColumn))
+      relation, files.copy(location = only, fileFormat = format)(files.sparkSession), wanted.fileColumn, wanted.rowColumn, wanted.rowTrackingColumns))
   }
 
   /** From here on, the statement reads the table of a relation at a [[PinnedVersion]] wherever it does. */
@@ -243,7 +270,7 @@ final class StatementContext(val session: SparkSession) {
     val loaded = HeadwaterTable.load(session, wanted.table, TableVersion(wanted.version))
     val only = new HeadwaterFileIndex(
       session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files))
-    addPlan(loaded.relationOver(only, Map.empty))
+    addPlan(SparkInternals.tracked(loaded.relationOver(only, Map.empty), wanted.rowTrackingColumns))
   }
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */

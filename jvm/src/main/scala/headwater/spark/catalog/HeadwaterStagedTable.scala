@@ -55,5 +55,6 @@ object HeadwaterStagedTable {
     hasDeletionVectors = false,
     sizeInBytes = 0L,
     features = Nil,
-    timeTravel = false)
+    timeTravel = false,
+    rowTrackingColumns = Nil)
 }

@@ -4,7 +4,7 @@ import java.util
 
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, TableDescription, TruncateRequest}
-import headwater.spark.scan.{HeadwaterFileIndex, TableState}
+import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+import org.apache.spark.sql.headwater.streaming.TableForStreams
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -29,7 +30,8 @@ class HeadwaterTable(
     extends Table
     with SupportsRead
     with SupportsWrite
-    with TruncatableTable {
+    with TruncatableTable
+    with TableForStreams {
 
   val snapshotVersion: Long = info.version
   lazy val tableSchema: StructType = DataType.fromJson(info.schema).asInstanceOf[StructType]
@@ -73,7 +75,7 @@ class HeadwaterTable(
     TableCapability.OVERWRITE_DYNAMIC)
 
   // Queries read the table through a file relation (ResolveHeadwaterRelations).
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new SizeOnlyScan(tableSchema, info.sizeInBytes)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new DescribedScan(tableSchema, info.sizeInBytes, catalogTable.flatMap(_.stats))
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = WriteTarget(this, WriteTarget.Append).newWriteBuilder(write)
 
@@ -89,13 +91,16 @@ class HeadwaterTable(
 
   /** The relation that Spark's own Parquet path reads. */
   def toRelation(options: Map[String, String]): LogicalRelation = relationOver(
-    new HeadwaterFileIndex(session, path, TableState.of(this), live = asked.isLatest, partitionSchema, options), options)
+    new HeadwaterFileIndex(
+      session, path, TableState.of(this), live = asked.isLatest, partitionSchema, options,
+      analyzed = catalogTable.flatMap(_.stats).map(_.colStats).getOrElse(Map.empty)), options)
 
   def partitionSchema: StructType = StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
 
   private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
-      path, info.tableSchema, info.columnMappingMode, info.hasDeletionVectors, snapshotVersion)
+      path, info.tableSchema, info.columnMappingMode, info.hasDeletionVectors, snapshotVersion,
+      rowTracking = RowTrackingColumns.of(info.rowTrackingColumns))
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
   }

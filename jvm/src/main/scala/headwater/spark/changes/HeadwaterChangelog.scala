@@ -21,9 +21,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The changes of a range of versions, as the handler described them: groups of files, each of which one file relation reads. */
-class HeadwaterChangelog(session: SparkSession, info: ChangesAnswer) extends Table with SupportsRead with Changelog {
-  private val path = info.path
-  private val columnTypes = DataType.fromJson(info.schema).asInstanceOf[StructType]
+class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends Table with SupportsRead with Changelog {
+  private lazy val info = load
+  private def path = info.path
+  private lazy val columnTypes = DataType.fromJson(info.schema).asInstanceOf[StructType]
 
   override def name(): String = s"changes of delta.`$path`"
 
@@ -56,7 +57,7 @@ class HeadwaterChangelog(session: SparkSession, info: ChangesAnswer) extends Tab
 
   private def toRelation(group: ChangeGroup): LogicalRelation = {
     val partitions = StructType(group.partitionColumns.map(c => columnTypes(columnTypes.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
-    val state = TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.schema)
+    val state = TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.schema, rowTracking = None)
     val format = new HeadwaterParquetFileFormat(path, info.tableSchema, info.columnMappingMode, group.hasDeletionVectors, state.version)
     val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked)
     LogicalRelation(HadoopFsRelation(index, partitions, columnTypes, None, format, Map.empty)(session))
@@ -69,8 +70,14 @@ object HeadwaterChangelog {
 
   /** Loads the changes of the table at a path from the handler. */
   def load(
-      session: SparkSession, path: String, bounds: Seq[ChangesBound], timeTravel: Boolean = false, deduplicationMode: Option[String] = None): HeadwaterChangelog =
-    new HeadwaterChangelog(session, Bridge.call(session, TableChangesRequest(path, bounds, timeTravel, deduplicationMode)))
+      session: SparkSession, path: String, bounds: Seq[ChangesBound], timeTravel: Boolean = false, deduplicationMode: Option[String] = None): HeadwaterChangelog = {
+    val answer = Bridge.call(session, TableChangesRequest(path, bounds, timeTravel, deduplicationMode))
+    new HeadwaterChangelog(session, answer)
+  }
+
+  /** The same, loaded when a query asks for its columns. A stream opens the table in this way, too, but reads it in its own. */
+  def later(session: SparkSession, path: String, bounds: Seq[ChangesBound], timeTravel: Boolean): HeadwaterChangelog =
+    new HeadwaterChangelog(session, Bridge.call(session, TableChangesRequest(path, bounds, timeTravel, None)))
 
   /** Whether a reader's options ask for changes. The handler checks their values. */
   def asked(session: SparkSession, options: CaseInsensitiveStringMap): Boolean = Switches.exists(options.containsKey) &&

@@ -27,9 +27,13 @@ object ArrowFileList {
           val times = root.getVector(2).asInstanceOf[BigIntVector]
           val vectors = texts(3)
           val values = (0 until partitionColumns).map(i => texts(4 + i))
+          def longs(i: Int) = root.getVector(i).asInstanceOf[BigIntVector]
+          def long(vector: BigIntVector, row: Int) = Option.unless(vector.isNull(row))(vector.get(row))
+          val rowIds = Option.when(root.getFieldVectors.size > 4 + partitionColumns)((longs(4 + partitionColumns), longs(5 + partitionColumns)))
           var row = 0
           while (row < root.getRowCount) {
-            out += ListedFile(text(paths, row), sizes.get(row), times.get(row), values.map(text(_, row)), text(vectors, row))
+            val known = rowIds.map { case (bases, versions) => FileRowIds(long(bases, row), long(versions, row)) }
+            out += ListedFile(text(paths, row), sizes.get(row), times.get(row), values.map(text(_, row)), text(vectors, row), known)
             row += 1
           }
         }

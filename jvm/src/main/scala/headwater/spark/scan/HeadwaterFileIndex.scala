@@ -1,15 +1,20 @@
 package headwater.spark.scan
 
 import scala.collection.mutable
+import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.ScanRequest
+import headwater.spark.bridge.messages.{ScanRequest, ScanStatistics}
+import headwater.spark.catalog.HeadwaterTable
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, PartitionDirectory}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, HadoopFsRelation, LogicalRelation, PartitionDirectory}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
@@ -17,7 +22,10 @@ import org.apache.spark.sql.types.StructType
  * Lists a table's files for a scan. The handler prunes conservatively; partition filters are applied exactly here, because Spark does not
  * evaluate them again.
  *
- * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version.
+ * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version. [[PruneFiles]]
+ * then replaces that with one that keeps the files that its filters leave.
+ *
+ * @param analyzed what ANALYZE TABLE stored about the columns
  */
 class HeadwaterFileIndex(
     val session: SparkSession,
@@ -27,14 +35,16 @@ class HeadwaterFileIndex(
     override val partitionSchema: StructType,
     val options: Map[String, String],
     only: Option[JsonNode] = None,
-    numbersFiles: Boolean = false)
+    numbersFiles: Boolean = false,
+    val analyzed: Map[String, CatalogColumnStat] = Map.empty,
+    pruned: Option[PrunedFiles] = None)
     extends FileIndex {
 
-  def isWholeTable: Boolean = only.isEmpty
+  def isWholeTable: Boolean = only.isEmpty && pruned.isEmpty
 
   override def rootPaths: Seq[Path] = Seq(new Path(path))
 
-  override def sizeInBytes: Long = state.sizeInBytes
+  override def sizeInBytes: Long = pruned.map(_.sizeInBytes).getOrElse(state.sizeInBytes)
 
   override def refresh(): Unit = {}
 
@@ -42,10 +52,26 @@ class HeadwaterFileIndex(
     listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
 
   def pinned(state: TableState): HeadwaterFileIndex =
-    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only, numbersFiles)
+    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only, numbersFiles, analyzed)
+
+  /**
+   * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some of
+   * them, does not ask the handler again.
+   */
+  def pruned(filters: Seq[Expression], columns: Option[Seq[String]]): (HeadwaterFileIndex, Option[ScanStatistics]) = {
+    val trees = filters.map(PredicateTree.of)
+    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, trees, columns))
+    val listed = FileList.fromAnswer(answer, partitionSchema.length).toSeq
+    val partitions = listed.map(_.partitionValues).distinct
+    // A filter may fail for a partition that another one excludes. A scan applies them all, in their order.
+    val left = filters.filter(_.references.nonEmpty).flatMap(filter => Try(matching(filter, partitions)).toOption.flatten).map(partitions.zip(_).collect { case (values, true) => values }.toSet)
+    val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
+    val found = PrunedFiles(trees.toSet, files, isWhole = answer.isWhole && files.size == listed.size)
+    (new HeadwaterFileIndex(session, path, state, live, partitionSchema, options, only, numbersFiles, analyzed, Some(found)), answer.statistics)
+  }
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
-    val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan(partitionFilters ++ dataFilters))
+    val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan((partitionFilters ++ dataFilters).map(PredicateTree.of)))
     val predicate = partitionFilters.reduceOption(And).map(filter => Predicate.createInterpreted(bound(filter)))
     val casts = parsers
     val groups = mutable.LinkedHashMap.empty[(Seq[String], Option[Int]), mutable.ArrayBuffer[FileStatusWithMetadata]]
@@ -82,21 +108,33 @@ class HeadwaterFileIndex(
   private def row(values: Seq[String], casts: Seq[PartitionValueParser], number: Option[Int] = None): InternalRow =
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
-  private def scan(filters: Seq[Expression]): Iterator[ListedFile] = {
-    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters.map(PredicateTree.of)))
-    FileList.fromAnswer(answer, partitionSchema.length)
+  protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] = pruned.filter(_.answers(filters)).map(_.files.iterator).getOrElse {
+    FileList.fromAnswer(Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters, None)), partitionSchema.length)
   }
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterFileIndex =>
       path == that.path && state.tableId == that.state.tableId && live == that.live && (live || state.version == that.state.version) &&
-        onlyFiles == that.onlyFiles
+        onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
     case _ => false
   }
 
   private def onlyFiles: Option[JsonNode] = only
 
+  private def prunedFiles: Option[Seq[ListedFile]] = pruned.filterNot(_.isWhole).map(_.files)
+
   override def hashCode(): Int = path.hashCode
 
   override def toString: String = s"HeadwaterFileIndex($path, version ${state.version})"
+}
+
+object HeadwaterFileIndex {
+  /** Whether an analyzed plan reads the latest version of a table, in a subquery perhaps. */
+  def isReadIn(plan: LogicalPlan, path: String): Boolean = plan.exists {
+    case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
+      // Changes are read up to the version that was the latest when they were asked for.
+      (index.live || index.onlyFiles.nonEmpty) && index.path == path
+    case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) => table.path == path
+    case other => other.subqueries.exists(isReadIn(_, path))
+  }
 }

@@ -22,6 +22,9 @@ object PredicateTree {
 
   private val Unknown: Node = Map("op" -> "unknown")
 
+  /** What an expression becomes that pruning cannot evaluate. */
+  val Nothing: JsonNode = Json.node(Unknown)
+
   /** Levels of NOT, AND and OR that are translated: parsers of JSON limit how deep it nests. Chains of ANDs and ORs are one level. */
   private val MaxDepth = 50
 

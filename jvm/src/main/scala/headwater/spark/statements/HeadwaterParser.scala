@@ -2,9 +2,10 @@ package headwater.spark.statements
 
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{NotParsedRequest, ParseRequest}
+import headwater.spark.bridge.messages.{NotParsedRequest, ParsedStatement, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.ForwardingParser
+import headwater.spark.write.ReplaceCriteria
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PlanWithUnresolvedIdentifier, RelationTimeTravel, UnresolvedAttribute, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.parser._
@@ -18,10 +19,12 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * goes to Spark's parser.
  */
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
-  override def parsePlan(text: String): LogicalPlan = parsed(text)(spark.parsePlan(text))
+  override def parsePlan(text: String): LogicalPlan = parsed(text, None)(spark.parsePlan)
 
-  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
-    parsed(substituted(text, parameters))(spark.parsePlanWithParameters(text, parameters))
+  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan = {
+    val ours = substituted(text, parameters)
+    parsed(ours, Some(parameters))(given => spark.parsePlanWithParameters(if (given == ours) text else given, parameters))
+  }
 
   /**
    * One of our statements with values in place of its parameter markers. Spark substitutes markers only in what it can parse, so the rest of
@@ -35,18 +38,23 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   }
 
   /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
-  private def parsed(text: String)(plan: => LogicalPlan): LogicalPlan = {
+  private def parsed(text: String, parameters: Option[ParameterContext])(plan: String => LogicalPlan): LogicalPlan = {
     HiveSessionClassLoader.protect()
-    try own(text).getOrElse(own(refused(text)(plan)))
+    try early(text, parameters).getOrElse(own(refused(text, parameters)(plan)))
     catch { case e: HeadwaterException => RefusedStatement(e) }
   }
 
-  /** A text that Spark rejects may be a statement of another system; the handler's error then says what to use instead. */
-  private def refused(text: String)(parsed: => LogicalPlan): LogicalPlan = try parsed catch {
+  /**
+   * A text that Spark rejects may be a statement of ours, or one of another system; the handler's error then says what to use instead. If the
+   * handler cannot be reached, Spark's error stands.
+   */
+  private def refused(text: String, parameters: Option[ParameterContext])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text) catch {
     case e: ParseException =>
-      try Bridge.call(session, NotParsedRequest(text))
-      catch { case unreachable: HeadwaterException if unreachable.getCondition.startsWith("HEADWATER_HANDLER") => }
-      throw e
+      val found = try {
+        val ours = ask(text, parameters)
+        if (ours.isEmpty) Bridge.call(session, NotParsedRequest(text)).map(parsed) else ours
+      } catch { case unreachable: HeadwaterException if HeadwaterParser.Unreachable.exists(unreachable.getCondition.startsWith) => None }
+      found.getOrElse(throw e)
   }
 
   private def own(plan: LogicalPlan): LogicalPlan = plan match {
@@ -63,22 +71,28 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   /** Spark parses the text of a script alone: there, `DESCRIBE HISTORY t` arrives as column `t` of a table `HISTORY`. */
   private def described(plan: LogicalPlan): Option[LogicalPlan] = plan match {
     case DescribeColumn(table: UnresolvedTableOrView, UnresolvedAttribute(name), false, _) if table.multipartIdentifier.size == 1 =>
-      own(s"DESCRIBE ${table.multipartIdentifier.head} ${name.map(part => "`" + part.replace("`", "``") + "`").mkString(".")}")
+      early(s"DESCRIBE ${table.multipartIdentifier.head} ${name.map(part => "`" + part.replace("`", "``") + "`").mkString(".")}", None)
     case _ => None
   }
 
-  private def own(text: String): Option[LogicalPlan] =
-    if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None
-    else Bridge.call(session, ParseRequest(text)).map { parsed =>
-      HeadwaterStatement(parsed.command, target(parsed.table), parsed.arguments, DataType.fromJson(parsed.output).asInstanceOf[StructType])
+  /** A statement of ours that Spark would read as something else. */
+  private def early(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
+    if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None else ask(text, parameters)
+
+  private def ask(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
+    Bridge.call(session, ParseRequest(text)).map { parsed =>
+      val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
+      HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows)
     }
 
-  private def target(name: String): LogicalPlan = {
+  /** A parameter marker can stand in `identifier(…)`. */
+  private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
+    val name = parsed.table
     val isPath = name.startsWith("/") || HeadwaterParser.Uri.findPrefixOf(name).isDefined
-    def table(parts: Seq[String]) = UnresolvedTable(parts, "DESCRIBE")
+    def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     if (isPath) table(Seq("delta", name))
     else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
-    else spark.parsePlan(s"SELECT * FROM $name").collectFirst {
+    else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(spark.parsePlanWithParameters(s"SELECT * FROM $name", _)).collectFirst {
       case UnresolvedRelation(parts, _, _) => table(parts)
       case named: PlanWithUnresolvedIdentifier => new PlanWithUnresolvedIdentifier(named.identifierExpr, Nil, (parts, _) => table(parts))
     }.get
@@ -86,7 +100,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
 }
 
 object HeadwaterParser {
-  private def own(plan: LogicalPlan): LogicalPlan = ExplainDmlCommand(qualified(plan))
+  private def own(plan: LogicalPlan): LogicalPlan = ExplainDmlCommand(ReplaceCriteria.overwrites(qualified(plan)))
 
   /**
    * Adds the catalog to ``delta.`/path` `` where it is read at a version or comes from an expression. When the time or the path is an expression,
@@ -114,6 +128,9 @@ object HeadwaterParser {
     case PositionalParameterContext(values) => values.nonEmpty
     case HybridParameterContext(values, _) => values.nonEmpty
   }
+
+  /** How the conditions begin that say that there is no handler to ask. */
+  private val Unreachable = Seq("HEADWATER_HANDLER", "HEADWATER_JAR_DOES_NOT_FIT")
 
   /** `identifier(…)`: a name that an expression computes. */
   private val Identifier = raw"(?i)identifier\s*\(".r

@@ -6,9 +6,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
-/** A statement that the handler parsed, about a table that Spark has not resolved yet. `arguments` is the handler's own JSON. */
-case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: JsonNode, schema0: StructType) extends UnaryCommand {
-  override def output: Seq[Attribute] = SparkInternals.attributes(schema0)
+/**
+ * A statement that the handler parsed, about a table that Spark has not resolved yet. `arguments` is the handler's own JSON. `rows` is the
+ * schema of its rows; a statement that commits has none.
+ */
+case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: JsonNode, rows: Option[StructType]) extends UnaryCommand {
+  override def output: Seq[Attribute] = rows.toSeq.flatMap(SparkInternals.attributes)
   override def nodeName: String = HeadwaterStatement.words(command)
   override def simpleString(maxFields: Int): String = nodeName
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)

@@ -1,17 +1,22 @@
 package headwater.spark.statements
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{AlterTableRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedStatementRequest, ShowCreateTableRequest}
-import headwater.spark.bridge.messages.{ShowPartitionsRequest, UnsupportedChange}
+import headwater.spark.bridge.messages.{AddConstraint, AlterTableRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedChangeRequest}
+import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
+import headwater.spark.bridge.messages.{ShowPartitionsRequest, TableConstraint}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.PendingTarget
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
-import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, Filter, InsertIntoDir, LogicalPlan, ShowCreateTable, ShowPartitions}
+import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns}
+import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.command.CreateTableLikeCommand
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.statements.AnalyzeTableCommand
 
 /**
  * Turns a statement whose table is resolved into the command that runs it. Also takes over the statements that Spark parses but cannot
@@ -19,26 +24,47 @@ import org.apache.spark.sql.execution.command.CreateTableLikeCommand
  */
 case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case HeadwaterStatement(command, resolved: ResolvedTable, arguments, schema) =>
+    case HeadwaterStatement(command, resolved: ResolvedTable, arguments, rows) =>
       resolved.table match {
-        case table: HeadwaterTable => HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
+        case table: HeadwaterTable => rows match {
+          case Some(schema) => HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
+          case None =>
+            table.requireLatest()
+            HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.path, table.name())
+        }
         case other => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
       }
     case RefusedStatement(error) => throw error
+    case SetNotNull(alter) => alter
+    case DeclaredLengths(alter) => alter
     case ShowCreateTable(Delta(resolved, table), _, output) =>
       val location = Option.when(!table.isManaged)(table.properties.get(TableCatalog.PROP_LOCATION))
       HeadwaterCommand(ShowCreateTableRequest(table.path, resolved.name, location), resolved.name, DataTypeUtils.fromAttributes(output))
     case ShowPartitions(Delta(resolved, table), pattern, output) =>
       val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values.view.mapValues(Option(_)).toMap }
       HeadwaterCommand(ShowPartitionsRequest(table.path, resolved.name, asked), resolved.name, DataTypeUtils.fromAttributes(output))
-    case constraint @ AddCheckConstraint(Filter(_, PendingTarget(table)), _) =>
-      // Spark's own rule looks for an entry of the catalog, which a path does not have.
-      Bridge.call(session, AlterTableRequest(table.path, table.name(), Seq(UnsupportedChange("add_constraint"))))
-      constraint
+    case ShowColumns(Delta(resolved, table), namespace, output) =>
+      HeadwaterCommand(ShowColumnsRequest(table.path, namespace, resolved.name), resolved.name, DataTypeUtils.fromAttributes(output))
+    case AddCheckConstraint(Filter(_, PendingTarget(table)), check) =>
+      // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition resolved.
+      table.requireLatest()
+      val change = AddConstraint(TableConstraint("check", Some(check.name), Some(check.condition)))
+      HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(change)), table.path, table.name())
+    case AddCheckConstraint(Filter(_, SubqueryAlias(_, view: View)), _) =>
+      // Spark has no error of its own for it.
+      throw SparkInternals.notATable(view, "ALTER TABLE ... ADD CONSTRAINT")
+    case AnalyzeTable(Delta(_, table), partition, noScan) if partition.isEmpty =>
+      AnalyzeTableCommand(table, entry(table, "ANALYZE TABLE"), noScan, columns = Some(Nil))
+    case AnalyzeColumn(Delta(_, table), columns, _) =>
+      AnalyzeTableCommand(table, entry(table, "ANALYZE TABLE"), noScan = false, columns)
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
       throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.isDelta(session, like) => CreateDeltaTableLikeCommand(like)
   }
+
+  /** The name of the metastore's entry; the handler's error for a path, which has none. */
+  private def entry(table: HeadwaterTable, operation: String): TableIdentifier =
+    table.catalogTable.map(_.identifier).getOrElse(throw Bridge.refusal(session, PathOperationRequest(table.path, operation)))
 }
 
 private object Delta {

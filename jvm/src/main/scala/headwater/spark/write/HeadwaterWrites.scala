@@ -21,6 +21,8 @@ object HeadwaterWrites {
       schema = data.schema.json,
       mode = target.mode,
       replaceWhere = target.replaceWhere,
+      readsTable = target.readsTable,
+      rowsAreFixed = target.rowsAreFixed,
       options = options))
     SparkInternals.refreshCaches(table.session, table.path)
   }
@@ -45,8 +47,11 @@ object HeadwaterWrites {
           saveMode = Some(mode),
           options = options))
         SparkInternals.refreshCaches(session, path)
+      case "write" if decision.write.contains("replace") =>
+        PlanHeadwaterReplace.command(session, HeadwaterTable.load(session, path), Nil, plan, None, options, byName = true, casts = false).run(session)
       case "write" =>
-        val target = WriteTarget(HeadwaterTable.load(session, path), decision.write.get)
+        val table = HeadwaterTable.load(session, path)
+        val target = WriteTarget(table, decision.write.get).of(plan)
         // As with Delta Lake, a save by path must have the column's type, or one that Spark stores in it without a look at the values.
         val matched = ResolveHeadwaterWrites.matchColumns(session, target, plan, options, byName = true, casts = false)
         write(target, SparkInternals.ofRows(session, matched), options)

@@ -24,6 +24,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
   import ResolveHeadwaterWrites.matchColumns
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
+    case replacing @ ReplacingOverwrite(_, _, _) => replacing
     case write: V2WriteCommand if write.query.resolved && isReady(write) =>
       write.table match {
         case relation @ DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) => resolve(write, relation, table)
@@ -54,7 +55,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case _: HeadwaterStagedTable => write.query
       case _ => matchColumns(session, target, write.query, options, write.isByName)
     }
-    val marked = relation.copy(table = target, options = new CaseInsensitiveStringMap(options.asJava))
+    val marked = relation.copy(table = target.of(write.query), options = new CaseInsensitiveStringMap(options.asJava))
     write match {
       case a: AppendData => a.copy(table = marked, query = query, writeOptions = options)
       case o: OverwriteByExpression =>

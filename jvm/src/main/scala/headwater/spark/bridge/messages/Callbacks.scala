@@ -13,6 +13,7 @@ final case class WriteSpecification(
     query: String,
     schema: String,
     partitionBy: Seq[String],
+    partitionsInFiles: Seq[String],
     statistics: Seq[Seq[String]],
     smallJob: SmallJob,
     settings: Map[String, String],
@@ -27,6 +28,7 @@ object WriteSpecification {
     in[String]("query"),
     in[String]("schema"),
     in[Seq[String]]("partitionBy"),
+    in[Seq[String]]("partitionsInFiles"),
     in[Seq[Seq[String]]]("statistics"),
     in[SmallJob]("smallJob"),
     in[Map[String, String]]("settings"),
@@ -44,7 +46,9 @@ final case class TrackedRows(positions: Map[Int, String], source: String, action
 /** Each of the files is a [[WrittenFile]], in the JSON of the task that wrote it. */
 final case class WrittenRows(files: Seq[JsonNode], counted: Long, tracked: Option[TrackedRows]) extends Message
 
-final case class PinnedVersion(version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String) extends Message
+final case class PinnedVersion(
+    version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String, rowTrackingColumns: Seq[String])
+    extends Message
 
 object PinnedVersion {
   implicit val fromJson: FromJson[PinnedVersion] = FromJson.message(in => PinnedVersion(
@@ -52,7 +56,8 @@ object PinnedVersion {
     in[String]("tableId"),
     in[Long]("sizeInBytes"),
     in[Boolean]("hasDeletionVectors"),
-    in[String]("schema")))
+    in[String]("schema"),
+    in[Seq[String]]("rowTrackingColumns")))
 }
 
 final case class Restriction(
@@ -63,6 +68,7 @@ final case class Restriction(
     rowsPerLateValue: Int,
     fileColumn: String,
     rowColumn: String,
+    rowTrackingColumns: Seq[String],
     files: JsonNode)
     extends Message
 
@@ -75,14 +81,18 @@ object Restriction {
     in[Int]("rowsPerLateValue"),
     in[String]("fileColumn"),
     in[String]("rowColumn"),
+    in[Seq[String]]("rowTrackingColumns"),
     in[JsonNode]("files")))
 }
 
-final case class FilesOfVersion(table: String, version: Long, files: JsonNode) extends Message
+final case class FilesOfVersion(table: String, version: Long, rowTrackingColumns: Seq[String], files: JsonNode) extends Message
 
 object FilesOfVersion {
-  implicit val fromJson: FromJson[FilesOfVersion] =
-    FromJson.message(in => FilesOfVersion(in[String]("table"), in[Long]("version"), in[JsonNode]("files")))
+  implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in => FilesOfVersion(
+    in[String]("table"),
+    in[Long]("version"),
+    in[Seq[String]]("rowTrackingColumns"),
+    in[JsonNode]("files")))
 }
 
 final case class ParquetFilesQuestion(plan: Int, expressions: Seq[Int], most: Int) extends Message

@@ -61,6 +61,42 @@ final case class CommentColumn(path: Seq[String], comment: Option[String]) exten
   override def kind: String = "column_comment"
 }
 
+final case class AddConstraint(constraint: TableConstraint) extends AnyTableChange {
+  override def kind: String = "add_constraint"
+}
+
+final case class DropConstraint(name: String, ifExists: Boolean) extends AnyTableChange {
+  override def kind: String = "drop_constraint"
+}
+
+final case class ClusterBy(columns: Seq[Seq[String]]) extends AnyTableChange {
+  override def kind: String = "cluster_by"
+}
+
+final case class ChangeColumnType(path: Seq[String], `type`: String, declaredType: Option[String]) extends AnyTableChange {
+  override def kind: String = "column_type"
+}
+
+final case class ChangeColumnNullability(path: Seq[String], nullable: Boolean) extends AnyTableChange {
+  override def kind: String = "column_nullability"
+}
+
+final case class ChangeColumnDefault(path: Seq[String], default: Option[String]) extends AnyTableChange {
+  override def kind: String = "column_default"
+}
+
+final case class MoveColumn(path: Seq[String], position: ColumnPosition) extends AnyTableChange {
+  override def kind: String = "column_position"
+}
+
+final case class RenameColumn(path: Seq[String], newName: String) extends AnyTableChange {
+  override def kind: String = "rename_column"
+}
+
+final case class DropColumn(path: Seq[String], ifExists: Boolean) extends AnyTableChange {
+  override def kind: String = "drop_column"
+}
+
 final case class UnsupportedChange(change: String) extends AnyTableChange {
   override def kind: String = "unsupported"
 }
@@ -71,8 +107,13 @@ final case class CheckSameSchemaRequest(table: String, other: String) extends Ca
 
 final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
 
-/** A statement that the handler parsed itself: `arguments` are its own. */
+/** A statement that the handler parsed itself and that returns rows: `arguments` are its own. */
 final case class ParsedStatementRequest(table: String, name: String, arguments: JsonNode)(command: String) extends Call[RowsAnswer](command)
+
+/** A statement that the handler parsed itself and that commits. */
+final case class ParsedChangeRequest(table: String, name: String, arguments: JsonNode)(command: String) extends Call[CommitAnswer](command)
+
+final case class ShowColumnsRequest(table: String, namespace: Option[Seq[String]], name: String) extends Call[RowsAnswer]("show_columns")
 
 final case class ShowCreateTableRequest(table: String, name: String, location: Option[String]) extends Call[RowsAnswer]("show_create_table")
 
@@ -87,9 +128,9 @@ object RowsAnswer {
 
 final case class ParseRequest(text: String) extends Call[Option[ParsedStatement]]("parse")
 
-final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: String) extends Message
+final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String]) extends Message
 
 object ParsedStatement {
   implicit val fromJson: FromJson[ParsedStatement] = FromJson.message(in => ParsedStatement(
-    in[String]("command"), in[String]("table"), in[JsonNode]("arguments"), in[String]("output")))
+    in[String]("command"), in[String]("table"), in[JsonNode]("arguments"), in[Option[String]]("output")))
 }

@@ -24,7 +24,8 @@ final case class TableDescription(
     hasDeletionVectors: Boolean,
     sizeInBytes: Long,
     features: Seq[String],
-    timeTravel: Boolean)
+    timeTravel: Boolean,
+    rowTrackingColumns: Seq[String])
     extends Message
 
 object TableDescription {
@@ -43,17 +44,38 @@ object TableDescription {
     in[Boolean]("hasDeletionVectors"),
     in[Long]("sizeInBytes"),
     in[Seq[String]]("features"),
-    in[Boolean]("timeTravel")))
+    in[Boolean]("timeTravel"),
+    in[Seq[String]]("rowTrackingColumns")))
 }
 
-final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[JsonNode]) extends Call[FileListAnswer]("scan")
+final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[JsonNode], columns: Option[Seq[String]])
+    extends Call[FileListAnswer]("scan")
 
-final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String]) extends Message
+final case class ColumnStatistics(name: String, min: Option[String], max: Option[String], nulls: Option[Long]) extends Message
+
+object ColumnStatistics {
+  implicit val fromJson: FromJson[ColumnStatistics] = FromJson.message(in => ColumnStatistics(
+    in[String]("name"),
+    in[Option[String]]("min"),
+    in[Option[String]]("max"),
+    in[Option[Long]]("nulls")))
+}
+
+final case class ScanStatistics(rows: Long, columns: Seq[ColumnStatistics]) extends Message
+
+object ScanStatistics {
+  implicit val fromJson: FromJson[ScanStatistics] =
+    FromJson.message(in => ScanStatistics(in[Long]("rows"), in[Seq[ColumnStatistics]]("columns")))
+}
+
+final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String], isWhole: Boolean, statistics: Option[ScanStatistics]) extends Message
 
 object FileListAnswer {
   implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in => FileListAnswer(
     in[Option[JsonNode]]("files"),
-    in[Option[String]]("arrow")))
+    in[Option[String]]("arrow"),
+    in[Boolean]("isWhole"),
+    in[Option[ScanStatistics]]("statistics")))
 }
 
 final case class AggregateOutput(group: Option[String] = None, kind: Option[String] = None, column: Option[String] = None) extends Message

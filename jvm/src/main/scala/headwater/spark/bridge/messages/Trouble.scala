@@ -28,7 +28,7 @@ final case class NoFileSystemRequest(table: String, causes: Seq[StoreCause]) ext
 
 final case class ReplaceOtherFormatRequest(name: String, provider: String) extends Call[Unit]("replace_other_format")
 
-final case class NotParsedRequest(text: String) extends Call[Unit]("not_parsed")
+final case class NotParsedRequest(text: String) extends Call[Option[String]]("not_parsed")
 
 final case class JobCause(
     `class`: String, message: Option[String], at: Seq[String], condition: Option[String], parameters: Map[String, Option[String]])

@@ -38,5 +38,45 @@ final case class WriteRequest(
     schema: String,
     mode: String,
     replaceWhere: Option[String],
+    readsTable: Boolean,
+    rowsAreFixed: Boolean,
     options: Map[String, String])
     extends Call[CommitAnswer]("write")
+
+final case class ReplaceTargetRequest(
+    table: String,
+    name: String,
+    version: Long,
+    tableId: String,
+    source: String,
+    byName: Boolean,
+    using: Seq[String],
+    hasCondition: Boolean,
+    options: Map[String, String])
+    extends Call[ReplaceTargetAnswer]("replace_target")
+
+final case class ReplaceTargetAnswer(
+    target: Option[TableDescription],
+    columns: String,
+    using: Seq[String],
+    targetKeys: Seq[Int],
+    sourceKeys: Seq[Int],
+    condition: Option[String],
+    alias: Option[String])
+    extends Message
+
+object ReplaceTargetAnswer {
+  implicit val fromJson: FromJson[ReplaceTargetAnswer] = FromJson.message(in => ReplaceTargetAnswer(
+    in[Option[TableDescription]]("target"),
+    in[String]("columns"),
+    in[Seq[String]]("using"),
+    in[Seq[Int]]("targetKeys"),
+    in[Seq[Int]]("sourceKeys"),
+    in[Option[String]]("condition"),
+    in[Option[String]]("alias")))
+}
+
+final case class ReplaceRequest(change: ChangeRequest, using: Seq[String], condition: Option[String], options: Map[String, String])
+    extends Call[CommitAnswer]("replace")
+
+final case class ReplaceConditionRequest(kind: String, name: String, near: Option[String]) extends Call[Unit]("replace_condition")

@@ -3,6 +3,8 @@ package org.apache.spark.sql.headwater
 import headwater.spark.bridge.{Bridge, StoreFailure}
 import headwater.spark.bridge.messages.NoFileSystemRequest
 import headwater.spark.write.StoreAssignment
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -10,16 +12,17 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, JsonToStructs, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, JsonToStructs, Literal}
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
+import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.{DataSourceStrategy, HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
@@ -56,18 +59,38 @@ object SparkInternals {
   def explain(session: SparkSession, plan: LogicalPlan, mode: String): String =
     classic(session).sessionState.executePlan(plan).explainString(ExplainMode.fromString(mode))
 
+  /** A relation with the columns of row tracking too, under names that none of its columns has; as it is if there are no names. */
+  def tracked(relation: LogicalRelation, names: Seq[String]): LogicalPlan = {
+    val (extended, tracking) = withRowTracking(relation, names)
+    if (tracking.isEmpty) relation else Project(relation.output ++ tracking, extended)
+  }
+
+  private def withRowTracking(relation: LogicalRelation, names: Seq[String]): (LogicalRelation, Seq[Alias]) = relation.relation match {
+    case files @ HadoopFsRelation(_, _, _, _, format: HeadwaterParquetFileFormat, _) if names.nonEmpty =>
+      val columns = format.rowTracking.toSeq.flatMap(_.names).map(name => AttributeReference(name, LongType)())
+      val schema = columns.foldLeft(files.dataSchema)((all, column) => all.add(column.name, column.dataType))
+      val extended = relation.copy(relation = files.copy(dataSchema = schema)(files.sparkSession), output = relation.output ++ columns)
+      (extended, columns.zip(names).map { case (column, name) => Alias(column, name)() })
+    case _ => (relation, Nil)
+  }
+
   /**
    * A relation with two more columns, under names that none of its columns has: the number of each row's file, a constant of the file as
    * partition values are, and the row's position in it. Spark has positions in `_metadata` too, but builds a struct for each row before filters.
+   *
+   * @param trackingNames those of [[tracked]]
    */
-  def positioned(relation: LogicalRelation, files: HadoopFsRelation, numberName: String, positionName: String): LogicalPlan = {
+  def positioned(
+      base: LogicalRelation, location: HadoopFsRelation, numberName: String, positionName: String, trackingNames: Seq[String]): LogicalPlan = {
+    val (relation, tracking) = withRowTracking(base.copy(relation = location), trackingNames)
+    val files = relation.relation.asInstanceOf[HadoopFsRelation]
     val number = AttributeReference(numberName, IntegerType, nullable = false)()
     val position = AttributeReference(positionName, LongType)()
     val extended = files.copy(
       partitionSchema = files.partitionSchema.add(number.name, number.dataType, nullable = false),
       dataSchema = files.dataSchema.add(position.name, position.dataType))(files.sparkSession)
     Project(
-      relation.output ++ Seq(number, position),
+      base.output ++ Seq(number, position) ++ tracking,
       relation.copy(relation = extended, output = relation.output ++ Seq(position, number)))
   }
 
@@ -81,6 +104,10 @@ object SparkInternals {
     case files: HadoopFsRelation => files.fileFormat.isInstanceOf[HeadwaterParquetFileFormat]
     case _ => false
   }
+
+  /** Conditions over a relation with its columns named as it names them. */
+  def normalized(conditions: Seq[Expression], relation: LogicalRelation): Seq[Expression] =
+    DataSourceStrategy.normalizeExprs(conditions, relation.output)
 
   /** The columns without their declared CHAR and VARCHAR types. */
   def undeclared(columns: Seq[AttributeReference]): Seq[AttributeReference] = columns.map(CharVarcharUtils.cleanAttrMetadata)
@@ -104,6 +131,18 @@ object SparkInternals {
   /** The CHAR or VARCHAR type that a stored column was declared with. */
   def declaredType(stored: StructField): Option[String] = CharVarcharUtils.getRawTypeString(stored.metadata)
 
+  /** A field of a table's columns with the CHAR or VARCHAR type, in its metadata, that it was declared with; None if there is none. */
+  def declaredField(columns: StructType, path: Seq[String], field: StructField): Option[StructField] =
+    // Spark cannot read its own text of a type that has odd names in it.
+    scala.util.Try(declaredTypes(StructType(columns.filter(_.name.equalsIgnoreCase(path.head))))).toOption
+      .flatMap(_.findNestedField(path, includeCollections = true))
+      .map { case (_, declared) => storedTypes(StructType(Seq(field.copy(dataType = declared.dataType)))).head }
+      .filter(declaredType(_).isDefined)
+
+  /** Spark's error for a statement about a table that names a view. */
+  def notATable(view: View, statement: String): Throwable =
+    QueryCompilationErrors.expectTableNotViewError(view.desc.identifier.nameParts, statement, suggestAlternative = false, view)
+
   /** The inverse of [[storedTypes]]. */
   def declaredTypes(schema: StructType): StructType = CharVarcharUtils.getRawSchema(schema)
 
@@ -121,9 +160,13 @@ object SparkInternals {
     if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)
   }
 
-  /** Invalidates cached queries over the table's directory. */
+  /**
+   * Invalidates cached queries over the table's directory. Spark computes them again; one that no longer fits the table, as a column of it was
+   * renamed, is no longer cached, and the statement that changed the table has still succeeded.
+   */
   def refreshCaches(session: SparkSession, path: String): Unit =
-    classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
+    try classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
+    catch { case NonFatal(_) => }
 
   def qualified(session: SparkSession, location: Path): Path =
     try StoreFailure.wrapping(location.getFileSystem(hadoopConf(session)).makeQualified(location))

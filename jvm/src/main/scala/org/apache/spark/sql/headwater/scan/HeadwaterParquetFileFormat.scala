@@ -2,12 +2,14 @@ package org.apache.spark.sql.headwater.scan
 
 import java.util.Locale
 
-import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, LateMaterialization, RowIndexBatches, RowIndexColumn, TableState}
-import headwater.spark.write.ChangeDataWriterFactory
+import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, LateMaterialization, RowIndexBatches, RowIndexColumn}
+import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, TableState}
+import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.FileSourceGeneratedMetadataStructField
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions}
 import org.apache.spark.sql.internal.SQLConf
@@ -17,10 +19,11 @@ import org.apache.spark.util.SerializableConfiguration
 
 /**
  * Spark's Parquet format for the files of a Delta table. It finds columns by their physical names or ids, leaves out the rows that deletion
- * vectors name, and reads late columns by [[LateMaterializationReader]]. Everything else is Spark's reader and writer.
+ * vectors name, fills in row ids ([[RowTrackingBatches]]), and reads late columns by [[LateMaterializationReader]]. Everything else is Spark's reader and writer.
  *
  * @param late which columns a scan materializes late
  * @param positionColumn the column for the positions of rows in their file, which is none of the table's
+ * @param rowTracking the columns of row tracking, which queries reach by `_metadata`; None unless it is enabled
  * @param hasChangeData whether a write has change data, and so the type of change as its last column
  */
 class HeadwaterParquetFileFormat(
@@ -31,13 +34,16 @@ class HeadwaterParquetFileFormat(
     val version: Long,
     late: LateMaterialization = LateMaterialization.None,
     positionColumn: Option[String] = None,
+    val rowTracking: Option[RowTrackingColumns] = None,
     hasChangeData: Boolean = false)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
   def at(state: TableState, late: LateMaterialization = LateMaterialization.None, positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
-    new HeadwaterParquetFileFormat(path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, late, positionColumn)
+    // A query analysed with row tracking has its columns still, should it be off since.
+    new HeadwaterParquetFileFormat(
+      path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, late, positionColumn, state.rowTracking.orElse(rowTracking))
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
@@ -50,9 +56,13 @@ class HeadwaterParquetFileFormat(
 
   override def shortName(): String = "delta"
 
+  override def metadataSchemaFields: Seq[StructField] = super.metadataSchemaFields ++ rowTracking.toSeq.flatMap(columns => Seq(
+    FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowIdField, columns.rowId, LongType),
+    FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowCommitVersionField, columns.rowCommitVersion, LongType)))
+
   // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
-    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains)) None
+    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains) || rowTracking.exists(_.in(required))) None
     else super.vectorTypes(required, partitions, conf)
 
   override def buildReaderWithPartitionValues(
@@ -69,8 +79,13 @@ class HeadwaterParquetFileFormat(
     val hasSparksName = mapping.physical(tableSchema).fieldNames.contains(RowIndexColumn.Spark)
     def inFiles(schema: StructType): StructType = RowIndexColumn.rename(mapping.physical(schema), positionColumn, hasSparksName)
     val physicalData = inFiles(dataSchema)
-    val required = inFiles(requiredSchema)
-    val physicalFilters = filters.flatMap(mapping.physical)
+    val asked = inFiles(requiredSchema)
+    val positionField = StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)
+    // Row ids are numbered by position.
+    val addsPosition = rowTracking.exists(columns => asked.fieldNames.contains(columns.rowId)) && !asked.fieldNames.contains(positionField.name)
+    val required = if (addsPosition) StructType(asked.fields :+ positionField) else asked
+    // Of a column of row tracking, a file may hold some values only, so its statistics show nothing.
+    val physicalFilters = ExactFilters.of(filters).filterNot(_.references.exists(name => rowTracking.exists(_.names.exists(name.contains)))).flatMap(mapping.physical)
     val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") && session.sessionState.conf.parquetVectorizedReaderEnabled
     // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
     val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
@@ -102,16 +117,16 @@ class HeadwaterParquetFileFormat(
     }
 
     val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
-    val lateColumns = required.indices.filter(i => late.columns.contains(requiredSchema(i).name)).toSet
+    val lateColumns = requiredSchema.indices.filter(i => late.columns.contains(requiredSchema(i).name)).toSet
     val plain =
       if (index < 0) reader(required)
       else if (batches && lateColumns.nonEmpty) lateMaterialized(required, index, lateColumns)
       else positioned(required, index)
-    if (!hasDeletionVectors) plain else {
+    val live = if (!hasDeletionVectors) plain else {
       val added = index < 0
       val position = if (added) required.length else index
       val withIndex = if (!added) plain
-        else positioned(StructType(required.fields :+ StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)), position)
+        else positioned(StructType(required.fields :+ positionField), position)
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
       (file: PartitionedFile) => file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
@@ -121,6 +136,14 @@ class HeadwaterParquetFileFormat(
         case None => plain(file)
       }
     }
+    rowTracking.filter(_.in(asked)).map { columns =>
+      val (rowId, rowCommitVersion) = (required.fieldNames.indexOf(columns.rowId), required.fieldNames.indexOf(columns.rowCommitVersion))
+      val types = (asked.fields ++ partitionSchema.fields).map(_.dataType)
+      (file: PartitionedFile) => {
+        val known = file.otherConstantMetadataColumnValues.get(FileRowIds.MetadataKey).map(_.asInstanceOf[FileRowIds])
+        new RowTrackingBatches(live(file), known.getOrElse(FileRowIds(None, None)), rowId, rowCommitVersion, index, addsPosition, types).asRows
+      }
+    }.getOrElse(live)
   }
 
   /** Writes timestamps as microseconds, which have statistics in the footer, not as the legacy INT96. */
@@ -128,6 +151,7 @@ class HeadwaterParquetFileFormat(
     val factory = super.prepareWrite(session, job, options, dataSchema)
     job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
+    NestedFieldIds.use(job, dataSchema)
     if (hasChangeData) new ChangeDataWriterFactory(factory) else factory
   }
 }

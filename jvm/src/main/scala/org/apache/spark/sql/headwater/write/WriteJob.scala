@@ -4,14 +4,14 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages.WriteSpecification
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Empty2Null}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.execution.{QueryExecution, SQLExecution}
+import org.apache.spark.sql.execution.{ProjectExec, QueryExecution, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.FileFormatWriter
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
 
 /**
  * Runs one write job: writes the rows of a plan to new Parquet files in a table's directory with Spark's own writer.
@@ -51,10 +51,11 @@ object WriteJob {
       committer: HeadwaterCommitProtocol,
       specification: WriteSpecification): Unit = {
     val path = specification.path
-    val plan = RowErrorsExec(if (specification.tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
-    val columns = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
+    val rows = RowErrorsExec(if (specification.tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
+    val written = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
+    val (plan, columns) = withPartitionsInFiles(rows, written, specification)
     FileFormatWriterShim.write(
       session,
       plan,
@@ -62,9 +63,26 @@ object WriteJob {
       committer,
       FileFormatWriter.OutputSpec(path, Map.empty, columns),
       session.sessionState.newHadoopConfWithOptions(specification.options),
-      specification.partitionBy.map(name => columns.find(_.name == name).get),
+      specification.partitionBy.map(name => written.find(_.name == name).get),
       specification.options)
   }
+
+  /**
+   * Spark's writer leaves partition columns out of the files. So those that the files contain come twice: the copies are no partition
+   * columns. They stand before the two columns of change data, the first of which must stay the last one of the files.
+   */
+  private def withPartitionsInFiles(
+      plan: SparkPlan, columns: Seq[Attribute], specification: WriteSpecification): (SparkPlan, Seq[Attribute]) =
+    if (specification.partitionsInFiles.isEmpty) (plan, columns) else {
+      val at = if (specification.changeColumn.isDefined) columns.size - 2 else columns.size
+      val copied = specification.partitionsInFiles.map(name => columns.indexWhere(_.name == name))
+      val values = copied.map(plan.output).map { value =>
+        // The log has null for an empty string.
+        Alias(if (value.dataType.isInstanceOf[StringType]) Empty2Null(value) else value, value.name)()
+      }
+      val copies = copied.map(columns).zip(values).map { case (column, value) => column.withNullability(true).withExprId(value.exprId) }
+      (ProjectExec(plan.output.patch(at, values, 0), plan), columns.patch(at, copies, 0))
+    }
 
   /** Deletes files of a write, which nothing refers to, by their paths below the table. Files that cannot be deleted stay. */
   def discard(session: org.apache.spark.sql.SparkSession, table: String, files: Seq[String]): Unit =

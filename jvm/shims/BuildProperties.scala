@@ -1,0 +1,15 @@
+package headwater.spark.shims
+
+/** What `headwater/versions.py` said when this JAR was built. */
+object BuildProperties {
+  private val properties = {
+    val read = new java.util.Properties()
+    val stream = getClass.getResourceAsStream("/headwater/build.properties")
+    try read.load(stream) finally stream.close()
+    read
+  }
+
+  val supportedSpark: String = properties.getProperty("spark.supported")
+  val sparkPattern: String = properties.getProperty("spark.pattern")
+  val bridgeVersion: String = properties.getProperty("bridge.version")
+}

@@ -1,0 +1,91 @@
+package headwater.spark.bridge.messages
+
+import com.fasterxml.jackson.databind.JsonNode
+
+final case class OpenStreamRequest(
+    table: String,
+    options: Map[String, String],
+    bounds: Seq[ChangesBound],
+    schema: Option[String],
+    checkpoint: Option[String])
+    extends Call[StreamDescription]("open_stream")
+
+final case class StreamDescription(
+    table: TableDescription,
+    schema: String,
+    readsChanges: Boolean,
+    notesEnds: Boolean,
+    maxFiles: Option[Long],
+    maxBytes: Option[Long],
+    stream: JsonNode)
+    extends Message
+
+object StreamDescription {
+  implicit val fromJson: FromJson[StreamDescription] = FromJson.message(in => StreamDescription(
+    in[TableDescription]("table"),
+    in[String]("schema"),
+    in[Boolean]("readsChanges"),
+    in[Boolean]("notesEnds"),
+    in[Option[Long]]("maxFiles"),
+    in[Option[Long]]("maxBytes"),
+    in[JsonNode]("stream")))
+}
+
+final case class StreamEndRequest(
+    stream: JsonNode,
+    start: Option[String],
+    maxFiles: Option[Long],
+    maxBytes: Option[Long],
+    until: Option[String])
+    extends Call[StreamEndAnswer]("stream_end")
+
+final case class StreamEndAnswer(offset: Option[String], sizeInBytes: Long, metrics: Map[String, String]) extends Message
+
+object StreamEndAnswer {
+  implicit val fromJson: FromJson[StreamEndAnswer] = FromJson.message(in => StreamEndAnswer(
+    in[Option[String]]("offset"),
+    in[Long]("sizeInBytes"),
+    in[Map[String, String]]("metrics")))
+}
+
+final case class StreamFilesRequest(stream: JsonNode, start: Option[String], end: String, filters: Seq[JsonNode])
+    extends Call[FileListAnswer]("stream_files")
+
+final case class StreamChangesRequest(stream: JsonNode, start: Option[String], end: String) extends Call[ChangesAnswer]("stream_changes")
+
+final case class SinkSettings(
+    table: String,
+    mode: String,
+    partitionColumns: Seq[String],
+    clusteringColumns: Option[Seq[String]],
+    options: Map[String, String])
+    extends Message
+
+final case class CheckSinkRequest(sink: SinkSettings) extends Call[Unit]("check_sink")
+
+final case class SinkBatch(sink: SinkSettings, queryId: String, batchId: Long, schema: String) extends Message
+
+final case class PlanBatchRequest(batch: SinkBatch) extends Call[BatchPlan]("plan_batch")
+
+final case class BatchPlan(skipped: Boolean, columns: Option[String], version: Option[Long], tableId: Option[String]) extends Message
+
+object BatchPlan {
+  implicit val fromJson: FromJson[BatchPlan] = FromJson.message(in => BatchPlan(
+    in[Boolean]("skipped"),
+    in[Option[String]]("columns"),
+    in[Option[Long]]("version"),
+    in[Option[String]]("tableId")))
+}
+
+final case class WriteBatchRequest(
+    batch: SinkBatch,
+    plan: Int,
+    schema: String,
+    version: Option[Long],
+    tableId: Option[String],
+    readsTable: Boolean)
+    extends Call[CommitAnswer]("write_batch")
+
+final case class StillNewRequest(table: String, tableId: String) extends Call[Boolean]("still_new")
+
+final case class StreamCommittedRequest(stream: JsonNode, end: String) extends Call[Unit]("stream_committed")

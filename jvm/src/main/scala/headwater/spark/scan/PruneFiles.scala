@@ -1,0 +1,68 @@
+package headwater.spark.scan
+
+import headwater.spark.bridge.messages.ScanStatistics
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogColumnStat, CatalogStatistics, CatalogStorageFormat, CatalogTable, CatalogTableType}
+import org.apache.spark.sql.catalyst.expressions.{And, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+
+/**
+ * Prunes the files of a pinned table while Spark optimizes the query, so that joins are planned for the size of what is read. If Spark
+ * estimates rows too (`spark.sql.cbo.enabled`, `spark.sql.cbo.planStats.enabled`), the relation gets row count and column statistics of those
+ * files. The scan then reads the files that were found here.
+ */
+case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val estimatesRows = conf.cboEnabled || conf.planStatsEnabled
+    lazy val used = AttributeSet(plan.collect { case node => node.references.toSeq }.flatten)
+    def columns(relation: LogicalRelation) = Option.when(estimatesRows)(relation.output.filter(used.contains).map(_.name))
+    plan.transform {
+      case filter @ Filter(condition, Prunable(relation, files, index)) =>
+        filter.copy(child = pruned(relation, files, index, conjuncts(condition, relation), columns(relation)))
+      case Prunable(relation, files, index) if estimatesRows => pruned(relation, files, index, Nil, columns(relation))
+    }
+  }
+
+  private def conjuncts(condition: Expression, relation: LogicalRelation): Seq[Expression] = {
+    def split(e: Expression): Seq[Expression] = e match {
+      case And(left, right) => split(left) ++ split(right)
+      case other => Seq(other)
+    }
+    SparkInternals.normalized(split(condition).filter(PredicateTree.isOverRow), relation)
+  }
+
+  private def pruned(
+      relation: LogicalRelation, files: HadoopFsRelation, index: HeadwaterFileIndex, filters: Seq[Expression], columns: Option[Seq[String]]): LogicalRelation = {
+    val (location, statistics) = index.pruned(filters, columns)
+    val smaller = relation.copy(relation = files.copy(location = location)(files.sparkSession))
+    statistics.map { known =>
+      val entry = relation.catalogTable.getOrElse(CatalogTable(
+        TableIdentifier(index.path, Some("delta")), CatalogTableType.EXTERNAL, CatalogStorageFormat.empty, files.schema, provider = Some("delta")))
+      smaller.copy(catalogTable = Some(entry.copy(stats = Some(estimates(location, known)))))
+    }.getOrElse(smaller)
+  }
+
+  private def estimates(index: HeadwaterFileIndex, known: ScanStatistics): CatalogStatistics = {
+    val columns = known.columns.map { column =>
+      val stored = index.analyzed.getOrElse(column.name, CatalogColumnStat())
+      column.name -> stored.copy(
+        distinctCount = stored.distinctCount.map(_.min(known.rows)), min = column.min, max = column.max, nullCount = column.nulls.map(BigInt(_)),
+        version = CatalogColumnStat.VERSION)
+    }
+    CatalogStatistics(index.sizeInBytes, Some(BigInt(known.rows)), columns.toMap)
+  }
+
+  private object Prunable {
+    def unapply(plan: LogicalPlan): Option[(LogicalRelation, HadoopFsRelation, HeadwaterFileIndex)] = plan match {
+      case relation @ LogicalRelation(
+            files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _: HeadwaterParquetFileFormat, _), _, _, false, _)
+          if !index.live && index.isWholeTable => Some((relation, files, index))
+      case _ => None
+    }
+  }
+}

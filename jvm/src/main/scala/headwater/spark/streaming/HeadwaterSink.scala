@@ -1,0 +1,62 @@
+package headwater.spark.streaming
+
+import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.messages.{CheckSinkRequest, PlanBatchRequest, SinkBatch, SinkSettings, WriteBatchRequest}
+import headwater.spark.scan.HeadwaterFileIndex
+import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.streaming.Sink
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.streaming.StreamBatch
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * `writeStream.format("delta")`: hands each micro-batch to the handler, which writes and commits it once.
+ *
+ * @param created the table that the start of this query created
+ */
+final class HeadwaterSink private (settings: SinkSettings, created: Option[CreatedTable]) extends Sink {
+  override def toString: String = s"delta[${settings.table}]"
+
+  override def addBatch(batchId: Long, data: DataFrame): Unit = {
+    val session = data.sparkSession
+    val context = new StatementContext(session)
+    StoppedQuery.within(context)(addBatch(context, SinkBatch(settings, StreamBatch.queryId(session), batchId, data.schema.json), data))
+  }
+
+  private def addBatch(context: StatementContext, batch: SinkBatch, data: DataFrame): Unit = {
+    val session = data.sparkSession
+    val plan = Bridge.call(context, PlanBatchRequest(batch))
+    if (!plan.skipped) {
+      val rows = StreamBatch.rows(data)
+      val matched = plan.columns.map(matching(session, rows, _)).getOrElse(rows)
+      Bridge.call(context, WriteBatchRequest(
+        batch = batch,
+        plan = context.addPlan(matched),
+        schema = matched.schema.json,
+        version = plan.version,
+        tableId = plan.tableId,
+        readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table)))
+      SparkInternals.refreshCaches(session, settings.table)
+    }
+  }
+
+  private def matching(session: SparkSession, rows: LogicalPlan, columns: String): LogicalPlan = {
+    val expected = SparkInternals.attributes(DataType.fromJson(columns).asInstanceOf[StructType])
+    SparkInternals.analyzed(
+      session, SparkInternals.resolveOutput(session, s"delta.`${settings.table}`", expected, rows, byName = true, casts = true))
+  }
+
+  /** The query does not start: nothing may remain of a table that was created for it. */
+  def refused(session: SparkSession): Unit = created.foreach(_.undo(session))
+}
+
+object HeadwaterSink {
+  /** Throws the handler's error for a query that it refuses. */
+  def apply(session: SparkSession, settings: SinkSettings): HeadwaterSink = {
+    val sink = new HeadwaterSink(settings, CreatedTable.take(settings.table))
+    try Bridge.call(session, CheckSinkRequest(settings))
+    catch { case e: Throwable => sink.refused(session); throw e }
+    sink
+  }
+}

@@ -1,0 +1,31 @@
+package headwater.spark.streaming
+
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.messages.StreamFilesRequest
+import headwater.spark.scan.{FileList, HeadwaterFileIndex, ListedFile, TableState}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.types.StructType
+
+/**
+ * The files of a micro-batch. The handler lists them when Spark plans the scan, and leaves out those that the query's filters exclude.
+ *
+ * @param start the offset that the micro-batch begins after; None for the first
+ */
+private class StreamFileIndex(
+    session: SparkSession, path: String, state: TableState, partitionSchema: StructType, stream: JsonNode, start: Option[String], end: String)
+    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, Map.empty) {
+
+  override def isWholeTable: Boolean = false
+
+  override protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] =
+    FileList.fromAnswer(StoppedQuery.call(session, StreamFilesRequest(stream, start, end, filters)), partitionSchema.length)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: AnyRef => this eq that
+    case _ => false
+  }
+
+  override def hashCode(): Int = System.identityHashCode(this)
+
+  override def toString: String = s"HeadwaterStream($path, $start to $end)"
+}

@@ -1,0 +1,107 @@
+package headwater.spark.write
+
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{NotOfOneRowRequest, ReplaceConditionRequest, ReplaceTargetAnswer, ReplaceTargetRequest}
+import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.dml.{DmlClause, DmlPieces, DmlTarget}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans.Inner
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.bridge.QueryCompiler
+import org.apache.spark.sql.headwater.dml.VariableResolver
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * Turns an overwrite with [[ReplaceCriteria]], or with a writer's options that ask for the same, into the command that the handler runs. The
+ * condition is over the table and the query's own columns; the values are the query's columns as an INSERT matches and casts them.
+ */
+case class PlanHeadwaterReplace(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
+    case ReplacingOverwrite(overwrite, relation, table) if overwrite.query.resolved =>
+      table.requireLatest()
+      val options = overwrite.writeOptions ++ relation.options.asCaseSensitiveMap().asScala ++
+        (if (overwrite.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
+      val criteria = overwrite.deleteExpr match {
+        case criteria: ReplaceCriteria => Some(criteria)
+        case _ => None
+      }
+      val name = relation.catalog.toSeq.map(_.name()) ++ relation.identifier.toSeq.flatMap(i => i.namespace() :+ i.name())
+      PlanHeadwaterReplace.command(session, table, name, overwrite.query, criteria, options, overwrite.isByName)
+  }
+}
+
+object PlanHeadwaterReplace {
+  /**
+   * @param name what the columns of the table may be qualified with, where it has no alias
+   * @param criteria None if the options have them
+   */
+  def command(
+      session: SparkSession, table: HeadwaterTable, name: Seq[String], rows: LogicalPlan, criteria: Option[ReplaceCriteria],
+      options: Map[String, String], byName: Boolean, casts: Boolean = true): HeadwaterReplaceCommand = {
+    val query = VariableResolver.withVariableValues(rows)
+    val answer = Bridge.call(session, ReplaceTargetRequest(
+      table = table.path,
+      name = table.name(),
+      version = table.snapshotVersion,
+      tableId = table.info.tableId,
+      source = query.schema.json,
+      byName = byName,
+      using = criteria.map(_.using).getOrElse(Nil),
+      hasCondition = criteria.exists(_.on.isDefined),
+      options = options))
+    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
+    val target = DmlTarget(seen, Nil)
+    val expected = SparkInternals.attributes(DataType.fromJson(answer.columns).asInstanceOf[StructType])
+    val inserted = values(SparkInternals.resolveOutput(session, table.name(), expected, query, byName, casts), query)
+    val assigned = expected.map(_.name.toLowerCase).zip(inserted).toMap
+    val clause = DmlClause(
+      "insert", None,
+      values = target.output.map(column => assigned.getOrElse(column.name.toLowerCase, Literal(null, column.dataType))),
+      assigned = expected.map(_.name))
+    val alias = criteria.flatMap(_.alias).orElse(answer.alias).map(Seq(_)).getOrElse(name)
+    // A condition means the columns that the table has, not those that the rows bring.
+    val known = target.output.filter(column => table.tableSchema.exists(_.name == column.name))
+    val own = if (answer.target.isEmpty) target else Project(known, target)
+    val aliased = if (alias.isEmpty) own else SubqueryAlias(alias, own)
+    val condition = matching(session, Join(aliased, query, Inner, None, JoinHint.NONE), asked(session, criteria, answer, target, query))
+    val pieces = DmlPieces(target, Some(query), Some(condition), matched = Seq(DmlClause("delete", None)), notMatched = Seq(clause))
+    HeadwaterReplaceCommand(seen, pieces, answer.using, answer.condition, options)
+  }
+
+  /** The columns of rows that Spark has matched, as expressions over the query. */
+  private def values(matched: LogicalPlan, query: LogicalPlan): Seq[Expression] = matched match {
+    case Project(columns, `query`) => columns.map { case Alias(value, _) => value; case column => column }
+    case other => other.output
+  }
+
+  private def asked(
+      session: SparkSession, criteria: Option[ReplaceCriteria], answer: ReplaceTargetAnswer, target: LogicalPlan, query: LogicalPlan): Expression =
+    criteria.flatMap(_.on).orElse(answer.condition.map(QueryCompiler.parse(session, _))).getOrElse {
+      answer.targetKeys.zip(answer.sourceKeys).map { case (mine, its) => EqualTo(target.output(mine), query.output(its)): Expression }.reduce(And)
+    }
+
+  /** A condition as Spark resolves it over the table's columns and the query's. */
+  private def matching(session: SparkSession, both: LogicalPlan, asked: Expression): Expression = {
+    def refuse(kind: String, name: String, near: Option[String] = None) = throw Bridge.refusal(session, ReplaceConditionRequest(kind, name, near))
+    val resolved = try SparkInternals.analyzed(session, Filter(asked, both)) catch {
+      case e: AnalysisException if e.getCondition == "AMBIGUOUS_REFERENCE" =>
+        refuse("ambiguous", e.getMessageParameters.get("name"), Option(e.getMessageParameters.get("referenceNames")))
+      case e: AnalysisException if Option(e.getCondition).exists(_.startsWith("UNRESOLVED_COLUMN")) =>
+        refuse("unresolved", e.getMessageParameters.get("objectName"), Option(e.getMessageParameters.get("proposal")))
+    }
+    val condition = resolved.collectFirst { case Filter(condition, _: Join) => VariableResolver.withVariableValues(condition) }
+      .getOrElse(throw new IllegalStateException(s"no condition in $resolved"))
+    condition.foreach {
+      case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) => throw Bridge.refusal(session, NotOfOneRowRequest(e.sql))
+      case e if !e.deterministic && e.children.forall(_.deterministic) => refuse("random", e.sql)
+      case _ =>
+    }
+    condition
+  }
+}

@@ -1,0 +1,24 @@
+package org.apache.spark.sql.headwater.streaming
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType}
+import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback
+import org.apache.spark.sql.types.StructType
+
+/** A table that Spark's streaming reads and writes by its path: `toTable` and `readStream.table` pass on this entry. */
+trait TableForStreams extends V2TableWithV1Fallback {
+  /** The catalog's entry, if the table has a name. */
+  def catalogTable: Option[CatalogTable]
+  def path: String
+
+  /** The entry has no columns: those are in the log. */
+  override def v1Table: CatalogTable = catalogTable
+    .map(_.copy(schema = new StructType, partitionColumnNames = Nil, bucketSpec = None, provider = Some("delta")))
+    .getOrElse(CatalogTable(
+      identifier = TableIdentifier(path, Some("delta")),
+      tableType = CatalogTableType.EXTERNAL,
+      storage = CatalogStorageFormat.empty.copy(locationUri = Some(new Path(path).toUri)),
+      schema = new StructType,
+      provider = Some("delta")))
+}

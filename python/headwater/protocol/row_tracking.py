@@ -1,0 +1,113 @@
+"""Row tracking: what a table's protocol, properties and domain say of it.
+
+Owns the three states of a table (supported, enabled, suspended), the names of the two hidden columns that data files
+have row ids and row commit versions in, and the high-water mark of row ids. Follows the protocol's chapter "Row
+Tracking".
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headwater.errors import HeadwaterError
+from headwater.protocol import properties
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.features import supports
+
+FEATURE = "rowTracking"
+DOMAIN = "delta.rowTracking"
+ENABLED = "delta.enableRowTracking"
+SUSPENDED = "delta.rowTrackingSuspended"
+ROW_ID_NAME = "delta.rowTracking.materializedRowIdColumnName"
+ROW_COMMIT_VERSION_NAME = "delta.rowTracking.materializedRowCommitVersionColumnName"
+#: The key of the tag of a commit that says whether rows kept their ids and commit versions.
+PRESERVED = "delta.rowTracking.preserved"
+#: The high-water mark of a table that has given no row id yet.
+NO_MARK = -1
+
+_MARK = "rowIdHighWaterMark"
+
+
+class HiddenColumns(NamedTuple):
+    """The names, in data files, of the columns for row ids and for row commit versions."""
+
+    row_id: str
+    row_commit_version: str
+
+
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether each commit gives row ids to the files it adds."""
+    return supports(protocol, FEATURE) and not properties.boolean(metadata.configuration, SUSPENDED)
+
+
+def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether every row has a stable row id and a row commit version."""
+    return supports(protocol, FEATURE) and properties.boolean(metadata.configuration, ENABLED)
+
+
+def hidden_columns(protocol: Protocol, metadata: Metadata) -> HiddenColumns | None:
+    """The columns that data files may have row ids and row commit versions in; None unless row tracking is enabled.
+
+    :raises HeadwaterError: ``DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING``.
+    """
+    if not is_enabled(protocol, metadata):
+        return None
+    names = reserved_names(metadata.configuration)
+    for key, name in zip((ROW_ID_NAME, ROW_COMMIT_VERSION_NAME), names, strict=True):
+        if name is None:
+            raise HeadwaterError(
+                "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING", {"tableName": metadata.id, "property": key}
+            )
+    row_id, row_commit_version = names
+    assert row_id is not None
+    assert row_commit_version is not None
+    return HiddenColumns(row_id, row_commit_version)
+
+
+def reserved_names(configuration: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The names of the hidden columns, None where not given; kept when row tracking is off again."""
+    return configuration.get(ROW_ID_NAME), configuration.get(ROW_COMMIT_VERSION_NAME)
+
+
+def with_column_names(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The configuration with names for the hidden columns, where row tracking is enabled and they have none.
+
+    :raises HeadwaterError: ``DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION``.
+    """
+    if not properties.boolean(configuration, ENABLED):
+        return dict(configuration)
+    if properties.boolean(configuration, SUSPENDED):
+        raise HeadwaterError(
+            "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION", {"property1": ENABLED, "property2": SUSPENDED}
+        )
+    names = {
+        ROW_ID_NAME: f"_row-id-col-{uuid.uuid4()}",
+        ROW_COMMIT_VERSION_NAME: f"_row-commit-version-col-{uuid.uuid4()}",
+    }
+    return {**names, **configuration}
+
+
+def high_water_mark(domain: DomainMetadata | None) -> int:
+    """The highest row id given so far, :data:`NO_MARK` where none is.
+
+    :raises HeadwaterError: ``HEADWATER_ROW_ID_MARK_UNREADABLE``.
+    """
+    if domain is None or domain.removed:
+        return NO_MARK
+    try:
+        mark = json.loads(domain.configuration)[_MARK]
+    except (ValueError, KeyError, TypeError):
+        mark = None
+    if not isinstance(mark, int):
+        raise HeadwaterError(
+            "HEADWATER_ROW_ID_MARK_UNREADABLE", {"domain": DOMAIN, "configuration": domain.configuration}
+        )
+    return mark
+
+
+def mark_action(mark: int) -> DomainMetadata:
+    """The action that records a high-water mark."""
+    return DomainMetadata(DOMAIN, json.dumps({_MARK: mark}, separators=(",", ":")))

@@ -1,0 +1,252 @@
+"""Iceberg compatibility: what a table must be like so that its metadata can be converted to Iceberg's.
+
+Owns the rules of ``icebergCompatV1``, ``V2`` and ``V3`` for a table's definition and for the files of a commit; what
+data files must have beside is the writer's. Follows the protocol's chapters "Iceberg Compatibility V1", "Iceberg
+Compatibility V2" and "Writer Requirements for Type Widening", and for V3 its RFC. Promise: while a version is active,
+no commit breaks its rules. The conversion itself is none of Headwater's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headwater.errors import HeadwaterError
+from headwater.protocol import properties, row_tracking
+from headwater.protocol.actions import AddFile, Metadata, Protocol
+from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES
+from headwater.protocol.columns import all_fields, format_name
+from headwater.protocol.features import ICEBERG_COMPAT, iceberg_compat, supports
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    SpatialType,
+    StructType,
+    parse_type,
+)
+from headwater.schema import mapping
+
+VERSIONS = tuple(ICEBERG_COMPAT)
+#: Field ids that Iceberg reserves for the hidden columns of row tracking, in their order.
+ROW_TRACKING_FIELD_IDS = (2147483540, 2147483539)
+
+_VIOLATION = "DELTA_ICEBERG_COMPAT_VIOLATION"
+_VECTORS = "delta.enableDeletionVectors"
+_TYPES_OF_V2 = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean", "date"}
+    | {"timestamp", "timestamp_ntz"}
+)
+_TYPES_OF_V3 = _TYPES_OF_V2 | {"variant"}
+_INTEGERS = ("byte", "short", "integer", "long")
+_LITERAL = re.compile(
+    r"""\s*(?:[-+]?\s*\d[\d.]*(?:e[-+]?\d+)?(?:[lsydf]|bd)?|[-+]?\s*\.\d+(?:e[-+]?\d+)?(?:[df]|bd)?|true|false|null
+    |(?:date|timestamp|timestamp_ntz|timestamp_ltz|x)?\s*(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))\s*""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+
+def switch(version: int) -> str:
+    """The property that enables a version."""
+    return f"delta.enableIcebergCompatV{version}"
+
+
+def entailed(configuration: Mapping[str, str], *, new: bool) -> dict[str, str]:
+    """The configuration with what enabled versions need of it and it says nothing about.
+
+    :param new: whether it is that of a new table. Only such a table gets column mapping with them, as it changes what
+        other engines need to read the table.
+    """
+    enabled = _enabled(configuration)
+    needed: dict[str, str] = {}
+    if enabled and new:
+        needed[mapping.MODE] = "name"
+    if 3 in enabled:
+        needed[row_tracking.ENABLED] = "true"
+    return {**needed, **configuration}
+
+
+def needs_nested_ids(configuration: Mapping[str, str]) -> bool:
+    """Whether elements of arrays, and keys and values of maps, need ids."""
+    return any(version >= 2 for version in _enabled(configuration))
+
+
+def check_definition(before: Metadata | None, protocol: Protocol, metadata: Metadata) -> None:
+    """Refuse a definition of a table that a version of Iceberg compatibility forbids.
+
+    :param before: the table's metadata; None for a new table.
+    :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION``, with the rule as its subcondition.
+    """
+    active = iceberg_compat(protocol, metadata)
+    if len(active) > 1:
+        raise _violation("VERSION_MUTUAL_EXCLUSIVE", active[-1], properties=_listed(map(switch, active)))
+    schema = metadata.schema
+    if not active:
+        _check_new_type_changes(before, protocol, schema)
+        return
+    version = active[0]
+    _check_properties(version, protocol, metadata.configuration)
+    _check_types(version, schema)
+    for change in _type_changes(schema):
+        change.check(version)
+    if before is not None and before.partition_columns and before.partition_columns != metadata.partition_columns:
+        raise _violation(
+            "REPLACE_TABLE_CHANGE_PARTITION_NAMES",
+            version,
+            prevPartitionSpec=", ".join(before.partition_columns),
+            newPartitionSpec=", ".join(metadata.partition_columns) or "none",
+        )
+    if version >= 3:
+        _check_defaults(version, schema)
+
+
+def check_enabling(
+    before: Metadata, metadata: Metadata, protocol: Protocol, *, was: Sequence[int], has_files: bool
+) -> None:
+    """Refuse to enable a version on a table whose files are not what it needs.
+
+    :param was: the versions that were active before.
+    :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT``.
+    """
+    added = set(iceberg_compat(protocol, metadata)) - set(was)
+    lacks = ""
+    if 1 in added and metadata.partition_columns and not was:
+        lacks = "the partition columns"
+    elif 3 in added and any(row_tracking.reserved_names(before.configuration)):
+        lacks = "the field ids of row ids and row commit versions"
+    if lacks and has_files:
+        raise _violation("FILES_NOT_ICEBERG_COMPAT", max(added), missing=lacks, property=switch(max(added)))
+
+
+def check_files(protocol: Protocol, metadata: Metadata, adds: Iterable[AddFile]) -> None:
+    """Refuse to commit a file whose number of rows the log would not have, while a version is active.
+
+    :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION.MISSING_NUM_RECORDS``.
+    """
+    active = iceberg_compat(protocol, metadata)
+    if not active:
+        return
+    for file in adds:
+        if not isinstance(json.loads(file.stats or "{}").get("numRecords"), int):
+            raise _violation("MISSING_NUM_RECORDS", active[0], path=file.path)
+
+
+def _enabled(configuration: Mapping[str, str]) -> list[int]:
+    return [version for version in VERSIONS if properties.boolean(configuration, switch(version))]
+
+
+def _check_properties(version: int, protocol: Protocol, configuration: Mapping[str, str]) -> None:
+    mode = mapping.mode(configuration, protocol)
+    if mode == "none":
+        raise _wrong_property(version, mapping.MODE, "name", mode)
+    if version == 1 and supports(protocol, "deletionVectors"):
+        raise _violation("INCOMPATIBLE_TABLE_FEATURE", version, feature="deletionVectors")
+    if version == 2 and supports(protocol, "deletionVectors") and properties.boolean(configuration, _VECTORS):
+        raise _violation("DELETION_VECTORS_SHOULD_BE_DISABLED", version, property=_VECTORS)
+    if version == 3 and not properties.boolean(configuration, row_tracking.ENABLED):
+        raise _wrong_property(version, row_tracking.ENABLED, "true", configuration.get(row_tracking.ENABLED, "not set"))
+
+
+def _wrong_property(version: int, key: str, required: str, actual: str) -> HeadwaterError:
+    return _violation("WRONG_REQUIRED_TABLE_PROPERTY", version, key=key, requiredValue=required, actualValue=actual)
+
+
+def _check_types(version: int, schema: StructType) -> None:
+    for path, field in all_fields(schema):
+        for kind in _parts(field.type):
+            if not _allows(version, kind):
+                raise _violation(
+                    "UNSUPPORTED_DATA_TYPE", version, columnName=format_name(path), dataType=field.type.sql().upper()
+                )
+
+
+def _allows(version: int, kind: DataType) -> bool:
+    match kind:
+        case PrimitiveType(name):
+            return name != "void" if version == 1 else name in (_TYPES_OF_V2 if version == 2 else _TYPES_OF_V3)
+        case ArrayType() | MapType():
+            return version > 1
+        case SpatialType():
+            return version > 2
+    return True
+
+
+def _parts(kind: DataType) -> Iterator[DataType]:
+    """A type and what its arrays and maps hold; fields of structs are not entered."""
+    yield kind
+    match kind:
+        case ArrayType():
+            yield from _parts(kind.element)
+        case MapType():
+            yield from _parts(kind.key)
+            yield from _parts(kind.value)
+
+
+def _check_defaults(version: int, schema: StructType) -> None:
+    for path, field in all_fields(schema):
+        default = field.metadata.get(CURRENT_DEFAULT)
+        if default is not None and not _LITERAL.fullmatch(default):
+            raise _violation("UNSUPPORTED_DEFAULT", version, columnName=format_name(path), default=default)
+
+
+@dataclass(frozen=True)
+class _TypeChange:
+    """A recorded change of the type at ``path``."""
+
+    path: str
+    old: DataType
+    new: DataType
+
+    def check(self, version: int) -> None:
+        if not _can_widen(self.old, self.new):
+            raise _violation(
+                "UNSUPPORTED_TYPE_WIDENING",
+                version,
+                fieldPath=self.path,
+                prevType=self.old.sql().upper(),
+                newType=self.new.sql().upper(),
+            )
+
+
+def _type_changes(schema: StructType) -> list[_TypeChange]:
+    return [
+        _TypeChange(
+            ".".join(filter(None, (format_name(path), change.get("fieldPath")))),
+            parse_type(change["fromType"]),
+            parse_type(change["toType"]),
+        )
+        for path, field in all_fields(schema)
+        for change in field.metadata.get(TYPE_CHANGES, ())
+    ]
+
+
+def _check_new_type_changes(before: Metadata | None, protocol: Protocol, schema: StructType) -> None:
+    """V1 and V2 forbid new changes of type that Iceberg lacks wherever they are supported, enabled or not."""
+    supported = [version for version in (1, 2) if supports(protocol, ICEBERG_COMPAT[version])]
+    if supported:
+        known = set(_type_changes(before.schema)) if before is not None else set()
+        for change in _type_changes(schema):
+            if change not in known:
+                change.check(supported[-1])
+
+
+def _can_widen(old: DataType, new: DataType) -> bool:
+    """Whether Iceberg, too, reads values of one type as another."""
+    match old, new:
+        case PrimitiveType(a), PrimitiveType(b) if a in _INTEGERS and b in _INTEGERS:
+            return _INTEGERS.index(a) <= _INTEGERS.index(b)
+        case DecimalType(), DecimalType():
+            return old.scale == new.scale and old.precision <= new.precision
+    return old == new or (old, new) == (PrimitiveType("float"), PrimitiveType("double"))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _violation(rule: str, version: int, **parameters: object) -> HeadwaterError:
+    return HeadwaterError(f"{_VIOLATION}.{rule}", {"version": version, **parameters})

@@ -1,0 +1,38 @@
+"""Scripts (``BEGIN … END``) with statements that Spark's parser does not know.
+
+Spark parses the text of a script alone. Owns the same script with such statements under ``EXECUTE IMMEDIATE``, whose
+text comes to our parser when the script reaches it. Variables of the script are not seen there.
+"""
+
+from __future__ import annotations
+
+from headwater.sql import statements
+from headwater.sql.tokens import Token, tokens
+
+#: What a statement of a script may follow, beside the end of another.
+_OPENERS = ("BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
+
+
+def for_spark(text: str) -> str | None:
+    """The script as Spark's parser takes it; None where the text is no script, or has no statement of ours.
+
+    :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED`` for a statement of ours that is not written well.
+    """
+    found = tokens(text)
+    if not found or not found[0].is_word_of("BEGIN"):
+        return None
+    made, written = "", 0
+    for at in range(1, len(found)):
+        if not (_is_end(found[at - 1]) or found[at - 1].is_word_of(*_OPENERS)):
+            continue
+        end = next((end for end in range(at, len(found)) if _is_end(found[end])), at)
+        statement = text[found[at].start : found[end - 1].end] if end > at else ""
+        if statement and statements.parse(statement) is not None:
+            quoted = statement.replace("\\", "\\\\").replace("'", "\\'")
+            made += f"{text[written : found[at].start]}EXECUTE IMMEDIATE '{quoted}'"
+            written = found[end - 1].end
+    return made + text[written:] if made else None
+
+
+def _is_end(token: Token) -> bool:
+    return token.value == ";" and not token.is_string and not token.is_part

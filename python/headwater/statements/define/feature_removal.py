@@ -1,0 +1,547 @@
+"""What each table feature leaves in a table, and how it is taken away before the feature is dropped.
+
+Owns, for every feature that can be dropped (:data:`REMOVALS`): the commits that switch it off and remove its traces
+from the current version, the check that none is left, and the check whether an old commit uses it. Follows the
+protocol's chapters of the features. Promises: rows, and columns as users see them, stay as they are; what would change
+them is refused and left to the user. Each step may be repeated, and runs again after a lost race.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.checkpoints.reading import is_v2
+from headwater.log.commits import ParsedActions
+from headwater.log.files import canonical_path
+from headwater.log.segment import list_log
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.actions import Metadata, RemoveFile
+from headwater.protocol.column_metadata import TYPE_CHANGES
+from headwater.protocol.columns import all_fields, format_name, map_fields
+from headwater.protocol.features import CHECKPOINT_PROTECTION, PROTECTED_BEFORE, in_commit_timestamps_enabled
+from headwater.protocol.partition_paths import encode_path
+from headwater.protocol.properties import CONSTRAINT_PREFIX
+from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
+from headwater.protocol.row_tracking import ENABLED, ROW_COMMIT_VERSION_NAME, ROW_ID_NAME, SUSPENDED
+from headwater.protocol.types import SpatialType, StructType, schema_string
+from headwater.schema import mapping
+from headwater.schema.checks import INVALID_CHARACTERS, parts
+from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.define.altering import alter
+from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
+from headwater.statements.define.clustering import clustering_change, clustering_columns
+from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.define.file_rewrites import Copies, OldTypes, metrics_of, rewrite_files
+from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.write.rows import Target
+
+_VECTORS = "delta.enableDeletionVectors"
+_WIDENING = "delta.enableTypeWidening"
+_POLICY = "delta.checkpointPolicy"
+_TIMESTAMPS = "delta.enableInCommitTimestamps"
+_SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+#: The most files that one commit takes row ids from; as for the commits that give them.
+_BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"
+_DEFAULT_BATCH = 100_000
+
+
+@dataclass(frozen=True)
+class Work:
+    """The table that a statement works on; ``name`` as errors show it."""
+
+    table: str
+    name: str
+    statement: Statement
+
+    def snapshot(self) -> Snapshot:
+        """The newest version."""
+        return open_snapshot(self.table, self.statement)
+
+    def alter(self, alteration: Callable[[Draft], Operation]) -> bool:
+        """Change the definition by a commit that is not the statement's last; whether there was anything to change."""
+        changed = False
+
+        def noting(draft: Draft) -> Operation:
+            nonlocal changed
+            operation = alteration(draft)
+            changed = draft.changes_anything
+            return operation
+
+        alter(self.table, self.name, self.statement, noting, is_last=False)
+        return changed
+
+    def configure(self, given: Mapping[str, str] | None = None, unset: Iterable[str] = ()) -> bool:
+        """Set and unset table properties; whether any was another."""
+        gone = list(unset)
+
+        def properties_of(draft: Draft) -> Operation:
+            before = draft.metadata.configuration
+            after = {key: value for key, value in {**before, **(given or {})}.items() if key not in gone}
+            if after != before:
+                draft.set_configuration(after)
+            if given:
+                return Operation("SET TBLPROPERTIES", {"properties": dict(given)})
+            return Operation("UNSET TBLPROPERTIES", {"properties": gone, "ifExists": True})
+
+        return self.alter(properties_of)
+
+    def repeat(self, attempt: Callable[[], bool]) -> bool:
+        """Make an attempt at a commit, again after lost races; what it returns."""
+        return run_again_after_losses(self.table, self.statement, attempt)
+
+
+def _nothing_to_do(work: Work) -> bool:
+    return False
+
+
+def _no_trace(snapshot: Snapshot) -> str | None:
+    return None
+
+
+class Uses(NamedTuple):
+    """What of a commit, or of all files of a version, shows that it uses a feature."""
+
+    metadata: Metadata | None
+    has_vectors: bool
+
+    @staticmethod
+    def of_commit(actions: ParsedActions) -> Uses:
+        """Of a commit's actions."""
+        columns = [files["deletion_vector"] for files in (actions.files.adds(), actions.files.removes())]
+        return Uses(actions.metadata, any(column.null_count < len(column) for column in columns))
+
+    @staticmethod
+    def of_version(snapshot: Snapshot) -> Uses:
+        """Of a version. Its tombstones are of no use to its readers, and do not count."""
+        return Uses(snapshot.metadata, snapshot.has_deletion_vectors)
+
+    def enables(self, name: str) -> bool:
+        """Whether the metadata has a property that is true."""
+        return self.metadata is not None and properties.boolean(self.metadata.configuration, name)
+
+
+def _not_used(uses: Uses) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How a feature is taken away.
+
+    :param prepare: removes the feature's traces from the current version; whether there were any.
+    :param trace: what of a version still uses the feature, in words; None for nothing.
+    :param used_by: whether an old commit or version uses it. Only asked of features of readers.
+    :param in_files: whether files of a version, beside its definition, may be a trace.
+    :param properties: table properties that go with the feature.
+    :param domains: metadata domains that go with it.
+    """
+
+    prepare: Callable[[Work], bool] = _nothing_to_do
+    trace: Callable[[Snapshot], str | None] = _no_trace
+    used_by: Callable[[Uses], bool] = _not_used
+    in_files: bool = False
+    properties: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+    def finish(self, draft: Draft) -> None:
+        """Take the feature's properties and domains away."""
+        before, domains = draft.metadata.configuration, draft.snapshot.domain_metadata
+        left = {key: value for key, value in before.items() if key not in self.properties}
+        draft.metadata = replace(draft.metadata, configuration=left)
+        draft.domains.extend(replace(domains[name], removed=True) for name in self.domains if name in domains)
+
+
+# Deletion vectors
+
+
+def _with_vectors(snapshot: Snapshot) -> pa.Table:
+    files = snapshot.files
+    return files.filter(pc.is_valid(files["deletion_vector"]))
+
+
+def _prepare_vectors(work: Work) -> bool:
+    """First nobody may write a vector any more, then the files that have one are rewritten."""
+    changed = work.configure(unset=[_VECTORS])
+    rewritten = rewrite_files(work.table, work.statement, _with_vectors)
+    work.repeat(lambda: _keep_vector_files(work))
+    return changed or rewritten > 0
+
+
+def _keep_vector_files(work: Work) -> bool:
+    """Commit tombstones of the files that vectors lie in.
+
+    VACUUM of an engine that does not know vectors would delete them, as only the tombstones of data files name them.
+    Older versions need them, as long as the retention lets those be read.
+    """
+    snapshot = work.snapshot()
+    now = time.time_ns() // 1_000_000
+    missing = sorted(_vector_files(snapshot, now))
+    if not missing:
+        return False
+    txn = transaction(work.table, work.statement, snapshot)
+    txn.remove(RemoveFile(encode_path(path), now, data_change=False) for path in missing)
+    metrics = {"numDeletionVectorTombstones": len(missing)}
+    commit(txn, work.statement, Options(None), "Deletion Vector Tombstones", {}, metrics, is_last=False)
+    return True
+
+
+def _vector_files(snapshot: Snapshot, now: int) -> set[str]:
+    """The files, relative to the table, that vectors of unexpired tombstones lie in, and that have no tombstone."""
+    retention = properties.milliseconds(snapshot.metadata.configuration, "delta.deletedFileRetentionDuration") or 0
+    tombstones = snapshot.tombstones()
+    tombstones = tombstones.filter(pc.greater(tombstones["deletion_timestamp"], now - retention))
+    with_vector = pc.is_valid(tombstones["deletion_vector"])
+    known = {canonical_path(path) for path in tombstones.filter(pc.invert(with_vector))["path"].to_pylist()}
+    below = f"{snapshot.table_path}/"
+    found = set()
+    for value in tombstones.filter(with_vector)["deletion_vector"].to_pylist():
+        vector = vector_of(value)
+        if vector is None or vector.storage_type == deletion_vectors.INLINE:
+            continue
+        location = canonical_path(deletion_vectors.absolute_location(vector, snapshot.table_path))
+        if location.startswith(below):  # VACUUM looks nowhere else
+            found.add(location[len(below) :])
+    return found - known
+
+
+def _trace_of_vectors(snapshot: Snapshot) -> str | None:
+    if properties.boolean(snapshot.metadata.configuration, _VECTORS):
+        return f"{_VECTORS} is set again"
+    return "files have deletion vectors again" if snapshot.has_deletion_vectors else None
+
+
+def _uses_vectors(uses: Uses) -> bool:
+    return uses.has_vectors or uses.enables(_VECTORS)
+
+
+# Column mapping
+
+
+def _prepare_mapping(work: Work) -> bool:
+    """One commit: until then files are read by physical names, from then on by those that users see.
+
+    An attempt that loses to an append copies the new files alone: what was copied before is still right.
+    """
+    copies = Copies()
+    return run_again_after_losses(work.table, work.statement, lambda: _remove_mapping(work, copies), discards=False)
+
+
+def _remove_mapping(work: Work, copies: Copies) -> bool:
+    statement, snapshot = work.statement, work.snapshot()
+    if _trace_of_mapping(snapshot) is None:
+        return False
+    _check_names(snapshot)
+    metadata = _without_mapping(snapshot.metadata)
+    is_mapped = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) != "none"
+    files = snapshot.files if is_mapped else snapshot.files.slice(0, 0)
+    txn = transaction(work.table, statement, snapshot)
+    txn.read_whole_table()
+    written = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.protocol, metadata))
+    txn.remove(removals(files, data_change=False))
+    txn.add(written.files)
+    txn.update_metadata(metadata)
+    clustered_by = clustering_columns(snapshot)
+    if clustered_by is not None and CLUSTERING_DOMAIN in snapshot.domain_metadata:
+        domain = clustering_change(metadata.schema, clustered_by, snapshot)
+        assert domain is not None
+        txn.add_action(domain)
+    metrics = metrics_of(files, written)
+    commit(txn, statement, Options(None), "REMOVE COLUMN MAPPING", {}, metrics, is_last=False)
+    return True
+
+
+def _without_mapping(metadata: Metadata) -> Metadata:
+    configuration = {k: v for k, v in metadata.configuration.items() if k not in (mapping.MODE, mapping.MAX_ID)}
+    text = schema_string(mapping.strip(metadata.schema))
+    return replace(metadata, schema_string=text, configuration=configuration)
+
+
+def _check_names(snapshot: Snapshot) -> None:
+    """Refuse names that files cannot have.
+
+    :raises HeadwaterError: ``DELTA_INVALID_COLUMN_NAMES_WHEN_REMOVING_COLUMN_MAPPING``.
+    """
+    bad = [format_name(path) for path, f in all_fields(snapshot.schema) if set(f.name) & set(INVALID_CHARACTERS)]
+    if bad:
+        raise HeadwaterError(
+            "DELTA_INVALID_COLUMN_NAMES_WHEN_REMOVING_COLUMN_MAPPING", {"invalidColumnNames": ", ".join(bad)}
+        )
+
+
+def _trace_of_mapping(snapshot: Snapshot) -> str | None:
+    if mapping.mode(snapshot.metadata.configuration) != "none":
+        return "column mapping is switched on again"
+    if mapping.strip(snapshot.schema) != snapshot.schema:
+        return "columns have ids or physical names"
+    return None
+
+
+def _uses_mapping(uses: Uses) -> bool:
+    return uses.metadata is not None and mapping.mode(uses.metadata.configuration) != "none"
+
+
+# Type widening
+
+
+class _OldTypesCameBack(Exception):
+    """A writer added files with old types since they were rewritten, such as one that restored a version."""
+
+
+def _prepare_widening(work: Work) -> bool:
+    """First no type may be widened any more, then the files with old types are rewritten; at last their record goes,
+    which readers need for those files.
+    """
+    changed = work.configure(unset=[_WIDENING])
+    old_types = OldTypes()
+
+    def forget(draft: Draft) -> Operation:
+        before = draft.schema
+        names = [format_name(path) for path, field in all_fields(before) if TYPE_CHANGES in field.metadata]
+        if names:
+            draft.reads_rows = draft.follows_directly = True
+            if old_types.files(draft.snapshot).num_rows:
+                raise _OldTypesCameBack
+            draft.set_schema(_without_type_changes(before))
+        return Operation("DROP FEATURE", {"columns": names})
+
+    while True:
+        changed = rewrite_files(work.table, work.statement, old_types.files) > 0 or changed
+        try:
+            return work.alter(forget) or changed
+        except _OldTypesCameBack:
+            work.statement.check_cancelled()
+
+
+def _without_type_changes(schema: StructType) -> StructType:
+    return map_fields(
+        schema, lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES})
+    )
+
+
+def _trace_of_widening(snapshot: Snapshot) -> str | None:
+    if properties.boolean(snapshot.metadata.configuration, _WIDENING):
+        return f"{_WIDENING} is set again"
+    for path, column in all_fields(snapshot.schema):
+        if TYPE_CHANGES in column.metadata:
+            return f"the type of {format_name(path)} was widened again"
+    return None
+
+
+def _uses_widening(uses: Uses) -> bool:
+    return uses.metadata is not None and TYPE_CHANGES in uses.metadata.schema_string
+
+
+# Row tracking
+
+
+def _with_row_ids(snapshot: Snapshot) -> pa.Table:
+    files = snapshot.files
+    return files.filter(pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"])))
+
+
+def _prepare_row_tracking(work: Work) -> bool:
+    """First writers must give no row ids any more, then files lose theirs."""
+    changed = work.configure({ENABLED: "false", SUSPENDED: "true"})
+    batch = max(work.statement.whole_number(_BATCH, _DEFAULT_BATCH), 1)
+
+    def take_ids() -> bool:
+        snapshot = work.snapshot()
+        files = _with_row_ids(snapshot).slice(0, batch)
+        if not files.num_rows:
+            return False
+        txn = transaction(work.table, work.statement, snapshot)
+        txn.add_again(
+            replace(file_of(row), base_row_id=None, default_row_commit_version=None) for row in files.to_pylist()
+        )
+        parameters = {"numFiles": files.num_rows}
+        commit(txn, work.statement, Options(None), "ROW TRACKING UNBACKFILL", parameters, is_last=False)
+        return True
+
+    while work.repeat(take_ids):
+        changed = True
+        work.statement.check_cancelled()
+    return changed
+
+
+def _trace_of_row_tracking(snapshot: Snapshot) -> str | None:
+    configuration = snapshot.metadata.configuration
+    if properties.boolean(configuration, ENABLED) or not properties.boolean(configuration, SUSPENDED):
+        return "row tracking is switched on again"
+    return "files have row ids again" if _with_row_ids(snapshot).num_rows else None
+
+
+# V2 checkpoints
+
+
+def _prepare_checkpoints(work: Work) -> bool:
+    """The barrier of classic checkpoints, which follows, replaces V2 checkpoints."""
+    snapshot = work.snapshot()
+    if _trace_of_checkpoints(snapshot) is None:
+        return False
+    work.configure({_POLICY: "classic"})
+    return True
+
+
+def _has_policy(metadata: Metadata) -> bool:
+    return (properties.text(metadata.configuration, _POLICY) or "").lower() == "v2"
+
+
+def _trace_of_checkpoints(snapshot: Snapshot) -> str | None:
+    if _has_policy(snapshot.metadata):
+        return f"{_POLICY} is set to v2 again"
+    checkpoints = list_log(snapshot.table_path, snapshot.store).checkpoints
+    newest = next((checkpoint for checkpoint in checkpoints if checkpoint.version <= snapshot.version), None)
+    return "its newest checkpoint is a V2 checkpoint" if newest is not None and is_v2(newest, snapshot.store) else None
+
+
+def _uses_checkpoints(uses: Uses) -> bool:
+    return uses.metadata is not None and _has_policy(uses.metadata)
+
+
+# In-commit timestamps
+
+
+def _prepare_timestamps(work: Work) -> bool:
+    def disable(draft: Draft) -> Operation:
+        before = draft.metadata.configuration
+        after = {key: value for key, value in before.items() if key not in _SINCE}
+        if in_commit_timestamps_enabled(draft.metadata):
+            after[_TIMESTAMPS] = "false"
+        names = [key for key in before if after.get(key) != before[key]]
+        if names:
+            draft.set_configuration(after)
+        return Operation("UNSET TBLPROPERTIES", {"properties": names, "ifExists": True})
+
+    return work.alter(disable)
+
+
+def _trace_of_timestamps(snapshot: Snapshot) -> str | None:
+    is_used = in_commit_timestamps_enabled(snapshot.metadata)
+    if is_used or any(name in snapshot.metadata.configuration for name in _SINCE):
+        return "in-commit timestamps are switched on again"
+    return None
+
+
+# Constraints and domains
+
+
+def _check_constraints(work: Work) -> bool:
+    """Constraints are the user's: nobody else drops them.
+
+    :raises HeadwaterError: ``DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE``.
+    """
+    names = _constraints(work.snapshot())
+    if names:
+        raise HeadwaterError(
+            "DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE", {"tableName": work.name, "constraints": ", ".join(names)}
+        )
+    return False
+
+
+def _constraints(snapshot: Snapshot) -> list[str]:
+    keys = (key for key in snapshot.metadata.configuration if key.lower().startswith(CONSTRAINT_PREFIX))
+    return sorted(key[len(CONSTRAINT_PREFIX) :] for key in keys)
+
+
+def _trace_of_constraints(snapshot: Snapshot) -> str | None:
+    names = _constraints(snapshot)
+    return f"the constraint {names[0]} was added" if names else None
+
+
+def _prepare_domains(work: Work) -> bool:
+    def remove(draft: Draft) -> Operation:
+        domains = draft.snapshot.domain_metadata.values()
+        draft.domains.extend(replace(domain, removed=True) for domain in domains)
+        return Operation("DOMAIN METADATA CLEANUP", {"domainMetadataRemovedCount": len(draft.domains)})
+
+    return work.alter(remove)
+
+
+def _trace_of_domains(snapshot: Snapshot) -> str | None:
+    names = sorted(snapshot.domain_metadata)
+    return f"the metadata domain {names[0]} was added" if names else None
+
+
+# Checkpoint protection
+
+
+def protected_before(snapshot: Snapshot) -> int:
+    """The first version that is not protected; 0 where none is."""
+    return properties.whole(snapshot.metadata.configuration, PROTECTED_BEFORE) or 0
+
+
+def _trace_of_protection(snapshot: Snapshot) -> str | None:
+    version = protected_before(snapshot)
+    listing = list_log(snapshot.table_path, snapshot.store)
+    left = [found for found in (*listing.commits, *(c.version for c in listing.checkpoints)) if found < version]
+    return f"the log has version {min(left)}, and versions before {version} are protected" if left else None
+
+
+_WIDENED = Removal(_prepare_widening, _trace_of_widening, _uses_widening)
+
+
+#: By feature. Features that can be dropped and are not here need something that Headwater does not have.
+def _check_shapes(work: Work) -> bool:
+    """Columns are the user's: nobody else drops them.
+
+    :raises HeadwaterError: ``HEADWATER_FEATURE_IN_USE``.
+    """
+    column = _shape(work.snapshot().metadata)
+    if column is not None:
+        raise HeadwaterError("HEADWATER_FEATURE_IN_USE", {"tableName": work.name, "column": column})
+    return False
+
+
+def _shape(metadata: Metadata) -> str | None:
+    """A column of a type GEOMETRY or GEOGRAPHY, at any depth; None where there is none."""
+    for path, field in all_fields(metadata.schema):
+        if any(isinstance(part, SpatialType) for part, _ in parts(field.type)):
+            return format_name(path)
+    return None
+
+
+def _trace_of_shapes(snapshot: Snapshot) -> str | None:
+    column = _shape(snapshot.metadata)
+    return None if column is None else f"the column {column} was added"
+
+
+def _uses_shapes(uses: Uses) -> bool:
+    return uses.metadata is not None and _shape(uses.metadata) is not None
+
+
+_SHAPES = Removal(_check_shapes, _trace_of_shapes, _uses_shapes)
+
+REMOVALS: Mapping[str, Removal] = {
+    "checkConstraints": Removal(_check_constraints, _trace_of_constraints),
+    "columnMapping": Removal(_prepare_mapping, _trace_of_mapping, _uses_mapping),
+    "deletionVectors": Removal(_prepare_vectors, _trace_of_vectors, _uses_vectors),
+    "domainMetadata": Removal(_prepare_domains, _trace_of_domains),
+    "geospatial": _SHAPES,
+    "geospatial-dev": _SHAPES,
+    "inCommitTimestamp": Removal(_prepare_timestamps, _trace_of_timestamps),
+    "materializePartitionColumns": Removal(properties=("delta.enableMaterializePartitionColumnsFeature",)),
+    "rowTracking": Removal(
+        _prepare_row_tracking,
+        _trace_of_row_tracking,
+        in_files=True,
+        properties=(ENABLED, SUSPENDED, ROW_ID_NAME, ROW_COMMIT_VERSION_NAME),
+        domains=(ROW_TRACKING_DOMAIN,),
+    ),
+    "typeWidening": _WIDENED,
+    "typeWidening-preview": _WIDENED,
+    "v2Checkpoint": Removal(_prepare_checkpoints, _trace_of_checkpoints, _uses_checkpoints),
+    "vacuumProtocolCheck": Removal(),
+    # Its own commits truncate the history.
+    CHECKPOINT_PROTECTION: Removal(trace=_trace_of_protection, properties=(PROTECTED_BEFORE,)),
+}

@@ -1,0 +1,257 @@
+"""Rewriting data files so that the same rows lie in other files.
+
+Owns the copy of rows for statements that change no data: files without deletion vectors, under logical names, or with
+the types that the columns have now. Follows the protocol's chapters "Deletion Vectors", "Type Widening" and "Row
+Tracking". Promises: every row is in the new files once, with its row id; nothing here commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.files import FileKey, canonical_path
+from headwater.log.snapshot import Snapshot
+from headwater.log.statistics.from_footers import field_id
+from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
+from headwater.protocol.columns import ELEMENT, KEY, Path, all_fields, find_path
+from headwater.protocol.row_tracking import hidden_columns
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField, parse_type
+from headwater.schema import mapping
+from headwater.sql.composing import Column, select
+from headwater.statements.committing import commit, removals, transaction, vector_of
+from headwater.statements.internal_names import InternalNames
+from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.read.data_footers import data_footer
+from headwater.statements.read.scans import relation_over
+from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.write.row_ids import with_row_ids
+from headwater.statements.write.rows import Target, Written, describe_files, is_void, specification
+from headwater.stores.interface import in_parallel
+from headwater.transaction.conflicts import file_key
+
+#: Bytes of files that one commit rewrites: what a conflict with a writer that changes one of them makes to be done
+#: again. Chosen, not measured.
+_BYTES_OF_A_COMMIT = 32 << 30
+
+
+def rewrite_files(table: str, statement: Statement, choose: Callable[[Snapshot], pa.Table]) -> int:
+    """Rewrite files of a table until none is left to rewrite, in commits that no append conflicts with.
+
+    :param choose: the files to rewrite, rows of ``snapshot.files``; asked again for each commit.
+    :returns: how many files were rewritten.
+    :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
+    """
+
+    def attempt() -> int:
+        snapshot = open_snapshot(table, statement)
+        files = _first(choose(snapshot))
+        if files.num_rows:
+            txn = transaction(table, statement, snapshot)
+            written = copy_rows(statement, snapshot, files, Target(snapshot.table_path, txn.protocol, txn.metadata))
+            txn.remove(removals(files, data_change=False))
+            txn.add(written.files)
+            parameters = {"predicate": [], "applyPurge": True}
+            commit(txn, statement, Options(None), "REORG", parameters, metrics_of(files, written), is_last=False)
+        return int(files.num_rows)
+
+    count = 0
+    while done := run_again_after_losses(table, statement, attempt):
+        count += done
+        statement.check_cancelled()
+    return count
+
+
+def _first(files: pa.Table) -> pa.Table:
+    """The first files, about as many bytes as one commit rewrites."""
+    before = pc.subtract(pc.cumulative_sum(files["size"]), files["size"])
+    return files.filter(pc.less(before, _BYTES_OF_A_COMMIT))
+
+
+def metrics_of(files: pa.Table, written: Written) -> dict[str, int]:
+    """A rewrite in the history."""
+    return {
+        "numRemovedFiles": files.num_rows,
+        "numRemovedBytes": pc.sum(files["size"]).as_py() or 0,
+        "numAddedFiles": len(written.files),
+        "numAddedBytes": written.bytes,
+        "numDeletionVectorsRemoved": files.num_rows - files["deletion_vector"].null_count,
+    }
+
+
+def copy_rows(statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> Written:
+    """Write the rows of files, rows of ``snapshot.files``, again, the deleted ones left out.
+
+    :param target: the table as it will be; it has the columns that it has.
+    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR`` where a row would be lost.
+    """
+    if not files.num_rows:
+        return Written()
+    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
+    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
+    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
+    rows = relation_over(statement, snapshot, files, row_ids)
+    columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
+    query = select(*columns, *map(Column, row_ids), rows=rows)
+    statement.step("rewrite files")
+    listed = statement.write(with_row_ids(specification(target, query, Options(None)), hidden, target))
+    written = describe_files(target, listed, False)
+    expected = sum(_live_rows(snapshot, row) for row in files.to_pylist())
+    if written.rows != expected:
+        reason = f"{expected} rows are to be rewritten, and {written.rows} were; nothing was committed"
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+    return written
+
+
+class Copies:
+    """The copies that the attempts of one statement make: those of files that are still there are not made again."""
+
+    def __init__(self) -> None:
+        self._target: Target | None = None
+        #: The logical files that were copied together, and their copies.
+        self._made: list[tuple[frozenset[FileKey], Written]] = []
+
+    def of(self, statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> Written:
+        """The copies of files; as :func:`copy_rows`."""
+        if target != self._target:  # another definition wants other files
+            self._target, self._made = target, []
+        vectors = [vector_of(value) for value in files["deletion_vector"].to_pylist()]
+        keys = [file_key(path, vector) for path, vector in zip(files["path"].to_pylist(), vectors, strict=True)]
+        self._made = [made for made in self._made if made[0] <= set(keys)]
+        known = frozenset().union(*(made[0] for made in self._made))
+        new = pa.array([key not in known for key in keys], pa.bool_())
+        copied = copy_rows(statement, snapshot, files.filter(new), target)
+        self._made.append((frozenset(keys) - known, copied))
+        written = [made[1] for made in self._made]
+        return Written(files=[f for some in written for f in some.files], rows=sum(some.rows for some in written))
+
+
+def _live_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
+    """The rows of a file that are not deleted; from its footer where the log does not have their number."""
+    vector = vector_of(row["deletion_vector"])
+    count = json.loads(row["stats"]).get("numRecords") if row["stats"] else None
+    if not isinstance(count, int):
+        count = data_footer(snapshot, row["path"], row["size"]).num_rows
+    return int(count) - (vector.cardinality if vector is not None else 0)
+
+
+class OldTypes:
+    """Which files have a column with a type that it had before type widening, by their footers.
+
+    A footer is read once, however often one asks.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def files(self, snapshot: Snapshot) -> pa.Table:
+        """The files with old types; rows of ``snapshot.files``."""
+        changed = _changed_types(snapshot)
+        files = snapshot.files
+        if not changed:
+            return files.slice(0, 0)
+        schema = snapshot.metadata.schema_string
+        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        paths, sizes = files["path"].to_pylist(), files["size"].to_pylist()
+        unknown = [
+            (path, size)
+            for path, size in zip(paths, sizes, strict=True)
+            if (schema, canonical_path(path)) not in self._known
+        ]
+
+        def is_old(file: tuple[str, int]) -> bool:
+            stored = data_footer(snapshot, *file).schema.to_arrow_schema()
+            return any(_is_old(stored, steps, kind, by_id) for steps, kind in changed.items())
+
+        for (path, _), old in zip(unknown, in_parallel(is_old, unknown), strict=True):
+            self._known[schema, canonical_path(path)] = old
+        return files.filter(pa.array([self._known[schema, canonical_path(path)] for path in paths], pa.bool_()))
+
+
+class _Step(NamedTuple):
+    """A step to a column, or into an array or a map: the name in files, and the id that a struct's field has."""
+
+    name: str
+    id: int | None = None
+
+
+def _changed_types(snapshot: Snapshot) -> dict[tuple[_Step, ...], DataType]:
+    """The types, by the steps that lead to them, of the columns that ever had others."""
+    partitions = {name.lower() for name in snapshot.partition_columns}
+    changed: dict[tuple[_Step, ...], DataType] = {}
+    for path, field in all_fields(snapshot.schema):
+        if path[0].lower() in partitions:  # their values are in the log
+            continue
+        for change in field.metadata.get(TYPE_CHANGES, ()):
+            within = tuple(change["fieldPath"].split(".")) if change.get("fieldPath") else ()
+            # The last change of a path counts.
+            changed[_steps(snapshot, (*path, *within))] = parse_type(change["toType"])
+    return changed
+
+
+def _steps(snapshot: Snapshot, path: Path) -> tuple[_Step, ...]:
+    ids = [_id(find_path(snapshot.schema, path[:length])) for length in range(1, len(path) + 1)]
+    return tuple(map(_Step, mapping.physical_path(snapshot.schema, path), ids))
+
+
+def _id(field: StructField | None) -> int | None:
+    found = None if field is None else field.metadata.get(COLUMN_ID)
+    return found if isinstance(found, int) else None
+
+
+def _is_old(schema: pa.Schema, steps: Sequence[_Step], kind: DataType, by_id: bool) -> bool:
+    """Whether a file has a column in another type than it has now, or may have.
+
+    :param by_id: whether columns are found in files by their ids (column mapping mode ``id``), else by their names,
+        which may differ in case.
+    """
+    stored: pa.DataType = pa.struct(list(schema))
+    for step in steps:
+        if pa.types.is_map(stored):
+            stored = stored.key_type if step.name == KEY else stored.item_type
+        elif pa.types.is_nested(stored) and not pa.types.is_struct(stored) and step.name == ELEMENT:
+            stored = stored.value_type
+        elif pa.types.is_struct(stored):
+            fields = list(stored)
+            if by_id and step.id is not None:
+                found = [field for field in fields if field_id(field) == step.id]
+                # A file without ids was written before the table had them: only the reader knows which is meant.
+                if not found and any(field_id(field) is None for field in fields):
+                    return True
+            else:
+                found = [field for field in fields if field.name.lower() == step.name.lower()]
+            if len(found) != 1:
+                return len(found) > 1  # the file is older than the column; or it has several of the name
+            stored = found[0].type
+        else:
+            return True
+    return _differs(stored, kind)
+
+
+_STORED = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+}
+
+
+def _differs(stored: pa.DataType, kind: DataType) -> bool:
+    """Whether a file has a column in another type than it has now."""
+    match kind:
+        case DecimalType(precision, scale):
+            return not (pa.types.is_decimal(stored) and (stored.precision, stored.scale) == (precision, scale))
+        case PrimitiveType("timestamp_ntz" | "timestamp"):
+            return not pa.types.is_timestamp(stored)
+        case PrimitiveType(name) if name in _STORED:
+            return bool(stored != _STORED[name])
+    return True

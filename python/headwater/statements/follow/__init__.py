@@ -1,0 +1,1 @@
+"""Streams: tables as their sources and sinks."""

@@ -1,0 +1,188 @@
+"""Options of a stream that reads a table, and the settings of its session.
+
+Owns their names, defaults and refusals. The names are those of Delta Lake's own connector; ``wholeCommits`` is
+Headwater's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.statements.opening import Options
+from headwater.streaming.compatibility import Rules
+from headwater.streaming.source import Reading
+
+_DEFAULT_FILES = 1000
+#: What Spark's limits hold.
+_MOST_FILES, _MOST_BYTES = (1 << 31) - 1, (1 << 63) - 1
+_LATEST = "latest"
+#: What a stream reads on through although it may then miss or misread rows.
+_UNSAFE_RENAMES = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
+_UNSAFE_PARTITIONING = "spark.databricks.delta.streaming.unsafeReadOnPartitionColumnChanges.enabled"
+_UNSAFE_NULLS = "spark.databricks.delta.streaming.unsafeReadOnNullabilityChange.enabled"
+_UNSAFE_START = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"
+_WIDENING = "spark.databricks.delta.typeWidening.allowTypeChangeStreamingDeltaSource"
+_TRACKS_WIDENING = "spark.databricks.delta.typeWidening.enableStreamingSchemaTracking"
+#: The options of a stream's source, as their documentation spells them.
+_KNOWN = (
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "startingVersion",
+    "startingTimestamp",
+    "ignoreDeletes",
+    "ignoreChanges",
+    "ignoreFileDeletion",
+    "skipChangeCommits",
+    "failOnDataLoss",
+    "excludeRegex",
+    "readChangeFeed",
+    "readChangeData",
+    "schemaTrackingLocation",
+    "schemaLocation",
+    "streamingSourceTrackingId",
+    "allowSourceColumnRename",
+    "allowSourceColumnDrop",
+    "allowSourceColumnTypeChange",
+    "wholeCommits",
+)
+#: What Spark and the catalog may add beside them.
+_OTHERS = ("path", "versionAsOf", "timestampAsOf")
+#: How similar an option that is not known must be to one that is to be taken for it.
+_SIMILAR = 0.8
+_SIZE = re.compile(r"(?i)\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*")
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+
+class Start(NamedTuple):
+    """Where a new stream begins, as its options say; all None means with the newest version, whole.
+
+    :param version: with the changes of this version.
+    :param timestamp: with the first commit that is not before this time, as the user wrote it.
+    :param is_latest: with the first commit after the newest.
+    """
+
+    version: int | None = None
+    timestamp: str | None = None
+    is_latest: bool = False
+
+    @property
+    def is_told(self) -> bool:
+        return self.version is not None or self.timestamp is not None or self.is_latest
+
+
+class SourceOptions(NamedTuple):
+    """The options of a stream's source. ``max_files`` and ``max_bytes`` a micro-batch."""
+
+    reading: Reading
+    start: Start
+    max_files: int | None
+    max_bytes: int | None
+
+
+def source_options(given: Mapping[str, str | None], statement: Statement) -> SourceOptions:
+    """The options as they are meant.
+
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``DELTA_UNKNOWN_OPTION``,
+        ``DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET``, ``DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS``.
+    """
+    options = Options(given)
+    _refuse_misspelled(given)
+    if "versionasof" in options or "timestampasof" in options:
+        raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": options.get("path", "")})
+    start = _start(options)
+    max_bytes = None if "maxbytespertrigger" not in options else _size("maxBytesPerTrigger", options)
+    files = options.get("maxfilespertrigger")
+    max_files = _positive("maxFilesPerTrigger", files) if files is not None else None
+    return SourceOptions(
+        Reading(
+            ignores_deletes=_flag(options, "ignoreDeletes") or _flag(options, "ignoreFileDeletion"),
+            ignores_changes=_flag(options, "ignoreChanges") or _flag(options, "ignoreFileDeletion"),
+            skips_changes=_flag(options, "skipChangeCommits"),
+            tolerates_loss=not _flag(options, "failOnDataLoss", default=True),
+            whole_commits=_flag(options, "wholeCommits"),
+            excludes=_pattern(options),
+            told_where_to_start=start.is_told,
+            reads_changes=_flag(options, "readChangeFeed") or _flag(options, "readChangeData"),
+            rules=_rules(statement),
+        ),
+        start,
+        _DEFAULT_FILES if max_files is None and max_bytes is None else max_files,
+        max_bytes,
+    )
+
+
+def _start(options: Options) -> Start:
+    version, timestamp = options.get("startingversion"), options.get("startingtimestamp")
+    if version is not None and timestamp is not None:
+        raise HeadwaterError(
+            "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
+            {"version": "startingVersion", "timestamp": "startingTimestamp"},
+        )
+    if version is None:
+        return Start(timestamp=timestamp)
+    text = version.strip()
+    if text.lower() == _LATEST:
+        return Start(is_latest=True)
+    if not (text.isascii() and text.isdigit()):
+        raise _illegal("startingVersion", version, "must be a version, that is zero or greater, or 'latest'")
+    return Start(version=int(text))
+
+
+def _rules(statement: Statement) -> Rules:
+    return Rules(
+        renames_and_drops=statement.flag(_UNSAFE_RENAMES),
+        partitioning=statement.flag(_UNSAFE_PARTITIONING),
+        nulls=statement.flag(_UNSAFE_NULLS),
+        at_start=statement.flag(_UNSAFE_START),
+        widening=statement.flag(_WIDENING, True),
+        tracks_widening=statement.flag(_TRACKS_WIDENING),
+    )
+
+
+def _refuse_misspelled(given: Mapping[str, str | None]) -> None:
+    known = {name.lower(): name for name in (*_KNOWN, *_OTHERS)}
+    for name in given:
+        if name.lower() not in known:
+            near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_SIMILAR)
+            if near:
+                raise HeadwaterError("DELTA_UNKNOWN_OPTION", {"name": name, "known": known[near[0]]})
+
+
+def _flag(options: Options, name: str, *, default: bool = False) -> bool:
+    value = options.flag(name)
+    return default if value is None else value
+
+
+def _positive(name: str, text: str) -> int:
+    stripped = text.strip()
+    if not (stripped.isascii() and stripped.isdigit()) or not 0 < int(stripped) <= _MOST_FILES:
+        raise _illegal(name, text, f"must be a whole number from 1 to {_MOST_FILES}")
+    return int(stripped)
+
+
+def _size(name: str, options: Options) -> int:
+    text = options[name.lower()]
+    match = _SIZE.fullmatch(text)
+    size = int(match.group(1)) * 1024 ** _UNITS[match.group(2).lower()] if match else 0
+    if not 0 < size <= _MOST_BYTES:
+        raise _illegal(name, text, "must be a positive size, such as '10m' or '1g'")
+    return size
+
+
+def _pattern(options: Options) -> re.Pattern[str] | None:
+    text = options.get("excluderegex")
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise _illegal("excludeRegex", text, f"must be a regular expression ({error})") from None
+
+
+def _illegal(name: str, value: str, explain: str) -> HeadwaterError:
+    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})

@@ -1,0 +1,319 @@
+"""Streaming sinks: the micro-batches of ``writeStream``, each in the table once.
+
+Owns what a batch becomes: skipped, a new table, or a commit ``STREAMING UPDATE``. Each commit has a ``txn`` action with
+the query's id and the batch's number (protocol chapter "Transaction Identifiers"). Promises: a batch that the table has
+is skipped before any job runs, however the query ended before; a batch that lost a race to another writer commits the
+files it has written, unless the table's definition has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from headwater.bridge.messages.define import CommitAnswer, CreateTableRequest
+from headwater.bridge.messages.follow import (
+    BatchPlan,
+    CheckSinkRequest,
+    PlanBatchRequest,
+    SinkBatch,
+    SinkSettings,
+    StillNewRequest,
+    WriteBatchRequest,
+)
+from headwater.bridge.messages.write import ResolveWriteRequest
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol import properties
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.columns import as_nullable, format_name
+from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
+from headwater.schema.checks import void_columns
+from headwater.statements.committing import commit, transaction
+from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.define.definition import define
+from headwater.statements.follow.sink_options import check_options
+from headwater.statements.opening import Options, locate, open_same, open_snapshot
+from headwater.statements.read.scans import names_version_of_table
+from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
+from headwater.statements.write.overwrite import Overwrite, remove_replaced
+from headwater.statements.write.rows import Target, Written, write_rows
+from headwater.transaction import Transaction, wait_for_maintenance
+
+#: Errors of a path at which a query can still create a table.
+_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+#: How long a table that is to be dropped waits for maintenance that may still write to it, in seconds.
+_MAINTENANCE_SECONDS = 10.0
+
+
+def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
+    """Refuse, when a query starts, what each of its batches would be refused for.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_OUTPUT_MODE``; those of
+        :func:`~headwater.statements.follow.sink_options.check_options` and :func:`_check_table`.
+    """
+    sink = request.sink
+    if sink.mode not in ("Append", "Complete"):
+        raise HeadwaterError("DELTA_UNSUPPORTED_OUTPUT_MODE", {"mode": sink.mode.lower()})
+    check_options(sink.options, sink.mode, sink.table)
+    if names_version_of_table(sink.table, statement):
+        raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": sink.table})
+    snapshot = _snapshot(sink, statement)
+    if snapshot is not None:
+        _check_table(sink, snapshot)
+
+
+def _snapshot(sink: SinkSettings, statement: Statement) -> Snapshot | None:
+    """The newest snapshot; None where there is no table. Asks the store no more than that."""
+    try:
+        return open_snapshot(sink.table, statement)
+    except HeadwaterError as error:
+        if error.condition in _ABSENT:
+            return None
+        raise
+
+
+def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
+    """Refuse a query that does not fit its table.
+
+    :raises HeadwaterError: ``DELTA_PARTITION_COLUMNS_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
+        ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
+    """
+    given = [name.lower() for name in sink.partition_columns]
+    if given and given != [name.lower() for name in snapshot.partition_columns]:
+        raise HeadwaterError(
+            "DELTA_PARTITION_COLUMNS_MISMATCH",
+            {
+                "given": ", ".join(sink.partition_columns),
+                "existing": ", ".join(snapshot.partition_columns) or "none",
+            },
+        )
+    if sink.clustering_columns is not None:
+        existing = [format_name(path) for path in clustering_columns(snapshot) or ()]
+        wanted = [format_name((name,)) for name in sink.clustering_columns]
+        if [name.lower() for name in wanted] != [name.lower() for name in existing]:
+            raise HeadwaterError(
+                "DELTA_CLUSTERING_COLUMNS_MISMATCH",
+                {"given": ", ".join(wanted), "existing": ", ".join(existing) or "none"},
+            )
+    if sink.mode == "Complete" and properties.boolean(snapshot.metadata.configuration, "delta.appendOnly"):
+        raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": snapshot.metadata.name or sink.table})
+
+
+def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
+    """Whether a batch is to be written, and which columns its rows must have.
+
+    :raises HeadwaterError: ``DELTA_NULL_SCHEMA_IN_STREAMING_WRITE``; those of :func:`_check_table` and of
+        :func:`~headwater.statements.write.insert.resolve_write`.
+    """
+    batch, sink = request.batch, request.batch.sink
+    snapshot = _snapshot(sink, statement)
+    if snapshot is not None and _is_written(snapshot, batch):
+        return BatchPlan(skipped=True)
+    rows = parse_schema(batch.schema)
+    if voids := void_columns(rows):
+        raise HeadwaterError("DELTA_NULL_SCHEMA_IN_STREAMING_WRITE", {"columns": ", ".join(voids)})
+    if snapshot is None:
+        return BatchPlan()
+    _check_table(sink, snapshot)
+    asked = ResolveWriteRequest(
+        table=sink.table,
+        version=snapshot.version,
+        schema=batch.schema,
+        by_name=True,
+        mode=_mode(sink),
+        options=sink.options,
+    )
+    return BatchPlan(
+        columns=resolve_write(asked, statement).schema, version=snapshot.version, table_id=snapshot.metadata.id
+    )
+
+
+def _mode(sink: SinkSettings) -> str:
+    return "overwrite" if sink.mode == "Complete" else "append"
+
+
+def _is_written(snapshot: Snapshot, batch: SinkBatch) -> bool:
+    done = snapshot.set_transactions.get(batch.query_id)
+    return done is not None and done.version >= batch.batch_id
+
+
+class _SeenTable(NamedTuple):
+    """The table that a batch was planned for."""
+
+    table: str
+    table_id: str | None
+
+
+class _Prepared(NamedTuple):
+    """The files of a batch, and the definition of the table that they were written for; ``evolved``: the metadata with
+    the columns that the batch brings.
+    """
+
+    protocol: Protocol
+    metadata: Metadata
+    evolved: Metadata
+    written: Written
+
+
+def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
+    """Write a batch and commit it; a batch that the table has by then is skipped.
+
+    :raises HeadwaterError: a conflict, where the table no longer has the columns that the rows were matched to, or
+        where the rows are computed from the table and another writer changed it.
+    """
+    batch = request.batch
+    if request.version is None:
+        return _create(request, statement)
+    work = _BatchWrite(request, statement, _SeenTable(batch.sink.table, request.table_id))
+    try:
+        return run_again_after_losses(
+            batch.sink.table, statement, work.attempt, work.may_go_on, waits_for_others=False, discards=False
+        )
+    except HeadwaterError as error:
+        # The same batch, of a run of the query that was stopped while it committed.
+        if error.condition == "DELTA_CONCURRENT_TRANSACTION":
+            snapshot = open_snapshot(batch.sink.table, statement)
+            if _is_written(snapshot, batch):
+                statement.discard()
+                return CommitAnswer(version=snapshot.version, skipped=True)
+        raise
+
+
+class _BatchWrite:
+    """The attempts to write one batch to a table."""
+
+    def __init__(self, request: WriteBatchRequest, statement: Statement, seen: _SeenTable) -> None:
+        self.request, self.statement, self.seen = request, statement, seen
+        #: That of the plan for the first attempt, which knows it already; the newest for those after a lost race.
+        self.version = request.version
+        self.prepared: _Prepared | None = None
+
+    def may_go_on(self, error: HeadwaterError) -> bool:
+        """Whether the batch can be committed after a conflict. Rows that were computed from the table are those of the
+        version that Spark read."""
+        request = self.request
+        given = parse_schema(request.batch.schema).names
+        return not request.reads_table and still_fits(
+            self.seen, request.version, request.schema, self.statement, among=given
+        )
+
+    def attempt(self) -> CommitAnswer:
+        """Commit the batch."""
+        request, statement, batch = self.request, self.statement, self.request.batch
+        options = Options(batch.sink.options)
+        # The table must still be the one of the plan, and its columns those that the rows were matched to.
+        snapshot = open_same(self.seen, statement, self.version)
+        self.version = None
+        if _is_written(snapshot, batch):
+            statement.discard()
+            return CommitAnswer(version=snapshot.version, skipped=True)
+        txn = transaction(batch.sink.table, statement, snapshot)
+        if request.reads_table:
+            txn.read_whole_table()
+        written = self._written(txn, snapshot, options)
+        if written.schema is not None:
+            txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
+        overwrite = Overwrite("all" if batch.sink.mode == "Complete" else "append")
+        _, removed = remove_replaced(
+            statement, txn, snapshot, overwrite, written=written, data_change=True, changes=False
+        )
+        txn.add(written.files)
+        return _commit(txn, statement, options, batch, written, removed.num_rows)
+
+    def _written(self, txn: Transaction, snapshot: Snapshot, options: Options) -> Written:
+        """The batch's files, of an earlier attempt where the table's definition is still the same."""
+        request, statement = self.request, self.statement
+        overwrites_schema = request.batch.sink.mode == "Complete" and bool(options.flag("overwriteSchema"))
+        earlier = self.prepared
+        if earlier is not None:
+            if (earlier.protocol, earlier.metadata) == (snapshot.protocol, snapshot.metadata):
+                # Not evolved once more: a new column's physical name, which the files have, is another each time.
+                if earlier.evolved != snapshot.metadata:
+                    txn.update_metadata(earlier.evolved)
+                return earlier.written
+            statement.discard()
+        data = _still_there(parse_schema(request.schema), parse_schema(request.batch.schema), snapshot.schema)
+        evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
+        target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+        evolved = txn.metadata
+        written = write_rows(statement, target, request.plan, data.names, options)
+        self.prepared = _Prepared(snapshot.protocol, snapshot.metadata, evolved, written)
+        return written
+
+
+def _still_there(matched: StructType, given: StructType, table: StructType) -> StructType:
+    """The columns of a batch's rows as they were matched to the table, without those that the query never had and that
+    the table has lost since: they are null, or defaults.
+    """
+
+    def is_there(column: StructField) -> bool:
+        now = table.find(column.name)
+        return given.find(column.name) is not None or (now is not None and now.type.sql() == column.type.sql())
+
+    return StructType(tuple(column for column in matched if is_there(column)))
+
+
+def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
+    """The first batch of a query whose table does not exist: it has the definition, too."""
+    batch, sink = request.batch, request.batch.sink
+    options = Options(sink.options)
+    location = locate(sink.table, statement)
+    rows = parse_schema(request.schema)
+    schema = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in rows))
+    clustered_by = sink.clustering_columns
+    clustering = [] if clustered_by is None else [f"cluster_by({', '.join(format_name((c,)) for c in clustered_by)})"]
+    declared = CreateTableRequest(
+        table=sink.table,
+        mode="create",
+        external=True,
+        schema=schema_string(schema),
+        partitioning=clustering,
+        partition_columns=sink.partition_columns,
+        properties={},
+    )
+    # Not refused for files that are there: a run of the query that was killed before its first commit leaves some.
+    definition = define(declared, statement, None)
+    txn = transaction(sink.table, statement, None)
+    txn.update_protocol(definition.protocol)
+    txn.update_metadata(definition.metadata)
+    if definition.domain is not None:
+        txn.add_action(definition.domain)
+    location.store.make_directory(location.path)
+    target = Target(location.path, txn.protocol, txn.metadata)
+    written = write_rows(statement, target, request.plan, rows.names, options)
+    txn.add(written.files)
+    return _commit(txn, statement, options, batch, written, 0)
+
+
+def _commit(
+    txn: Transaction, statement: Statement, options: Options, batch: SinkBatch, written: Written, removed: int
+) -> CommitAnswer:
+    return commit(
+        txn,
+        statement,
+        options,
+        operation="STREAMING UPDATE",
+        parameters={"outputMode": batch.sink.mode, "queryId": batch.query_id, "epochId": str(batch.batch_id)},
+        metrics={
+            "numAddedFiles": len(written.files),
+            "numRemovedFiles": removed,
+            "numOutputRows": written.rows,
+            "numOutputBytes": written.bytes,
+        },
+        application=(batch.query_id, batch.batch_id),
+    )
+
+
+def still_new(request: StillNewRequest, statement: Statement) -> bool:
+    """Whether a table is as it was when it was created without rows. Nothing more is written to it in the background
+    then."""
+    location = locate(request.table, statement)
+    if not table_exists(location.path, location.store):
+        return False
+    snapshot = open_snapshot(request.table, statement)
+    if snapshot.version != 0 or snapshot.metadata.id != request.table_id or snapshot.num_files:
+        return False
+    return wait_for_maintenance(_MAINTENANCE_SECONDS)

@@ -1,0 +1,287 @@
+"""A table as the source of a stream: ``readStream.format("delta")``, ``readStream.table``, ``STREAM t``.
+
+Owns the calls of Spark's source: opening it, asking for the end of the next micro-batch, and for its files. What an
+offset means, and what a stream may pass over, is :mod:`headwater.streaming.source`. Nothing here remembers a stream:
+Spark's side sends with each call what the stream has known since its start.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from headwater.bridge.messages.follow import (
+    OpenStreamRequest,
+    StreamChangesRequest,
+    StreamCommittedRequest,
+    StreamDescription,
+    StreamedTable,
+    StreamEndAnswer,
+    StreamEndRequest,
+    StreamFilesRequest,
+)
+from headwater.bridge.messages.read import ChangesAnswer, ChangesBound, FileListAnswer
+from headwater.bridge.statement import Statement
+from headwater.changes.bounds import Bound, resolve
+from headwater.changes.schemas import Definition
+from headwater.errors import HeadwaterError
+from headwater.log.files import FILE_SCHEMA
+from headwater.log.history import CommitTimes
+from headwater.log.segment import list_log
+from headwater.log.snapshot import Snapshot, snapshot_of_files
+from headwater.protocol.types import parse_schema, schema_string
+from headwater.pruning.predicates import decode
+from headwater.schema import visible
+from headwater.statements.follow.options import SourceOptions, Start, source_options
+from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
+from headwater.statements.opening import Options, locate, open_snapshot
+from headwater.statements.read.change_feed import describe_feed, with_change_columns
+from headwater.statements.read.scans import answer_files, describe, names_version_of_table
+from headwater.streaming.commits import Commits
+from headwater.streaming.compatibility import check_change
+from headwater.streaming.initial import InitialSnapshots
+from headwater.streaming.limits import Limits
+from headwater.streaming.offsets import AFTER_DEFINITION_CHANGE, DEFINITION_CHANGE, Offset, parse_offset
+from headwater.streaming.source import End, TableStream
+
+_COMMITS = Commits()
+_INITIAL = InitialSnapshots()
+#: Streams whose first version was compared with what they read with: checkpoint, table's id and version at their start.
+_COMPARED: OrderedDict[tuple[str | None, str, int], None] = OrderedDict()
+_MOST_COMPARED = 1000
+_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
+
+def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescription:
+    """A table as a stream's source, at its newest version.
+
+    :raises HeadwaterError: those of opening a table and of the options; ``DELTA_READ_SOURCE_SCHEMA_CONFLICT``,
+        ``DELTA_SCHEMA_NOT_SET``.
+    """
+    options = source_options(request.options, statement)
+    if names_version_of_table(request.table, statement):
+        raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": request.table})
+    newest = open_snapshot(request.table, statement)
+    noted = tracked(request, newest, statement)
+    snapshot = newest if noted is None else _as_defined(newest, noted)
+    if not snapshot.schema.fields:
+        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path})
+    schema = visible.for_reading(snapshot.schema)
+    _check_given(request, schema_string(schema))
+    stream = StreamedTable(
+        table=request.table,
+        version=snapshot.version,
+        protocol=snapshot.protocol.to_json()["protocol"],
+        metadata=snapshot.metadata.to_json()["metaData"],
+        options=request.options,
+        checkpoint=request.checkpoint,
+        starting_micros=_starting_micros(request.bounds),
+        tracks=noted is not None,
+    )
+    return StreamDescription(
+        table=msgspec.structs.replace(describe(snapshot), size_in_bytes=newest.size_in_bytes),
+        schema=with_change_columns(snapshot.schema) if options.reading.reads_changes else schema_string(schema),
+        reads_changes=options.reading.reads_changes,
+        notes_ends=schema_log(Options(request.options), snapshot.metadata.id, statement) is not None,
+        max_files=options.max_files,
+        max_bytes=options.max_bytes,
+        stream=msgspec.Raw(msgspec.json.encode(stream)),
+    )
+
+
+def _as_defined(newest: Snapshot, definition: Definition) -> Snapshot:
+    """A table with the definition that a stream reads it with, and no files."""
+    return snapshot_of_files(
+        newest.table_path,
+        newest.store,
+        definition.version,
+        definition.protocol,
+        definition.metadata,
+        FILE_SCHEMA.empty_table(),
+    )
+
+
+def _starting_micros(bounds: Sequence[ChangesBound]) -> int | None:
+    for bound in bounds:
+        if bound.name == "startingTimestamp":
+            if bound.micros is None:
+                raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": bound.value or "NULL"})
+            return int(bound.micros)
+    return None
+
+
+def _check_given(request: OpenStreamRequest, schema: str) -> None:
+    """That a schema the user gave is the table's."""
+    given = parse_schema(request.schema) if request.schema is not None else None
+    if given is None or not given.fields:
+        return
+    read = parse_schema(schema)
+    if [(f.name, f.type) for f in given] != [(f.name, f.type) for f in read]:
+        raise HeadwaterError("DELTA_READ_SOURCE_SCHEMA_CONFLICT", {"given": given.sql(), "read": read.sql()})
+
+
+def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnswer:
+    """Where the next micro-batch ends.
+
+    :raises HeadwaterError: those of offsets, and of commits that the stream cannot read on after.
+    """
+    _INITIAL.release_idle()
+    options = source_options(request.stream.options, statement)
+    stream = _stream(request.stream, options, statement)
+    until = None if request.until is None else parse_offset(request.until, stream.table_id)
+    if request.start is not None:
+        start = parse_offset(request.start, stream.table_id)
+    else:
+        start = stream.begin(_starting_version(request.stream, options.start, statement))
+        if options.start.is_latest:
+            # The version is that of this moment alone: it is in the checkpoint before any row of it is read.
+            return StreamEndAnswer(offset=start.to_json(), size_in_bytes=0, metrics={})
+    if not request.stream.tracks and begin(request.stream, start.version, None, statement):
+        stream = _stream(request.stream, options, statement, tracks=True)
+    else:
+        _check_start(request.stream, start.version, options, statement)
+    end = stream.end(start, Limits(request.max_files, request.max_bytes), until)
+    if end is None:
+        return StreamEndAnswer(offset=request.start, size_in_bytes=0, metrics=_metrics(End(start)))
+    return StreamEndAnswer(offset=end.offset.to_json(), size_in_bytes=end.size, metrics=_metrics(end))
+
+
+def _metrics(end: End) -> dict[str, str]:
+    return {"numFilesOutstanding": str(end.files_left), "numBytesOutstanding": str(end.bytes_left)}
+
+
+def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListAnswer:
+    """The files of a micro-batch that may hold a row that its filters keep.
+
+    :raises HeadwaterError: as :func:`stream_end`.
+    """
+    between = _between(request, statement)
+    predicates = [decode(tree) for tree in request.filters]
+    found = between.stream.files(between.start, between.end, between.told_version, predicates)
+    return answer_files(found.definition, found.files, statement, is_whole=False)
+
+
+def stream_changes(request: StreamChangesRequest, statement: Statement) -> ChangesAnswer:
+    """The changes of a micro-batch, as groups of files.
+
+    :raises HeadwaterError: as :func:`stream_end`; ``DELTA_MISSING_CHANGE_DATA``.
+    """
+    between = _between(request, statement)
+    found = between.stream.changes(between.start, between.end, between.told_version)
+    path = locate(request.stream.table, statement).path
+    return describe_feed(path, found.definition, found.files, found.timestamps, between.end.version)
+
+
+class _Between(NamedTuple):
+    """A micro-batch: after ``start`` to ``end``; the first one has no start, and begins at ``told_version``."""
+
+    stream: TableStream
+    start: Offset | None
+    end: Offset
+    told_version: int | None
+
+
+def _between(request: StreamFilesRequest | StreamChangesRequest, statement: Statement) -> _Between:
+    options = source_options(request.stream.options, statement)
+    stream = _stream(request.stream, options, statement)
+    end = parse_offset(request.end, stream.table_id)
+    if request.start is not None:
+        start = parse_offset(request.start, stream.table_id)
+        if start != end and not request.stream.tracks:
+            last = end.version if end.index >= 0 else end.version - 1
+            if begin(request.stream, start.version, max(last, start.version), statement):
+                stream = _stream(request.stream, options, statement, tracks=True)
+                return _Between(stream, start, end, None)
+        if start != end:
+            _check_start(request.stream, start.version, options, statement)
+        return _Between(stream, start, end, None)
+    if options.start.is_latest:
+        # The first micro-batch of such a stream has no rows: it only notes the version.
+        return _Between(stream, end, end, None)
+    return _Between(stream, None, end, _starting_version(request.stream, options.start, statement))
+
+
+def stream_committed(request: StreamCommittedRequest, statement: Statement) -> None:
+    """Notes what a commit changed once all before it is read, where the stream has a schema log.
+
+    :raises HeadwaterError: ``DELTA_STREAMING_METADATA_EVOLUTION``, which ends the stream on purpose.
+    """
+    options = source_options(request.stream.options, statement)
+    stream = _stream(request.stream, options, statement, tracks=True)
+    end = parse_offset(request.end, stream.table_id)
+    if end.index in (DEFINITION_CHANGE, AFTER_DEFINITION_CHANGE):
+        change = stream.change_at(end.version)
+        if change is not None:
+            evolve(request.stream, change, statement)
+
+
+def _stream(table: StreamedTable, options: SourceOptions, statement: Statement, *, tracks: bool = False) -> TableStream:
+    location = locate(table.table, statement)
+    return TableStream(
+        location.path,
+        location.store,
+        definition_of(table),
+        options.reading,
+        partial(open_snapshot, table.table, statement),
+        _COMMITS,
+        _INITIAL,
+        tracks=tracks or table.tracks,
+    )
+
+
+def _check_start(table: StreamedTable, version: int, options: SourceOptions, statement: Statement) -> None:
+    """That a stream can read, with what it reads with, the version it goes on from: once a start, where it is older.
+
+    :raises HeadwaterError: those of :func:`check_change`; ``DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT``.
+    """
+    reading = definition_of(table)
+    rules = options.reading.rules
+    key = (table.checkpoint, reading.metadata.id, table.version)
+    if table.tracks or rules.at_start or version >= table.version or key in _COMPARED:
+        return
+    try:
+        then = open_snapshot(table.table, statement, version)
+    except HeadwaterError:
+        if reading.mapping_mode != "none" and not rules.renames_and_drops:
+            raise HeadwaterError("DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT", {"version": version}) from None
+        _note_compared(key)  # without the checkpoint before it, a version may still have its commit
+        return
+    told = options.start.is_told
+    check_change(reading, then.metadata, version, rules, starting_options=told)
+    _note_compared(key)
+
+
+def _note_compared(key: tuple[str | None, str, int]) -> None:
+    _COMPARED[key] = None
+    while len(_COMPARED) > _MOST_COMPARED:
+        _COMPARED.popitem(last=False)
+
+
+def _starting_version(table: StreamedTable, start: Start, statement: Statement) -> int | None:
+    """The version whose changes a new stream begins with; None where it begins with the newest snapshot.
+
+    :raises HeadwaterError: ``DELTA_VERSION_NOT_FOUND``, ``DELTA_TIMESTAMP_INVALID`` and those of a time out of range.
+    """
+    if not start.is_told:
+        return None
+    if start.is_latest:
+        return table.version + 1
+    snapshot = open_snapshot(table.table, statement)
+    listing = list_log(snapshot.table_path, snapshot.store)
+    beyond = statement.flag(_OUT_OF_RANGE)
+    if start.version is not None:
+        earliest = min(listing.commits, default=snapshot.version)
+        if start.version < earliest or (start.version > snapshot.version and not beyond):
+            raise HeadwaterError(
+                "DELTA_VERSION_NOT_FOUND",
+                {"userVersion": start.version, "earliest": earliest, "latest": snapshot.version},
+            )
+        return start.version
+    times = CommitTimes(listing, snapshot.metadata, snapshot.store, snapshot.version)
+    bound = Bound(timestamp=table.starting_micros)
+    versions = resolve(bound, None, times, snapshot.version, may_be_after_latest=beyond)
+    return snapshot.version + 1 if versions is None else versions.first

@@ -1,0 +1,203 @@
+"""The settings of Spark that Headwater reads, and those of Delta Lake's own connector that do nothing here.
+
+Owns their names, defaults and meanings. ``python -m headwater.statements.settings`` prints them as Markdown:
+``docs/settings.md``. Promise: a setting ``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed.
+Its value is read where it is used, by :class:`headwater.bridge.statement.Statement`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting. A name with a dot at its end, or with ``<…>``, stands for all that begin so.
+
+    :param default: as a user would write it; empty where there is none.
+    """
+
+    name: str
+    default: str
+    meaning: str
+    at_start: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """What names of the setting begin with."""
+        return self.name.partition("<")[0]
+
+    @property
+    def is_family(self) -> bool:
+        """Whether it stands for all names that begin so."""
+        return self.prefix != self.name
+
+
+_DELTA = "spark.databricks.delta"
+SETTINGS: tuple[Setting, ...] = (
+    Setting("spark.headwater.python", "", "the Python that runs the handler process", at_start=True),
+    Setting(
+        "spark.headwater.log.level", "WARN", "the level of the handler's log: DEBUG, INFO, WARN or ERROR", at_start=True
+    ),
+    Setting(
+        "spark.headwater.dml.retrySeconds",
+        "600",
+        "seconds for which a statement that lost to another writer is retried",
+    ),
+    Setting(
+        "spark.headwater.dml.lateFileBytes",
+        "1 MiB; 16 MiB where not local",
+        "average file size from which on UPDATE and MERGE use late materialization",
+    ),
+    Setting(
+        "spark.headwater.merge.smallTargetBytes",
+        "8 MiB",
+        "total size of target files up to which MERGE joins them at once",
+    ),
+    Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
+    Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
+    Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
+    Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),
+    Setting(
+        f"{_DELTA}.replaceWhere.dataColumns.enabled",
+        "true",
+        "`replaceWhere` may name columns that are not partition columns",
+    ),
+    Setting(f"{_DELTA}.replaceWhere.constraintCheck.enabled", "true", "rows written with `replaceWhere` must match it"),
+    Setting(f"{_DELTA}.commitInfo.userMetadata", "", "text for `userMetadata` in the history"),
+    Setting(f"{_DELTA}.checkpoint.partSize", "", "maximum actions in one checkpoint file"),
+    Setting(
+        f"{_DELTA}.checkpointV2.topLevelFileFormat",
+        "parquet",
+        "the format of a V2 checkpoint's own file: parquet or json",
+    ),
+    Setting(f"{_DELTA}.write.txnAppId", "", "identifies a writer, so that a repeated write is skipped"),
+    Setting(f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows"),
+    Setting(f"{_DELTA}.properties.defaults.<name>", "", "the table property `delta.<name>` of new tables"),
+    Setting(
+        f"{_DELTA}.allowArbitraryProperties.enabled",
+        "false",
+        "allows table properties `delta.…` that Headwater does not know",
+    ),
+    Setting(
+        f"{_DELTA}.changeDataFeed.timestampOutOfRange.enabled",
+        "false",
+        "a range of changes may end or start after the newest version",
+    ),
+    Setting(
+        f"{_DELTA}.changeDataFeed.defaultSchemaModeForColumnMappingTable",
+        "endVersion",
+        "or `latest`: the schema for reading changes of a table with column mapping",
+    ),
+    Setting(
+        f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",
+        "100000",
+        "files that get row ids, or lose them, in one commit",
+    ),
+    Setting(
+        f"{_DELTA}.tableFeatures.fastDropFeature.enabled",
+        "true",
+        "DROP FEATURE protects the history with checkpoints, and need not wait for its retention",
+    ),
+    Setting(
+        f"{_DELTA}.updateAndMergeCastingFollowsAnsiEnabledFlag",
+        "false",
+        "UPDATE and MERGE cast as `spark.sql.ansi.enabled` says, whatever `spark.sql.storeAssignmentPolicy` is",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.allowSourceColumn<change>",
+        "",
+        "`Rename`, `Drop`, `RenameAndDrop` or `TypeChange`: a stream with a schema log reads on through such changes; "
+        "`always`, or with the suffix `.ckpt_<hash>` a version",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.allowSchemaLocationOutsideCheckpointLocation",
+        "false",
+        "the schema log of a stream may lie outside its checkpoint",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.schemaTracking.metadataPathCheck.enabled",
+        "true",
+        "a schema log belongs to one source of one stream",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled",
+        "false",
+        "a stream reads on although columns were renamed or dropped; it may misread rows",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled",
+        "false",
+        "a stream does not compare the version it goes on from with the newest one; it may misread rows",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.unsafeReadOnNullabilityChange.enabled",
+        "false",
+        "a stream reads on although a NOT NULL column may hold nulls now",
+    ),
+    Setting(
+        f"{_DELTA}.streaming.unsafeReadOnPartitionColumnChanges.enabled",
+        "false",
+        "a stream reads on although the partition columns changed",
+    ),
+    Setting(
+        f"{_DELTA}.typeWidening.allowTypeChangeStreamingDeltaSource",
+        "true",
+        "a stream reads on with a column's wider type after a restart",
+    ),
+    Setting(
+        f"{_DELTA}.typeWidening.enableStreamingSchemaTracking",
+        "false",
+        "a column's wider type needs a schema log, as a new name does",
+    ),
+)
+
+#: Settings of a session that change what Delta Lake's own connector writes or answers, and do nothing here. Those that
+#: merely tune it are none: a session that is moved over has many of them.
+UNUSED_SETTINGS: Mapping[str, str] = {
+    "spark.databricks.delta.autoCompact.enabled": "files are not compacted after a write",
+    "spark.databricks.delta.optimizeWrite.enabled": "files are as large as the tasks of a write make them",
+    "spark.databricks.delta.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
+    "spark.databricks.delta.stats.collect": "statistics come with each file that is written",
+    "spark.databricks.delta.stats.skipping": "files that cannot match are always skipped",
+    "spark.databricks.delta.dynamicPartitionOverwrite.enabled": (
+        "spark.sql.sources.partitionOverwriteMode and the option partitionOverwriteMode decide"
+    ),
+    "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled": "NOT NULL in arrays and maps is refused",
+    "spark.databricks.delta.merge.materializeSource": "a source that must not change is always computed once",
+    "spark.databricks.delta.schema.typeCheck.enabled": "columns of types that cannot be stored are always refused",
+    "spark.databricks.delta.writePartitionColumnsToParquet": "partition values are kept in the log alone",
+}
+
+#: Names of the code's own, which no user sets.
+INTERNAL = ("spark.headwater.job",)
+
+
+def markdown() -> str:
+    """The content of ``docs/settings.md``."""
+    lines = [
+        "# Settings",
+        "",
+        "The settings that Headwater reads, most under the names that Delta Lake users know.",
+        "",
+    ]
+    lines += ["| setting | default | read | meaning |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{s.name}` | {s.default} | {'at the start' if s.at_start else 'by each statement'} | {s.meaning} |"
+        for s in SETTINGS
+    ]
+    lines += [
+        "",
+        "These settings of Delta Lake's connector do nothing here. A session that has one is warned once.",
+        "",
+    ]
+    lines += ["| setting | instead |", "| --- | --- |"]
+    lines += [f"| `{name}` | {why} |" for name, why in UNUSED_SETTINGS.items()]
+    lines += ["", "This file is generated: `python -m headwater.statements.settings > docs/settings.md`.", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

@@ -1,0 +1,363 @@
+"""What a winner changed in a table's definition, and whom it concerns.
+
+Owns the comparison of two definitions (a protocol and a metadata) as a list of named changes, and for each kind of
+change the rule which writers cannot commit after it. Follows the protocol's chapters "Protocol Evolution", "Change
+Metadata", "Table Features", "Column Mapping" and "Identity Columns". Promise: pure functions; what is not known
+concerns everybody.
+
+**The rules.** A transaction wrote its files under the definition it read. It may commit after a winner that changed
+the definition if those files, and what it removes, mean the same under the new one.
+
+================================================================  =============================================
+the winner                                                        cannot go on
+================================================================  =============================================
+changed comments, name, description, defaults, other properties   nobody
+added nullable columns or fields                                  nobody
+dropped a CHECK constraint, NOT NULL or a generation expression   nobody
+enabled deletion vectors, in-commit timestamps, V2 checkpoints,   nobody; the commit has what they ask of it
+  row tracking; or column mapping by name, none before
+turned the change data feed off                                   nobody
+gave values to an identity column                                 who gave values too: they would be the same
+dropped, renamed or retyped a column                              everybody
+changed partitioning, table id, format, physical names or ids     everybody
+added a NOT NULL or generated column, an identity column or       who adds files
+  an invariant
+added a CHECK constraint or NOT NULL                              who adds files whose statistics do not prove it
+turned the change data feed on, made the table append-only        who removes rows
+turned deletion vectors off                                       who marks rows deleted
+set the isolation level to Serializable                           who read rows
+dropped a feature, or added one that is not listed here           everybody
+================================================================  =============================================
+
+Beside these, two changes of the definition always conflict. An identity column's high-water mark is the one exception:
+a transaction that changes nothing else puts it into the winner's metadata, where the winner gave no values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from headwater.protocol import properties
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.column_metadata import (
+    COLUMN_ID,
+    CURRENT_DEFAULT,
+    DECLARED_TYPE,
+    EXISTS_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_HIGH_WATER_MARK,
+    INVARIANTS,
+    PHYSICAL_NAME,
+    TYPE_CHANGES,
+)
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
+from headwater.protocol.features import supported_features
+from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
+from headwater.schema import mapping
+from headwater.schema.identity import identity_columns, is_identity, with_high_water_marks
+
+
+class Definition(NamedTuple):
+    """A table's protocol and metadata at one version."""
+
+    protocol: Protocol
+    metadata: Metadata
+
+    def after(self, protocol: Protocol | None, metadata: Metadata | None) -> Definition:
+        """The definition after a commit with these actions, None where it has none."""
+        return Definition(protocol or self.protocol, metadata or self.metadata)
+
+
+class Concern(Enum):
+    """Which writers cannot commit after a change."""
+
+    NOBODY = "nobody"
+    NUMBERING = "who gave values to identity columns"
+    NEW_FILES = "who adds files"
+    UNPROVEN_FILES = "who adds files whose statistics do not prove the condition"
+    REMOVED_ROWS = "who removes rows"
+    MARKED_ROWS = "who marks rows deleted"
+    READERS = "who read rows"
+    EVERYBODY = "everybody"
+
+
+class Kind(Enum):
+    """A kind of change, and whom it concerns."""
+
+    def __init__(self, words: str, concern: Concern) -> None:
+        self.words = words
+        self.concern = concern
+
+    DESCRIPTION = "name, description or comment", Concern.NOBODY
+    PROPERTY = "a property that files do not depend on", Concern.NOBODY
+    DEFAULT = "a column's default, which a statement takes when it is analysed", Concern.NOBODY
+    NEW_COLUMN = "a new nullable column", Concern.NOBODY
+    RELAXED = "a constraint, NOT NULL or generation expression less", Concern.NOBODY
+    MAPPING_ENABLED = "column mapping by name, with the names that files have", Concern.NOBODY
+    NEW_FEATURE = "a feature more, whose use is judged by metadata", Concern.NOBODY
+    IDENTITY_MARK = "a high-water mark of an identity column", Concern.NUMBERING
+    COMPUTED_COLUMN = "a NOT NULL, generated or identity column, or an invariant", Concern.NEW_FILES
+    FILE_FORM = "what data files must be like", Concern.NEW_FILES
+    CONDITION = "a CHECK constraint or NOT NULL", Concern.UNPROVEN_FILES
+    CHANGE_DATA = "a change data feed, which needs files of changes", Concern.REMOVED_ROWS
+    APPEND_ONLY = "an append-only table", Concern.REMOVED_ROWS
+    NO_VECTORS = "no deletion vectors any more", Concern.MARKED_ROWS
+    SERIALIZABLE = "a stricter isolation level", Concern.READERS
+    DROPPED_COLUMN = "a column less", Concern.EVERYBODY
+    RENAMED_COLUMN = "another name for a column", Concern.EVERYBODY
+    RETYPED_COLUMN = "another type for a column", Concern.EVERYBODY
+    PARTITIONING = "other partition columns", Concern.EVERYBODY
+    TABLE = "another table id or file format", Concern.EVERYBODY
+    PHYSICAL_COLUMN = "another physical name, id or mode of column mapping", Concern.EVERYBODY
+    LOST_FEATURE = "a feature less", Concern.EVERYBODY
+    UNKNOWN = "what this version does not know", Concern.EVERYBODY
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a definition.
+
+    :param text: what changed, for people: a clause whose subject is what was changed.
+    :param of_protocol: whether the ``protocol`` action has it.
+    :param not_null: for a NOT NULL condition: the column's logical path.
+    :param check: for a CHECK constraint: its condition, Spark SQL.
+    """
+
+    kind: Kind
+    text: str
+    of_protocol: bool = False
+    not_null: Path | None = None
+    check: str | None = None
+
+
+def definition_changes(before: Definition, after: Definition) -> list[Change]:
+    """What changed, in no particular order; nothing for equal definitions."""
+    return [*_of_protocol(before, after), *_of_metadata(before, after)]
+
+
+def changes_marks_only(before: Definition, after: Definition) -> bool:
+    """Whether the definitions differ in high-water marks of identity columns and in nothing else."""
+    changes = definition_changes(before, after)
+    return bool(changes) and all(change.kind is Kind.IDENTITY_MARK for change in changes)
+
+
+def with_marks_of(metadata: Metadata, marked: Metadata) -> Metadata:
+    """A metadata with the high-water marks of another one, where those are further; both have the same columns."""
+    marks = {
+        column.name: column.high_water_mark
+        for column in identity_columns(marked.schema)
+        if column.high_water_mark is not None
+    }
+    schema = with_high_water_marks(metadata.schema, marks)
+    return replace(metadata, schema_string=schema_string(schema))
+
+
+# Protocol
+
+#: Features that ask nothing of files until a property or a column uses them.
+_BY_USE = frozenset(
+    {
+        *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"),
+        *("columnMapping", "allowColumnDefaults", "deletionVectors", "timestampNtz", "domainMetadata", "v2Checkpoint"),
+        *("clustering", "vacuumProtocolCheck", "inCommitTimestamp", "typeWidening", "typeWidening-preview"),
+        *("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
+        *("checkpointProtection", "rowTracking", "geospatial", "geospatial-dev"),
+    }
+)
+
+
+def _of_protocol(before: Definition, after: Definition) -> Iterator[Change]:
+    had, has = supported_features(before.protocol), supported_features(after.protocol)
+    for name in sorted(has - had):
+        kind = Kind.NEW_FEATURE if name in _BY_USE else Kind.UNKNOWN
+        yield Change(kind, f"the table feature {name} was added", of_protocol=True)
+    for name in sorted(had - has):
+        yield Change(Kind.LOST_FEATURE, f"the table feature {name} was dropped", of_protocol=True)
+
+
+# Metadata
+
+
+def _of_metadata(before: Definition, after: Definition) -> Iterator[Change]:
+    old, new = before.metadata, after.metadata
+    if old == new:
+        return
+    if old.id != new.id:
+        yield Change(Kind.TABLE, "the table was replaced by another one")
+    if old.format != new.format:
+        yield Change(Kind.TABLE, "the format of the data files was changed")
+    if (old.name, old.description, old.created_time, old.extra) != (
+        new.name,
+        new.description,
+        new.created_time,
+        new.extra,
+    ):
+        yield Change(Kind.DESCRIPTION, "the description was changed")
+    modes = mapping.mode(old.configuration, before.protocol), mapping.mode(new.configuration, after.protocol)
+    if modes[0] != modes[1]:
+        kind = Kind.MAPPING_ENABLED if modes == ("none", "name") else Kind.PHYSICAL_COLUMN
+        yield Change(kind, f"column mapping was changed from {modes[0]} to {modes[1]}")
+    yield from _configurations(old.configuration, new.configuration)
+    if old.schema_string != new.schema_string:
+        yield from _Schemas(*modes).structs(old.schema, new.schema, ())
+    if old.partition_columns != new.partition_columns:
+        yield Change(Kind.PARTITIONING, "the partition columns were changed")
+
+
+#: Switches that concern some writer: the kind of change when they come on and when they go off.
+_SWITCHES: Mapping[str, tuple[Kind, Kind]] = {
+    "delta.appendOnly": (Kind.APPEND_ONLY, Kind.PROPERTY),
+    "delta.enableChangeDataFeed": (Kind.CHANGE_DATA, Kind.PROPERTY),
+    "delta.enableChangeDataCapture": (Kind.CHANGE_DATA, Kind.PROPERTY),
+    "delta.enableDeletionVectors": (Kind.PROPERTY, Kind.NO_VECTORS),
+    "delta.enableIcebergCompatV1": (Kind.FILE_FORM, Kind.PROPERTY),
+    "delta.enableIcebergCompatV2": (Kind.FILE_FORM, Kind.PROPERTY),
+    "delta.enableIcebergCompatV3": (Kind.FILE_FORM, Kind.PROPERTY),
+    "delta.enableMaterializePartitionColumnsFeature": (Kind.FILE_FORM, Kind.PROPERTY),
+    "delta.enableVariantShredding": (Kind.FILE_FORM, Kind.PROPERTY),
+}
+_ISOLATION = "delta.isolationLevel"
+#: Names that rewritten files have in them, once they are set.
+_ROW_TRACKING_COLUMNS = "delta.rowTracking.materialized"
+#: Properties of other prefixes that no file depends on.
+_HARMLESS_PREFIXES = (properties.FEATURE_PREFIX, "delta.universalFormat.")
+
+
+def _configurations(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        if before == after:
+            continue
+        if key.lower().startswith(properties.CONSTRAINT_PREFIX):
+            yield _constraint(key[len(properties.CONSTRAINT_PREFIX) :], before, after)
+            continue
+        name = properties.canonical_name(key, allow_arbitrary=True)
+        text = f"the property {name} was " + ("unset" if after is None else f"set to '{after}'")
+        yield Change(_property_kind(name, before, after), text)
+
+
+def _constraint(name: str, before: str | None, after: str | None) -> Change:
+    if after is None:
+        return Change(Kind.RELAXED, f"the CHECK constraint {name} was dropped")
+    done = "added" if before is None else "changed"
+    return Change(Kind.CONDITION, f"the CHECK constraint {name} ({after}) was {done}", check=after)
+
+
+def _property_kind(name: str, before: str | None, after: str | None) -> Kind:
+    if not name.startswith(properties.PREFIX):
+        return Kind.PROPERTY
+    if name in _SWITCHES:
+        was, now = ((text or "false").lower() == "true" for text in (before, after))
+        return Kind.PROPERTY if was == now else _SWITCHES[name][0 if now else 1]
+    if name == _ISOLATION:
+        return Kind.SERIALIZABLE if (after or "").lower() == "serializable" else Kind.PROPERTY
+    if name.startswith(_ROW_TRACKING_COLUMNS) and before is not None:
+        return Kind.PHYSICAL_COLUMN
+    if name in properties.PROPERTIES or name.startswith(_HARMLESS_PREFIXES):
+        return Kind.PROPERTY
+    return Kind.UNKNOWN
+
+
+class _Schemas:
+    """The comparison of two schemas; a column is the same one if its physical name is.
+
+    :param old_mode: the mode of column mapping of the old schema, and of the new.
+    """
+
+    def __init__(self, old_mode: str, new_mode: str) -> None:
+        self._old_mode = old_mode
+        self._new_mode = new_mode
+
+    def structs(self, old: StructType, new: StructType, path: Path) -> Iterator[Change]:
+        now = {_key(field, self._new_mode): field for field in new}
+        for field in old:
+            here = (*path, field.name)
+            same = now.pop(_key(field, self._old_mode), None)
+            if same is not None:
+                yield from self._fields(field, same, here)
+            else:
+                again = " and added again" if new.find(field.name) is not None else ""
+                yield Change(Kind.DROPPED_COLUMN, f"the column {format_name(here)} was dropped{again}")
+        for field in now.values():
+            yield _added(field, (*path, field.name))
+
+    def _fields(self, old: StructField, new: StructField, path: Path) -> Iterator[Change]:
+        name = format_name(path)
+        if old.name != new.name:
+            yield Change(Kind.RENAMED_COLUMN, f"the column {name} was renamed to {format_name((*path[:-1], new.name))}")
+        if old.nullable and not new.nullable:
+            yield Change(Kind.CONDITION, f"the column {name} was made NOT NULL", not_null=path)
+        elif new.nullable and not old.nullable:
+            yield Change(Kind.RELAXED, f"the column {name} was made nullable")
+        for key in sorted(old.metadata.keys() | new.metadata.keys()):
+            before, after = old.metadata.get(key), new.metadata.get(key)
+            if before != after and (change := _metadata_change(key, before, after, name)) is not None:
+                yield change
+        yield from self._types(old.type, new.type, path)
+
+    def _types(self, old: DataType, new: DataType, path: Path) -> Iterator[Change]:
+        match old, new:
+            case StructType(), StructType():
+                yield from self.structs(old, new, path)
+            case ArrayType(), ArrayType():
+                if old.contains_null and not new.contains_null:
+                    yield _no_nulls_within(path)
+                yield from self._types(old.element, new.element, (*path, ELEMENT))
+            case MapType(), MapType():
+                if old.value_contains_null and not new.value_contains_null:
+                    yield _no_nulls_within(path)
+                yield from self._types(old.key, new.key, (*path, KEY))
+                yield from self._types(old.value, new.value, (*path, VALUE))
+            case _ if old != new:
+                text = f"the type of {format_name(path)} was changed from {old.sql()} to {new.sql()}"
+                yield Change(Kind.RETYPED_COLUMN, text)
+
+
+def _key(field: StructField, mode: str) -> str:
+    return field.name.lower() if mode == "none" else field.physical_name.lower()
+
+
+def _no_nulls_within(path: Path) -> Change:
+    return Change(Kind.COMPUTED_COLUMN, f"the values within {format_name(path)} were made NOT NULL")
+
+
+def _added(field: StructField, path: Path) -> Change:
+    what = ""
+    if is_identity(field):
+        what = "identity "
+    elif GENERATION_EXPRESSION in field.metadata:
+        what = "generated "
+    elif not field.nullable:
+        what = "NOT NULL "
+    elif INVARIANTS in field.metadata:
+        what = "constrained "
+    kind = Kind.COMPUTED_COLUMN if what else Kind.NEW_COLUMN
+    return Change(kind, f"the {what}column {format_name(path)} was added")
+
+
+def _metadata_change(key: str, before: Any, after: Any, name: str) -> Change | None:
+    """The change that a key of a column's metadata makes; None where another change says it."""
+    if key == IDENTITY_HIGH_WATER_MARK:
+        return Change(Kind.IDENTITY_MARK, f"values were generated for the identity column {name}")
+    if key.startswith("delta.identity."):
+        return Change(Kind.COMPUTED_COLUMN, f"the identity of the column {name} was changed")
+    if key in (GENERATION_EXPRESSION, INVARIANTS):
+        what = "generation expression" if key == GENERATION_EXPRESSION else "invariant"
+        if after is None:
+            return Change(Kind.RELAXED, f"the {what} of the column {name} was dropped")
+        return Change(Kind.COMPUTED_COLUMN, f"the {what} of the column {name} was set")
+    if key in (COLUMN_ID, PHYSICAL_NAME):
+        # Mapping that is switched on gives both; a column with another physical name is another column.
+        return None if before is None else Change(Kind.PHYSICAL_COLUMN, f"the {key} of the column {name} was changed")
+    if key == DECLARED_TYPE:
+        return Change(Kind.RETYPED_COLUMN, f"the declared type of the column {name} was changed")
+    if key in (CURRENT_DEFAULT, EXISTS_DEFAULT):
+        return Change(Kind.DEFAULT, f"the default of the column {name} was changed")
+    if key == TYPE_CHANGES or key.startswith("delta.columnMapping.") and before is None:
+        return None
+    if key.startswith(properties.PREFIX):
+        return Change(Kind.UNKNOWN, f"the {key} of the column {name} was changed")
+    return Change(Kind.DESCRIPTION, f"the {key} of the column {name} was changed")

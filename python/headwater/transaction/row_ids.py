@@ -1,0 +1,70 @@
+"""Row ids of the files that a commit adds.
+
+Owns which files of a commit get new row ids and a new row commit version, and which keep those they have; for the
+version that an attempt tries, and above the high-water mark that the winners left. Follows the protocol's chapter "Row
+Tracking". Promise: two commits never give the same row id, in whatever order they win.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headwater.log.files import canonical_path
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import AddFile, DomainMetadata
+from headwater.protocol.row_tracking import DOMAIN, high_water_mark, mark_action
+from headwater.transaction.conflicts import WinningCommit
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a file has already, None where nothing was given."""
+
+    base_row_id: int | None
+    default_row_commit_version: int | None
+
+
+class RowIds:
+    """What a transaction knows of the row ids that the table has given.
+
+    :param snapshot: the version that was read; None to create the table.
+    :param count_rows: how many rows a file has, those marked deleted included, where its statistics do not say.
+    """
+
+    def __init__(self, snapshot: Snapshot | None, count_rows: Callable[[AddFile], int]) -> None:
+        self._mark = high_water_mark(snapshot.domain_metadata.get(DOMAIN) if snapshot else None)
+        self._count_rows = count_rows
+        #: What winners gave to files that this transaction may add again, by canonical path.
+        self._given: dict[str, _Given] = {}
+        self._counts: dict[str, int] = {}
+
+    def follow(self, winner: WinningCommit) -> None:
+        """Learn what a winner gave."""
+        self._mark = max(self._mark, high_water_mark(winner.row_id_domain))
+        for file in winner.adds:
+            if file.base_row_id is not None:
+                self._given[canonical_path(file.path)] = _Given(file.base_row_id, file.default_row_commit_version)
+
+    def assign(self, files: Sequence[AddFile], version: int) -> tuple[list[AddFile], DomainMetadata | None]:
+        """The files as a version adds them, and the domain where its high-water mark rises."""
+        mark = self._mark
+        assigned = []
+        for file in files:
+            if file.base_row_id is None or file.default_row_commit_version is None:
+                given = self._given.get(canonical_path(file.path))
+                base = file.base_row_id if given is None else given.base_row_id
+                since = file.default_row_commit_version if given is None else given.default_row_commit_version
+                if base is None:
+                    base = mark + 1
+                    mark += self._rows(file)
+                file = replace(file, base_row_id=base, default_row_commit_version=version if since is None else since)
+            assigned.append(file)
+        return assigned, mark_action(mark) if mark > self._mark else None
+
+    def _rows(self, file: AddFile) -> int:
+        if file.path not in self._counts:
+            known = json.loads(file.stats).get("numRecords") if file.stats else None
+            self._counts[file.path] = known if isinstance(known, int) else self._count_rows(file)
+        return self._counts[file.path]

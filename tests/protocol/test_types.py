@@ -1,0 +1,36 @@
+"""Types of the schema format that have more to say than a name."""
+
+import pytest
+
+from headwater.protocol.actions import Protocol
+from headwater.protocol.features import supports
+from headwater.protocol.types import DecimalType, PrimitiveType, SpatialType, parse_type
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "sql"),
+    [
+        ("geometry(OGC:CRS84)", SpatialType("geometry", "OGC:CRS84"), "geometry(4326)"),
+        ("geometry", SpatialType("geometry", "OGC:CRS84"), "geometry(4326)"),
+        ("geometry( EPSG:3857 )", SpatialType("geometry", "EPSG:3857"), "geometry(3857)"),
+        ("geometry(SRID:0)", SpatialType("geometry", "SRID:0"), "geometry(0)"),
+        ("geometry(SRID:ANY)", SpatialType("geometry", "SRID:ANY"), "geometry(any)"),
+        ("geography", SpatialType("geography", "OGC:CRS84", "SPHERICAL"), "geography(4326)"),
+        ("geography(OGC:CRS83)", SpatialType("geography", "OGC:CRS83", "SPHERICAL"), "geography(4269)"),
+        ("geography(spherical)", SpatialType("geography", "OGC:CRS84", "spherical"), "geography(4326)"),
+        ("geography(OGC:CRS27, vincenty)", SpatialType("geography", "OGC:CRS27", "vincenty"), "geography(4267)"),
+        ("geometry(", PrimitiveType("geometry("), "geometry("),
+        ("geometryz", PrimitiveType("geometryz"), "geometryz"),
+        ("decimal(5,2)", DecimalType(5, 2), "decimal(5,2)"),
+    ],
+)
+def test_types_with_parameters(text, expected, sql):
+    kind = parse_type(text)
+    assert kind == expected
+    assert kind.sql() == sql
+    assert parse_type(kind.to_json()) == kind
+
+
+def test_a_table_of_the_preview_has_the_feature():
+    preview = frozenset({"geospatial-dev"})
+    assert supports(Protocol(3, 7, preview, preview), "geospatial")

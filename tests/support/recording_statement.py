@@ -1,0 +1,74 @@
+"""Statements without Spark: a stand-in for the JVM's side that records what it was asked."""
+
+import json
+
+import msgspec
+
+from headwater.bridge.messages import SessionSettings
+from headwater.bridge.messages.callbacks import WrittenFile
+from headwater.bridge.statement import Condition, Statement
+from headwater.pruning.predicates import columns
+from support.predicate_text import parse_predicate
+
+
+class RecordingStatement(Statement):
+    """Answers every write with the files it was told to, and knows every expression's type to be boolean."""
+
+    def __init__(self, confs=None, time_zone="UTC"):
+        settings = SessionSettings(confs=confs or {}, time_zone=time_zone, user="tester", spark_version="4.2.0")
+        super().__init__(None, settings)
+        self.written = []
+        self.specifications = []
+        self.begun = []
+        self.relations = []
+        self.placed = []
+        #: What other writers do right before the statement's next commits, in order.
+        self.before_commits = []
+        self.discarded = 0
+        self.inner_commits = 0
+
+    @property
+    def hadoop(self):
+        return None
+
+    def write(self, specification):
+        self.specifications.append(json.loads(msgspec.json.encode(specification)))
+        return msgspec.convert(self.written.pop(0) if self.written else [], list[WrittenFile])
+
+    def add_relation(self, table, version, files, row_tracking_columns=()):
+        self.relations.append((table, version, files))
+        return len(self.relations) + 100
+
+    def place(self, text):
+        if text not in self.placed:
+            self.placed.append(text)
+        return self.placed.index(text)
+
+    def condition(self, text, schema):
+        predicate = parse_predicate(text)
+        return Condition(predicate, frozenset(path[0] for path in columns(predicate)))
+
+    def expression_type(self, text, schema):
+        return '"boolean"'
+
+    def settled(self, path):
+        return False
+
+    def discard(self):
+        self.discarded += 1
+
+    def check_cancelled(self):
+        pass
+
+    def begin_commit(self, commit):
+        if self.before_commits:
+            self.before_commits.pop(0)()
+        self.begun.append(msgspec.to_builtins(commit))
+
+    def begin_inner_commit(self):
+        if self.before_commits:
+            self.before_commits.pop(0)()
+        self.begun.append(None)
+
+    def end_inner_commit(self):
+        self.inner_commits += 1
