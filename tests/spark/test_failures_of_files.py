@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,20 +27,32 @@ def _data_files(table: Path) -> list[Path]:
     return sorted(table.glob("*.parquet"))
 
 
-def _fill(file: Path) -> None:
-    """Fill the file's file system and keep it full until nothing can make room: the tasks of a failed job may still
-    write, and their files are deleted only after the last of them has ended.
+@contextlib.contextmanager
+def _kept_full(file: Path) -> Iterator[None]:
+    """The file's file system is full until the block ends: what comes free in it is taken at once.
+
+    Room comes free at any time after a failed job: its tasks still write and delete, and a writer that could not
+    close its file holds the deleted one's room until the garbage collector finds it.
     """
-    kept = None
-    quiet_since = time.monotonic()
-    while time.monotonic() - quiet_since < 2:
-        found = sorted(file.parent.glob("*/*.parquet"))
-        if found != kept:
-            kept, quiet_since = found, time.monotonic()
-        with file.open("ab", buffering=0) as open_file, contextlib.suppress(OSError):
-            while open_file.write(b"x" * 4096):
-                quiet_since = time.monotonic()
-        time.sleep(0.05)
+    full, ended = threading.Event(), threading.Event()
+
+    def fill() -> None:
+        with file.open("ab", buffering=0) as open_file:
+            while not ended.is_set():
+                try:
+                    open_file.write(b"x" * 4096)
+                except OSError:
+                    full.set()
+                    ended.wait(0.001)
+
+    filler = threading.Thread(target=fill)
+    filler.start()
+    try:
+        assert full.wait(60)
+        yield
+    finally:
+        ended.set()
+        filler.join()
 
 
 def _commits(table: Path) -> int:
@@ -147,10 +159,12 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
     wait_for(lambda: len(_data_files(table)) == 1, 60, "the failed job's files are gone")
     filling = small_disk / "filling"
     for statement in ("INSERT INTO {} VALUES (2, 'b')", "UPDATE {} SET v = 'c'", "DELETE FROM {}"):
-        _fill(filling)
-        with fails("DELTA_FILE_ACCESS_FAILED", str(table), "No space left on device", "Free space"):
+        with (
+            _kept_full(filling),
+            fails("DELTA_FILE_ACCESS_FAILED", str(table), "No space left on device", "Free space"),
+        ):
             spark.sql(statement.format(name))
-    with fails("DELTA_FILE_ACCESS_FAILED", str(small_disk), "No space left on device"):
+    with _kept_full(filling), fails("DELTA_FILE_ACCESS_FAILED", str(small_disk), "No space left on device"):
         spark.sql(f"CREATE TABLE delta.`{small_disk}/u` (id BIGINT) USING delta")
     assert rows(f"SELECT * FROM {name}") == [(1, "a")]
     filling.unlink()
