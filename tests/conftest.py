@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    from support.kafka.broker import Broker
+
 pytest_plugins = ["support.suite"]
 
 
@@ -60,6 +62,26 @@ def _no_views_stay(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "spark" in request.fixturenames:
         request.getfixturevalue("spark")._jsparkSession.sessionState().catalog().clearTempTables()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker of its own for each worker; topics have names of their own."""
+    from support.kafka.broker import Broker
+
+    broker = Broker(tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture(scope="session")
+def spark_with_kafka(spark: SparkSession) -> SparkSession:
+    """The session of all tests, which now knows the format ``kafka``."""
+    from support.kafka.broker import connector_jars
+
+    for jar in connector_jars():
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark
 
 
 @pytest.fixture
