@@ -36,9 +36,9 @@ class Bench:
         """The path of a side's table."""
         return self.directory / f"{name}-{side}"
 
-    def fresh(self, kind: str) -> Spark:
-        """A new Spark beside the running ones; the caller stops it."""
-        return Spark(kind, self.directory)
+    def fresh(self, kind: str, memory: str = "4g") -> Spark:
+        """A new Spark with so much heap beside the running ones; the caller stops it."""
+        return Spark(kind, self.directory, memory)
 
 
 #: Runs one round of a side and returns the seconds it took.

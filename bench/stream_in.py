@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import big_log
-from bench.cases import PARQUET, Against, Bench, Case
-from bench.sparks import OURS, PEER
+from bench.cases import PARQUET, Against, Bench, Case, Timed
+from bench.sparks import OURS, PEER, Spark
 
 _BATCHES = 100
 _ROWS_PER_BATCH = 1000
+#: The JVM's heap, as Spark writes it, when memory is measured.
+_HEAP = "1g"
 
 
 def _source(bench: Bench, side: str) -> Path:
@@ -63,17 +65,33 @@ def _prepare_large(bench: Bench, side: str) -> None:
         big_log.make(_large(bench), bench.files)
 
 
-def _first_batch(bench: Bench, side: str, number: int) -> float:
+def _read_first_batch(bench: Bench, spark: Spark, name: str) -> float:
     """Seconds from the start of a stream to the end of its first micro-batch, over a table that is not known yet."""
-    table = bench.directory / f"stream-in-large-{side}-{number}"
-    checkpoint = bench.path(f"stream-in-large-checkpoint{number}", side)
+    table, checkpoint = (bench.directory / f"stream-in-large-{kind}-{name}" for kind in ("table", "checkpoint"))
     big_log.copy_of(_large(bench), table)
     try:
-        answer = bench.spark(side).call("first_batch", source=str(table), checkpoint=str(checkpoint))
-        return float(answer["seconds"])
+        return float(spark.call("first_batch", source=str(table), checkpoint=str(checkpoint))["seconds"])
     finally:
         shutil.rmtree(table, ignore_errors=True)
         shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _first_batch(bench: Bench, side: str, number: int) -> float:
+    return _read_first_batch(bench, bench.spark(side), f"{side}-{number}")
+
+
+def _memory_of(process: str) -> Timed:
+    """Bytes, not seconds: the peak of one process while a Spark with a small heap reads such a first micro-batch."""
+
+    def measured(bench: Bench, side: str, number: int) -> float:
+        spark = bench.fresh(OURS, _HEAP)
+        try:
+            _read_first_batch(bench, spark, f"{process}-{number}")
+            return float(spark.call(f"{process}_peak")["bytes"])
+        finally:
+            spark.stop()
+
+    return measured
 
 
 def cases() -> Iterator[Case]:
@@ -96,3 +114,13 @@ def cases() -> Iterator[Case]:
         _prepare_large,
         warm_up=1,
     )
+    for process, gibibytes in (("handler", 2), ("heap", 1)):
+        yield Case(
+            f"stream-first-{process}",
+            f"{process} memory for it, with a heap of {_HEAP}",
+            (Against(None, limit=gibibytes << 30),),
+            _memory_of(process),
+            1,
+            _prepare_large,
+            warm_up=0,
+        )

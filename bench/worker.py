@@ -158,6 +158,58 @@ def first_batch(source: str, checkpoint: str) -> dict[str, Any]:
         _spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
+def batches_out(table: str, checkpoint: str, batches: int) -> dict[str, Any]:
+    """Stream a row a micro-batch to a table; the seconds of each of so many micro-batches."""
+    rows = _spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
+    writer = rows.writeStream.format("delta").option("checkpointLocation", checkpoint)
+    return {"seconds": _seconds_of_batches(lambda: writer.start(table), batches)}
+
+
+def batches_in(source: str, checkpoint: str, batches: int) -> dict[str, Any]:
+    """Stream a table's commits, a file each, into nothing; the seconds of each of so many micro-batches."""
+    reader = _spark.readStream.format("delta").option("maxFilesPerTrigger", 1).option("startingVersion", 0)
+    writer = reader.load(source).writeStream.format("noop").option("checkpointLocation", checkpoint)
+    return {"seconds": _seconds_of_batches(writer.start, batches)}
+
+
+def _seconds_of_batches(start: Callable[[], Any], batches: int) -> list[float]:
+    _spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 2 * batches)
+    query = start()
+    try:
+        while (last := query.lastProgress) is None or last["batchId"] < batches - 1:
+            if query.exception() is not None:
+                raise query.exception()
+            time.sleep(0.2)
+        done = {p["batchId"]: p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress}
+        return [done[batch] for batch in range(batches)]
+    finally:
+        query.stop()
+        _spark.conf.unset("spark.sql.streaming.numRecentProgressUpdates")
+
+
+def streams(source: str, table: str, checkpoint: str, count: int) -> dict[str, Any]:
+    """Run so many streams at once, each of a table's files, a file a micro-batch, to a table of its own; the seconds
+    from the start of the first to the end of the last, and how many micro-batches and rows there were.
+    """
+    began = time.perf_counter()
+    queries = []
+    for number in range(count):
+        rows = _spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
+        writer = rows.writeStream.format("delta").option("checkpointLocation", f"{checkpoint}/{number}")
+        queries.append(writer.trigger(availableNow=True).start(f"{table}/{number}"))
+    for query in queries:
+        query.awaitTermination()
+    taken = time.perf_counter() - began
+    written = [_spark.read.format("delta").load(f"{table}/{number}").count() for number in range(count)]
+    return {"seconds": taken, "batches": sum(q.lastProgress["batchId"] + 1 for q in queries), "rows": sum(written)}
+
+
+def heap_peak() -> dict[str, Any]:
+    """The most of its heap that the JVM has used, garbage included, in bytes."""
+    pools = _spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    return {"bytes": sum(pool.getPeakUsage().getUsed() for pool in pools if pool.getType().name() == "HEAP")}
+
+
 def handler_peak() -> dict[str, Any]:
     """The most memory the handler process has had, in bytes (Linux's VmHWM)."""
     pid = _spark._jvm.headwater.spark.bridge.Bridge.pid(_spark._jsparkSession)
@@ -168,7 +220,11 @@ def handler_peak() -> dict[str, Any]:
 
 _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
     f.__name__: f
-    for f in (start, run, appends, upserts, rows, plan, scan, stream_out, stream_in, first_batch, handler_peak)
+    for f in (
+        *(start, run, appends, upserts, rows, plan, scan),
+        *(stream_out, stream_in, first_batch, batches_out, batches_in, streams),
+        *(handler_peak, heap_peak),
+    )
 }
 
 

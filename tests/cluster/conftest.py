@@ -117,6 +117,11 @@ class Cluster:
     def log(self) -> str:
         return self._process.log
 
+    @property
+    def driver(self) -> int:
+        """The process id of the driver."""
+        return self._process.pid
+
     def executors(self) -> list[int]:
         """The process ids of the executors that live."""
         parents, commands = _processes()

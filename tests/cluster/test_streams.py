@@ -1,13 +1,19 @@
-"""A streaming query on executors of their own, one of which is killed in a batch: every row is there once."""
+"""Streaming queries on executors of their own: these and the handler are killed in a batch: every row is there once."""
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.dml.checking import Refused
 from support.feeds import Feed, rows_of
+from support.sparks.running import family
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -36,3 +42,68 @@ def test_an_executor_is_killed_in_a_batch(cluster: Any, tmp_path: Path) -> None:
     assert cluster.sql(f"SELECT id FROM delta.`{table}` ORDER BY id") == [[n] for n in range(30)]
     history = cluster.sql(f"DESCRIBE HISTORY delta.`{table}`")
     assert len(history) == 2
+
+
+#: What a batch whose handler or executors are killed may end with.
+_ENDS = ("DELTA_COMMIT_NOT_MADE", "HEADWATER_HANDLER_LOST", "Job aborted")
+THROUGH = """
+rows = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load({source!r}).selectExpr("{id} AS id")
+writer = rows.writeStream.format("delta").option("checkpointLocation", {checkpoint!r}).trigger(availableNow=True)
+writer.start({table!r}).awaitTermination()
+"""
+
+
+def handler_of(cluster: Any) -> int:
+    return next(pid for pid, command in family(cluster.driver) if "-m headwater.handler" in command)
+
+
+def through(cluster: Any, tmp_path: Path, batches: int, identity: str = "id") -> tuple[str, Path]:
+    """A stream of so many batches, from a table with a row in each file to another table; its text and that table."""
+    source, table = tmp_path / "source", tmp_path / "table"
+    cluster.sql(f"CREATE TABLE delta.`{source}` USING delta AS SELECT id FROM range(0, {batches}, 1, {batches})")
+    checkpoint = str(tmp_path / "checkpoint")
+    return THROUGH.format(source=str(source), checkpoint=checkpoint, table=str(table), id=identity), table
+
+
+def check(cluster: Any, table: Path, batches: int) -> None:
+    assert cluster.sql(f"SELECT id FROM delta.`{table}` ORDER BY id") == [[n] for n in range(batches)]
+    assert len(cluster.sql(f"DESCRIBE HISTORY delta.`{table}`")) == batches
+
+
+def test_the_handler_and_an_executor_are_killed_while_a_batch_runs(cluster: Any, tmp_path: Path) -> None:
+    text, table = through(cluster, tmp_path, 2, "held(id)")
+    cluster.both_executors()
+    with cluster.latch() as inside:
+        answer = cluster.begin(python=text)
+        worker = inside(answer)
+        assert worker is not None, "no task was held"
+        os.kill(handler_of(cluster), signal.SIGKILL)
+        cluster.kill(cluster.executor_of(worker))
+    answer.get()
+    check(cluster, table, 2)
+
+
+@pytest.mark.soak
+def test_killed_at_random_in_300_batches(cluster: Any, tmp_path: Path) -> None:
+    """An executor or the handler; a run that fails, as its commit was not made, is started again."""
+    text, table = through(cluster, tmp_path, 300)
+    chance, killed = random.Random(14), 0
+    while True:
+        answer = cluster.begin(python=text)
+        while not answer.is_there:
+            time.sleep(chance.uniform(1, 5))
+            if chance.random() < 0.7:
+                for executor in chance.sample(found := cluster.executors(), min(1, len(found))):
+                    cluster.kill(executor)
+                    killed += 1
+            elif not answer.is_there:
+                os.kill(handler_of(cluster), signal.SIGKILL)
+                killed += 1
+        try:
+            answer.get()
+            break
+        except Refused as error:
+            if not any(condition in str(error) for condition in _ENDS):
+                raise
+    assert killed >= 10
+    check(cluster, table, 300)

@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from support.sparks.stream_scenarios import stream_in, streams_beside
+from support.sparks.stream_scenarios import stop_in_batch, stream_in, stream_on, streams_beside
 from support.sparks.tables_scenarios import tables_change, tables_open
 
-__all__ = ["stream_in", "streams_beside", "tables_change", "tables_open"]
+__all__ = ["stop_in_batch", "stream_in", "stream_on", "streams_beside", "tables_change", "tables_open"]
 
 
 def sql(spark: SparkSession, text: str) -> dict[str, Any]:

@@ -8,13 +8,19 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
-def stream_in(spark: SparkSession, source: str, checkpoint: str, table: str, name: bool = False) -> dict[str, Any]:
+def stream_in(
+    spark: SparkSession, source: str, checkpoint: str, table: str, name: bool = False, tables: bool = False
+) -> dict[str, Any]:
     """Write the rows of a folder's JSON files, one file a batch, to a table by its path or name, until all are read;
-    the number of its rows then, or the query's error as ``text``."""
-    rows = spark.readStream.schema("id LONG, v STRING").option("maxFilesPerTrigger", 1).json(source)
+    the number of its rows then, or the query's error as ``text``.
+
+    :param tables: the source is a table's path; its files are taken one a batch.
+    """
+    reader = spark.readStream.option("maxFilesPerTrigger", 1)
+    rows = reader.format("delta").load(source) if tables else reader.schema("id LONG, v STRING").json(source)
     writer = rows.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True)
     try:
         query = writer.toTable(table) if name else writer.start(table)
@@ -25,18 +31,66 @@ def stream_in(spark: SparkSession, source: str, checkpoint: str, table: str, nam
     return {"rows": read.count(), "id": str(query.id)}
 
 
-def streams_beside(spark: SparkSession, text: str, held: str, sources: list[dict[str, str]]) -> dict[str, Any]:
-    """Run a statement that a test holds, and once it is held streams, all at once, each to its table; how many rows
-    each wrote, and whether the statement was still running then.
+def stream_on(spark: SparkSession, source: str, table: str, checkpoint: str) -> list[list[Any]]:
+    """Stream a table to another, both by name, three times: with ``readStream.table``, with ``STREAM`` in SQL, and with
+    a MERGE for each batch; the rows after each.
+    """
+
+    def merge(rows: DataFrame, batch: int) -> None:
+        rows.createOrReplaceTempView("arrived")
+        rows.sparkSession.sql(
+            f"MERGE INTO {table} t USING arrived s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v || '!' "
+            "WHEN NOT MATCHED THEN INSERT *"
+        ).collect()
+
+    read = spark.readStream.option("maxFilesPerTrigger", 1).table(source)
+    in_sql = spark.sql(f"SELECT id + 100 AS id, v FROM STREAM({source}) WITH ('maxFilesPerTrigger' = '1')")
+    writers = [read.writeStream, in_sql.writeStream, read.writeStream.foreachBatch(merge)]
+    found = []
+    for number, writer in enumerate(writers):
+        writer = writer.option("checkpointLocation", f"{checkpoint}{number}").trigger(availableNow=True)
+        (writer.start() if number == 2 else writer.format("delta").toTable(table)).awaitTermination()
+        found.append([list(row) for row in spark.sql(f"SELECT id, v FROM {table} ORDER BY id").collect()])
+    return found
+
+
+def streams_beside(
+    spark: SparkSession, text: str, held: str, slow: dict[str, Any], sources: list[dict[str, str]]
+) -> dict[str, Any]:
+    """Run a statement and a stream that a test holds, and once they are held streams, all at once, each to its table;
+    how many rows each wrote, and whether the statement and the stream were still running then.
 
     :param held: the file that is there while the statement is held.
+    :param slow: the ``stream`` that is held, and the file that is there while it is, ``held``.
     :param sources: the arguments of :func:`stream_in`.
     """
-    statement = threading.Thread(target=lambda: spark.newSession().sql(text).collect())
-    statement.start()
+    beside = [
+        (threading.Thread(target=lambda: spark.newSession().sql(text).collect()), held),
+        (threading.Thread(target=lambda: stream_in(spark, **slow["stream"])), slow["held"]),
+    ]
+    for thread, file in beside:
+        thread.start()
+        deadline = time.monotonic() + 120
+        while not os.path.exists(file) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    with ThreadPoolExecutor(len(sources)) as pool:
+        found = list(pool.map(lambda given: stream_in(spark, **given), sources))
+    return {"found": found, "held": [thread.is_alive() for thread, _ in beside]}
+
+
+def stop_in_batch(spark: SparkSession, source: str, checkpoint: str, table: str, held: str) -> str | None:
+    """Stop a query while a test holds the statement of its ``foreachBatch``; the error that the query ended with.
+
+    :param held: the file that is there while the statement is held.
+    """
+
+    def write(rows: DataFrame, batch: int) -> None:
+        rows.write.format("delta").mode("append").save(table)
+
+    rows = spark.readStream.format("delta").load(source)
+    query = rows.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).start()
     deadline = time.monotonic() + 120
     while not os.path.exists(held) and time.monotonic() < deadline:
         time.sleep(0.02)
-    with ThreadPoolExecutor(len(sources)) as pool:
-        found = list(pool.map(lambda given: stream_in(spark, **given), sources))
-    return {"found": found, "held": statement.is_alive()}
+    query.stop()
+    return None if query.exception() is None else str(query.exception())

@@ -3,8 +3,8 @@
 The handler process, and no other, gets the faults that the files in ``HEADWATER_TEST_FAULTS`` ask for: ``<point>``
 ends the process with SIGKILL when it gets there, ``<point>.always`` does so every time, ``<point>.wait`` holds it
 there for as long as the file exists, and says so with ``<point>.waits``, with ``<point>.full`` it finds, once, no
-space left on the disk. Reading a table named ``raise_<CONDITION>`` raises that condition; one named
-``raise_python_<name>`` a Python exception.
+space left on the disk. ``before_put_of_<folder>`` is before the commit to the table in that folder. Reading a table
+named ``raise_<CONDITION>`` raises that condition; one named ``raise_python_<name>`` a Python exception.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ def install() -> None:
     put_commit = LocalStore.put_if_absent
 
     def put_if_absent(store: LocalStore, path: str, data: bytes) -> None:
-        (put_commit if "/_delta_log/" in path and path.endswith(".json") else put)(store, path, data)
+        table, log, name = path.rpartition("/_delta_log/")
+        if not log or not name.endswith(".json"):
+            return put(store, path, data)
+        reached(f"before_put_of_{table.rpartition('/')[2]}")
+        return put_commit(store, path, data)
 
     LocalStore.put_if_absent = put_if_absent  # type: ignore[method-assign, assignment]
     around(Statement, "write", "before_write", "after_write")

@@ -80,7 +80,9 @@ object Bridge extends Logging {
     try { call(session, request); new IllegalStateException(request.call) } catch { case e: Throwable => e }
 
   /** Calls the handler and returns its answer. Throws the Spark error that the handler's error describes. */
-  def call[A](context: StatementContext, request: Call[A]): A = {
+  def call[A](context: StatementContext, request: Call[A]): A = StoppedQuery.within(context)(answered(context, request))
+
+  private def answered[A](context: StatementContext, request: Call[A]): A = {
     val text = Json.write(Envelope(context.settings, request))
     context.callBegins()
     val answer = try callOnce(context, request.call, text) catch {

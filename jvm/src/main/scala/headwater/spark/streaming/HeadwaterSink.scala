@@ -21,11 +21,7 @@ final class HeadwaterSink private (settings: SinkSettings, created: Option[Creat
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
     val session = data.sparkSession
     val context = new StatementContext(session)
-    StoppedQuery.within(context)(addBatch(context, SinkBatch(settings, StreamBatch.queryId(session), batchId, data.schema.json), data))
-  }
-
-  private def addBatch(context: StatementContext, batch: SinkBatch, data: DataFrame): Unit = {
-    val session = data.sparkSession
+    val batch = SinkBatch(settings, StreamBatch.queryId(session), batchId, data.schema.json)
     val plan = Bridge.call(context, PlanBatchRequest(batch))
     if (!plan.skipped) {
       val rows = StreamBatch.rows(data)

@@ -57,7 +57,7 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
       case composite: CompositeReadLimit => composite.getReadLimits.toSeq
       case one => Seq(one)
     }
-    StoppedQuery.call(session, StreamEndRequest(
+    Bridge.call(session, StreamEndRequest(
       info.stream,
       after,
       limits.collectFirst { case files: ReadMaxFiles => files.maxFiles().toLong },
@@ -77,14 +77,14 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
   }
 
   private def changes(start: Option[Offset], end: Offset): LogicalPlan = {
-    val answer = StoppedQuery.call(session, StreamChangesRequest(info.stream, start.map(_.json), end.json))
+    val answer = Bridge.call(session, StreamChangesRequest(info.stream, start.map(_.json), end.json))
     new HeadwaterChangelog(session, answer).toPlan(None).transform {
       case relation: LogicalRelation => relation.copy(isStreaming = true)
       case none: LocalRelation => none.copy(isStreaming = true)
     }
   }
 
-  override def commit(end: Offset): Unit = if (info.notesEnds) StoppedQuery.call(session, StreamCommittedRequest(info.stream, end.json))
+  override def commit(end: Offset): Unit = if (info.notesEnds) Bridge.call(session, StreamCommittedRequest(info.stream, end.json))
 
   override def metrics(latestConsumed: Optional[AnyOffset]): util.Map[String, String] = last.map(_.metrics).getOrElse(Map.empty[String, String]).asJava
 

@@ -1,6 +1,7 @@
 package headwater.spark.streaming
 
 import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.StreamFilesRequest
 import headwater.spark.scan.{FileList, HeadwaterFileIndex, ListedFile, TableState}
 import org.apache.spark.sql.SparkSession
@@ -18,7 +19,7 @@ private class StreamFileIndex(
   override def isWholeTable: Boolean = false
 
   override protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] =
-    FileList.fromAnswer(StoppedQuery.call(session, StreamFilesRequest(stream, start, end, filters)), partitionSchema.length)
+    FileList.fromAnswer(Bridge.call(session, StreamFilesRequest(stream, start, end, filters)), partitionSchema.length)
 
   override def equals(other: Any): Boolean = other match {
     case that: AnyRef => this eq that
