@@ -135,18 +135,18 @@ class Story:
         self.chance.choice(kinds)()
 
     def run(self, *, may_die: bool = True) -> None:
-        """Run the stream to the end of what there is, beside statements or not, or to where it is killed: before or
-        after a write, or anywhere."""
+        """Run the stream to the end of what there is, beside further statements or not, or to where it is killed:
+        before or after a write, or anywhere."""
         if not self.began and not self.from_start:
             # What the stream finds first: the rows of this version.
             inserted, version = list(self.rows.items()), self.version
             self.expected = [(number, value, "insert", version) for number, value in inserted]
         self.began = True
+        ends = ["available", "available", "beside", "before", "after", "anywhere"] if may_die else ["available"]
         for _ in range(20):
-            dies = self.chance.choice([None, None, "before", "after", "anywhere"]) if may_die else None
             try:
-                if self._once(dies):
-                    return
+                self._once(self.chance.choice(ends))
+                return
             except Exception as error:
                 text = str(error)
                 if "killed" in text:
@@ -155,21 +155,23 @@ class Story:
                     raise
         raise AssertionError("the stream stops again and again")
 
-    def _once(self, dies: str | None) -> bool:
-        """Whether the stream ran to its end, or to where it was killed."""
+    def _once(self, ends: str) -> None:
         if not self.in_batches and self.chance.random() < 0.4:
             self._forget()
-        query = self._start(dies)
+        query = self._start(ends)
         try:
-            if dies == "anywhere":
+            if ends == "anywhere":
                 time.sleep(self.chance.uniform(0, 1))
+            elif ends == "beside":
+                for _ in range(self.chance.randint(1, 3)):
+                    self.step()
+                query.processAllAvailable()
             else:
                 query.awaitTermination()
         finally:
             query.stop()
         if query.exception() is not None:
             raise query.exception()
-        return True
 
     def _forget(self) -> None:
         """The last batch is in the table, and the checkpoint's commit log does not have it."""
@@ -180,17 +182,17 @@ class Story:
                 with suppress(FileNotFoundError):
                     (commits / name).unlink()
 
-    def _start(self, dies: str | None) -> Any:
+    def _start(self, ends: str) -> Any:
         at = self.chance.randint(0, 2)
         seen: list[int] = []
 
         def write(rows: Any, batch: int) -> None:
             seen.append(batch)
-            if dies == "before" and len(seen) > at:
+            if ends == "before" and len(seen) > at:
                 raise RuntimeError("killed")
             writer = rows.write.format("delta").mode("append")
             writer.option("txnAppId", self.checkpoint).option("txnVersion", batch).save(self.sink)
-            if dies == "after" and len(seen) > at:
+            if ends == "after" and len(seen) > at:
                 raise RuntimeError("killed")
 
         rows = self.spark.readStream.format("delta").options(**self._options()).load(self.source)
@@ -198,7 +200,9 @@ class Story:
         if self.feed:
             columns = ["_change_type AS kind", "_commit_version AS version"]
         written = rows.selectExpr("id", "v", *columns).writeStream
-        written = written.option("checkpointLocation", self.checkpoint).trigger(availableNow=True)
+        written = written.option("checkpointLocation", self.checkpoint)
+        if ends != "beside":
+            written = written.trigger(availableNow=True)
         return written.foreachBatch(write).start() if self.in_batches else written.format("delta").start(self.sink)
 
     def _options(self) -> dict[str, str]:
