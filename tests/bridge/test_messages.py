@@ -37,6 +37,7 @@ _PASSED_ON = {
     "SyncIdentityRequest": "ParsedChangeRequest",
     "AnalyzeTableRequest": "ParsedChangeRequest",
     "DropFeatureRequest": "ParsedChangeRequest",
+    "RestoreRequest": "ParsedChangeRequest",
 }
 #: Structs that a node stands for, and bases.
 _NOT_IN_SCALA = {
@@ -45,6 +46,7 @@ _NOT_IN_SCALA = {
     "SyncIdentityArguments",
     "AnalyzeTableArguments",
     "DropFeatureArguments",
+    "RestoreArguments",
     "TableChange",
     "StreamedTable",
 }
@@ -55,6 +57,7 @@ _NAMED_WHEN_MADE = {
     "sync_identity": ("ParsedChangeRequest", "CommitAnswer"),
     "analyze_table": ("ParsedChangeRequest", "CommitAnswer"),
     "drop_feature": ("ParsedChangeRequest", "CommitAnswer"),
+    "restore": ("ParsedChangeRequest", "CommitAnswer"),
     **dict.fromkeys(("delete", "update", "merge"), ("ChangeRequest", "CommitAnswer")),
 }
 
@@ -186,6 +189,8 @@ def _scala(kind: Any) -> str:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         (member,) = (member for member in typing.get_args(kind) if member is not type(None))
         return f"Option[{_scala(member)}]"
+    if typing.get_origin(kind) is list:
+        return f"Seq[{_scala(typing.get_args(kind)[0])}]"
     return {bool: "Boolean", str: "String"}.get(kind, kind.__name__)
 
 

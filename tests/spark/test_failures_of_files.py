@@ -181,8 +181,7 @@ def test_statements_of_other_systems(spark, fails, names) -> None:
             spark.sql(statement.format(**names))
     with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "yet"):
         spark.sql("EXECUTE IMMEDIATE 'OPTIMIZE t'")
-    # What the answer to RESTORE says to use.
-    spark.sql("INSERT OVERWRITE {t} SELECT * FROM {t} VERSION AS OF 0".format(**names))
+    spark.sql("RESTORE {t} TO VERSION AS OF 0".format(**names))
     assert spark.sql("SELECT * FROM {t}".format(**names)).collect() == []
     for statement in ("SELEC 1", "ALTER TABLE {t} DROP COLUMN a b"):
         with fails("PARSE_SYNTAX_ERROR", state="42601"):

@@ -10,8 +10,6 @@ _COMING = {
     "optimize db.t WHERE day = 1 ZORDER BY (a)": "db.t",
     "VACUUM delta.`/a b` RETAIN 168 HOURS DRY RUN": "delta.`/a b`",
     "VACUUM '/data/t'": "/data/t",
-    "RESTORE TABLE t TO VERSION AS OF 3": "t",
-    "RESTORE t TO TIMESTAMP AS OF '2024-01-01'": "t",
     "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (a INT)": "parquet.`/x`",
     "GENERATE symlink_format_manifest FOR TABLE t": "t",
     "REORG TABLE t APPLY (PURGE)": "t",

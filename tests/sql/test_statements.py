@@ -5,6 +5,7 @@ import pytest
 
 from headwater.bridge.messages.define import ParseRequest
 from headwater.errors import HeadwaterError
+from headwater.sql.tokens import at_markers
 from headwater.statements.parsing import parse
 
 
@@ -182,3 +183,44 @@ def test_delta_statistics_take_nothing_else(ending, reason):
         parsed(f"ANALYZE TABLE t {ending}")
     assert caught.value.condition == "DELTA_STATEMENT_NOT_PARSED"
     assert reason in caught.value.text
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "arguments"),
+    [
+        ("RESTORE t TO VERSION AS OF 3", "t", {"version": "3"}),
+        ("restore table `to`.`version` version as of '3' ;", "`to`.`version`", {"version": "'3'"}),
+        ("RESTORE TABLE table TO VERSION AS OF 1", "table", {"version": "1"}),
+        ("RESTORE TABLE TO VERSION AS OF 1", "TABLE", {"version": "1"}),
+        ("RESTORE '/a b' FOR SYSTEM_VERSION AS OF 1 + f(2)", "/a b", {"version": "1 + f(2)"}),
+        ("RESTORE identifier('a' || 'b') TO TIMESTAMP AS OF now()", "identifier('a' || 'b')", {"timestamp": "now()"}),
+        ("RESTORE a.b.c FOR SYSTEM_TIME AS OF ' x'", "a.b.c", {"timestamp": "' x'"}),
+    ],
+)
+def test_what_is_restored(text, table, arguments):
+    found = parsed(text)
+    assert (found["command"], found["table"], found["arguments"]) == ("restore", table, arguments)
+    assert found["mayCommit"] is True
+
+
+@pytest.mark.parametrize("text", ["RESTORE t", "RESTORE TABLE t TO 3", "RESTORE t TO VERSION AS OF", "RESTORE t 1"])
+def test_restore_says_how_it_is_written(text):
+    with pytest.raises(HeadwaterError, match="RESTORE \\[TABLE\\] t TO VERSION AS OF"):
+        parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "markers"),
+    [
+        ("RESTORE IDENTIFIER(:t) TO VERSION AS OF :v;", [":t", ":v"]),
+        ("RESTORE IDENTIFIER(?) TO VERSION AS OF (?+?)", ["?", "?", "?"]),
+        ("RESTORE t TO VERSION AS OF ':v ?' -- ? :v\n /* ? */ + `:v`", []),
+        ("BEGIN lbl: LOOP LEAVE lbl; END LOOP lbl; END", []),
+        ("SELECT a:b, c::INT, :d::INT, f(:e), `x`:y", [":d", ":e"]),
+        ("SELECT 'no end", []),
+    ],
+)
+def test_parameter_markers(text, markers):
+    pieces = at_markers(text)
+    assert "".join(pieces) == text
+    assert pieces[1::2] == markers

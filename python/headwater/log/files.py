@@ -72,6 +72,28 @@ def row_key(row: Mapping[str, Any]) -> FileKey:
     return canonical_path(row["path"]), None if not vector else _unique_id(vector, "path_or_inline", "storage_type")
 
 
+def keys_of(files: pa.Table) -> pa.ChunkedArray:
+    """The key of each row of :data:`FILE_SCHEMA` or :data:`TOMBSTONE_SCHEMA` as one text, for many rows at once."""
+    paths = canonical_paths(files["path"])
+    vectors = files["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return paths
+    offsets = pc.cast(pc.struct_field(vectors, "offset"), pa.string())
+    at = pc.if_else(pc.is_valid(offsets), pc.binary_join_element_wise("@", pc.fill_null(offsets, ""), ""), "")
+    parts = (pc.struct_field(vectors, name) for name in ("storage_type", "path_or_inline"))
+    ids = pc.binary_join_element_wise(*parts, at, "")
+    return pc.binary_join_element_wise(paths, pc.fill_null(ids, ""), "\0")
+
+
+def canonical_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """:func:`canonical_path` of each."""
+    odd = pc.or_(pc.match_substring(paths, "%"), pc.starts_with(paths, "file:"))
+    if not pc.any(odd).as_py():
+        return paths
+    spelled = pa.array([canonical_path(path) for path in paths.filter(odd).to_pylist()], pa.string())
+    return pc.replace_with_mask(paths, odd.combine_chunks(), spelled)
+
+
 def _unique_id(vector: Mapping[str, Any], path_name: str, type_name: str) -> str:
     offset = vector.get("offset")
     base = f"{vector[type_name]}{vector[path_name]}"

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import orjson
+
 from headwater.protocol import action_shapes
 from headwater.protocol.types import StructType, parse_schema
 
@@ -252,5 +254,11 @@ Action = AddFile | RemoveFile | AddCDCFile | Metadata | Protocol | SetTransactio
 
 def serialize(actions: Iterable[Action]) -> bytes:
     """The bytes of a commit file: one action a line, UTF-8, a newline after each."""
-    lines = (json.dumps(action.to_json(), separators=(",", ":"), ensure_ascii=False) for action in actions)
-    return "".join(f"{line}\n" for line in lines).encode("utf-8")
+    return b"".join([_line(action.to_json()) for action in actions])
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # what the quicker encoder refuses, such as whole numbers beyond 64 bits
+        return f"{json.dumps(value, separators=(',', ':'), ensure_ascii=False)}\n".encode()

@@ -174,7 +174,10 @@ PROPERTIES: Mapping[str, Property] = {
         _boolean("delta.enableChangeDataFeed"),
         _boolean("delta.enableDeletionVectors"),
         _boolean("delta.enableExpiredLogCleanup", "true"),
-        _unused("RESTORE is not there yet", _boolean("delta.enableFullRetentionRollback", "true")),
+        _unused(
+            "RESTORE goes back as far as delta.deletedFileRetentionDuration",
+            _boolean("delta.enableFullRetentionRollback", "true"),
+        ),
         _boolean("delta.enableIcebergCompatV1", None),
         _boolean("delta.enableIcebergCompatV2", None),
         _boolean("delta.enableIcebergCompatV3", None),

@@ -171,9 +171,10 @@ class Cast(Expression):
 
     value: Expression
     type: DataType
+    or_null: bool = False  #: null for a value that is none of the type, rather than an error
 
     def text(self, show: Placeholders) -> str:
-        return f"CAST({self.value.text(show)} AS {type_text(self.type)})"
+        return f"{'TRY_' if self.or_null else ''}CAST({self.value.text(show)} AS {type_text(self.type)})"
 
 
 class _Operator(Expression):
@@ -345,11 +346,12 @@ class Join(Rows):
 class Select(Query):
     """A SELECT.
 
+    :param rows: None for one row without columns.
     :param hint: a hint without its comment signs, such as ``COALESCE(1)``.
     """
 
     columns: tuple[Expression, ...]
-    rows: Rows
+    rows: Rows | None
     where: Expression | None = None
     hint: str | None = None
     is_distinct: bool = False
@@ -360,7 +362,9 @@ class Select(Query):
         hint = f"/*+ {self.hint} */ " if self.hint else ""
         distinct = "DISTINCT " if self.is_distinct else ""
         columns = ", ".join([column.text(show) for column in self.columns])
-        parts = [f"SELECT {hint}{distinct}{columns}\nFROM {self.rows.source(show)}"]
+        parts = [f"SELECT {hint}{distinct}{columns}"]
+        if self.rows is not None:
+            parts.append(f"FROM {self.rows.source(show)}")
         if self.where is not None:
             parts.append(f"WHERE {self.where.text(show)}")
         if self.group_by:
@@ -372,7 +376,7 @@ class Select(Query):
 
 def select(
     *columns: Expression,
-    rows: Rows,
+    rows: Rows | None = None,
     where: Expression | None = None,
     hint: str | None = None,
     is_distinct: bool = False,

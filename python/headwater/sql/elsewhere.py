@@ -33,12 +33,6 @@ _STATEMENTS = (
     _of("OPTIMIZE <table>", "OPTIMIZE", _ANOTHER_ENGINE, coming=True),
     _of("VACUUM <table>", "VACUUM", _ANOTHER_ENGINE, coming=True),
     _of(
-        "RESTORE [TABLE] <table> TO",
-        "RESTORE",
-        "To bring an older version back, run INSERT OVERWRITE <table> SELECT * FROM <table> VERSION AS OF <version>.",
-        coming=True,
-    ),
-    _of(
         "CONVERT TO DELTA <table>",
         "CONVERT TO DELTA",
         "Use CREATE TABLE … USING delta AS SELECT * FROM <table>, which copies its rows.",

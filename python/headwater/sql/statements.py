@@ -7,6 +7,7 @@ Owns their parsing into a command with its table and arguments:
 - ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
 - ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
 - ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
+- ``RESTORE [TABLE] <table> [TO] [FOR] (VERSION|TIMESTAMP) AS OF <value>``; ``SYSTEM_VERSION`` and ``SYSTEM_TIME`` too
 
 A table is a name, a path in quotes, or ``IDENTIFIER(…)``, which Spark evaluates. Any other text is Spark's.
 """
@@ -32,6 +33,8 @@ _COLUMNS = Pattern("FOR COLUMNS")
 _ALTER_COLUMN = Pattern("(ALTER|CHANGE) [COLUMN]")
 _DROP_FEATURE = Pattern("DROP FEATURE")
 _TRUNCATE_HISTORY = Pattern("TRUNCATE HISTORY")
+_RESTORE = Pattern("RESTORE [TABLE]")
+_TO = Pattern("[TO] [FOR] (VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME) AS OF")
 
 
 def parse(text: str) -> dict[str, Any] | None:
@@ -44,6 +47,8 @@ def parse(text: str) -> dict[str, Any] | None:
         return _alteration(found, altered.end, text)
     if found is not None and (analyzed := _ANALYZE.match(found)) is not None:
         return _analysis(found, analyzed.end, text)
+    if found is not None and _RESTORE.match(found) is not None:
+        return _restoration(found, text)
     described = _DESCRIBE.match(found) if found is not None else None
     if found is None or described is None or described.end == len(found):
         return None
@@ -61,7 +66,7 @@ def _alteration(found: Sequence[Token], start: int, text: str) -> dict[str, Any]
     """An ALTER TABLE that Spark's parser does not know."""
     for end in sorted(_ends_of_table(found, start)):
         rest = found[end:]
-        table = found[start].value if found[start].is_string else text_of(text, found, start, end)
+        table = _named(found, start, end, text)
         if (column := _synced_column(rest)) is not None:
             return {"command": "sync_identity", "table": table, "arguments": {"column": column}}
         if (dropped := _DROP_FEATURE.match(rest)) is not None:
@@ -75,7 +80,7 @@ def _analysis(found: Sequence[Token], start: int, text: str) -> dict[str, Any] |
     for end in sorted(_ends_of_table(found, start)):
         rest = found[end:]
         if (computing := _COMPUTE.match(rest)) is not None:
-            table = found[start].value if found[start].is_string else text_of(text, found, start, end)
+            table = _named(found, start, end, text)
             arguments = {"columns": _analyzed_columns(rest[computing.end :], text)}
             return {"command": "analyze_table", "table": table, "arguments": arguments}
         if rest and rest[0].is_word_of("PARTITION") and any(_COMPUTE.match(rest[at:]) for at in range(len(rest))):
@@ -116,6 +121,22 @@ def _dropped_feature(rest: Sequence[Token], text: str) -> dict[str, Any]:
     return {"feature": "-".join(token.value for token in rest[:end:2]), "truncateHistory": truncates}
 
 
+def _restoration(found: Sequence[Token], text: str) -> dict[str, Any] | None:
+    """A RESTORE; None for a text that is no more than a word of that name."""
+    begins = sorted(_RESTORE.ends(found), reverse=True)
+    for start in begins:
+        for end in sorted(_ends_of_table(found, start)):
+            to = _TO.match(found[end:])
+            if to is None or end + to.end == len(found):
+                continue
+            kind = "version" if "VERSION" in found[end + to.end - 3].value.upper() else "timestamp"
+            arguments = {kind: text_of(text, found, end + to.end, len(found))}
+            return {"command": "restore", "table": _named(found, start, end, text), "arguments": arguments}
+    if any(_ends_of_table(found, start) for start in begins):
+        raise _not_parsed(text, "RESTORE is written RESTORE [TABLE] t TO VERSION AS OF 1, or TO TIMESTAMP AS OF '…'")
+    return None
+
+
 def _synced_column(rest: Sequence[Token]) -> list[str] | None:
     """The column of ``ALTER COLUMN <column> SYNC IDENTITY``."""
     for start in sorted(_ALTER_COLUMN.ends(rest), reverse=True):
@@ -127,6 +148,11 @@ def _synced_column(rest: Sequence[Token]) -> list[str] | None:
         ):
             return [token.value for token in rest[start:end:2]]
     return None
+
+
+def _named(found: Sequence[Token], start: int, end: int, text: str) -> str:
+    """A table's name as it is written, or the path of a quoted one."""
+    return found[start].value if found[start].is_string else text_of(text, found, start, end)
 
 
 def _ends_of_table(found: Sequence[Token], start: int) -> set[int]:
@@ -154,7 +180,7 @@ def _without_limit(found: Sequence[Token], text: str) -> tuple[Sequence[Token], 
 def _table(found: Sequence[Token], text: str) -> str:
     """A table's name as it is written, or the path of a quoted one."""
     if end_of_table(found, 0) == len(found):
-        return found[0].value if found[0].is_string else text_of(text, found, 0, len(found))
+        return _named(found, 0, len(found), text)
     written = text_of(text, found, 0, len(found))
     if any(way == len(found) for way in _IDENTIFIER.ends(found)):
         return written

@@ -73,6 +73,26 @@ def text_of(text: str, found: Sequence[Token], start: int, end: int) -> str:
     return text[found[start].start : found[end - 1].end] if start < end else ""
 
 
+def at_markers(text: str) -> list[str]:
+    """A text in pieces, of which each second is a parameter marker, ``?`` or ``:name``: put together, they are the
+    text.
+    """
+    pieces, written = [], 0
+    found = tokens(text) or []
+    for at, token in enumerate(found):
+        start, end = token.start, token.end
+        if token.kind is TokenType.COLON and at + 1 < len(found) and found[at + 1].is_word:
+            # A colon after a name is that of a label, or of a field of semi-structured data.
+            if found[at + 1].start > end or at and found[at - 1].end == start and found[at - 1].is_part:
+                continue
+            end = found[at + 1].end
+        elif token.kind is not TokenType.PLACEHOLDER:
+            continue
+        pieces += [text[written:start], text[start:end]]
+        written = end
+    return [*pieces, text[written:]]
+
+
 def end_of_table(found: Sequence[Token], start: int) -> int | None:
     """Where a table's name, or a path in quotes, that begins at a token ends; None where none begins there."""
     if start >= len(found):

@@ -83,6 +83,7 @@ def commit(
     metrics: Mapping[str, int | str] | None = None,
     counts: Sequence[int] | None = None,
     *,
+    rows: list[dict[str, Any]] | None = None,
     is_last: bool = True,
     writes_rows: bool = False,
     application: tuple[str, int] | None = None,
@@ -93,6 +94,7 @@ def commit(
         leave the version to the one that follows them.
     :param application: the application id and version of the commit, where the statement has its own.
     :param counts: what the statement answers beside the version, also where this process dies after its commit.
+    :param rows: the same, of a statement with rows.
     :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
         process dies after one of them, the statement runs again from its beginning.
     """
@@ -108,7 +110,9 @@ def commit(
             return
         path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
         statement.begin_commit(
-            BegunCommit(table=txn.table_path, version=version, txn_id=transaction_id, path=path, counts=answered)
+            BegunCommit(
+                table=txn.table_path, version=version, txn_id=transaction_id, path=path, counts=answered, rows=rows
+            )
         )
 
     committed = txn.commit(
@@ -121,7 +125,7 @@ def commit(
     )
     if not is_last:
         statement.end_inner_commit()
-    return CommitAnswer(version=committed.version, counts=answered)
+    return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 
 def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
@@ -175,14 +179,14 @@ def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     ]
 
 
-def file_of(row: Mapping[str, Any]) -> AddFile:
+def file_of(row: Mapping[str, Any], data_change: bool = False) -> AddFile:
     """The ``add`` action of a row of ``snapshot.files``, as it is."""
     return AddFile(
         path=row["path"],
         partition_values=dict(row["partition_values"] or ()),
         size=row["size"],
         modification_time=row["modification_time"],
-        data_change=False,
+        data_change=data_change,
         stats=row["stats"],
         tags=dict(row["tags"]) if row["tags"] is not None else None,
         deletion_vector=vector_of(row["deletion_vector"]),

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.bridge.messages.define import ParsedStatement, ParseRequest
+from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStatement, ParseRequest
 from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import elsewhere, scripts, statements
+from headwater.sql import elsewhere, scripts, statements, tokens
+from headwater.statements.maintain.restore import RESTORE_SCHEMA
 from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
-#: The rows of statements that have some; the others commit.
-_OUTPUT = {"describe_history": HISTORY_SCHEMA, "describe_detail": DETAIL_SCHEMA}
+#: The rows of statements that have some.
+_OUTPUT = {"describe_history": HISTORY_SCHEMA, "describe_detail": DETAIL_SCHEMA, "restore": RESTORE_SCHEMA}
+#: The statements that only read.
+_READING = ("describe_history", "describe_detail")
 
 
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:
@@ -34,7 +37,13 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
         table=parsed["table"],
         arguments=arguments,
         output=None if output is None else schema_string(output),
+        may_commit=parsed["command"] not in _READING,
     )
+
+
+def parameter_markers(request: ParameterMarkersRequest, statement: Statement) -> list[str]:
+    """A text in pieces, of which each second is a parameter marker."""
+    return tokens.at_markers(request.text)
 
 
 def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:

@@ -39,7 +39,7 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             failure = error
             continue
         if info.get("txnId") == commit.txn_id:
-            return CommitAnswer(version=commit.version, counts=commit.counts)
+            return CommitAnswer(version=commit.version, counts=commit.counts, rows=commit.rows)
         named = {"tableLocation": commit.table, "version": commit.version}
         raise HeadwaterError("DELTA_COMMIT_NOT_MADE", named)
     raise HeadwaterError(

@@ -14,7 +14,7 @@ from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
 from headwater.statements.define import alter, create, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
-from headwater.statements.maintain import compute_statistics
+from headwater.statements.maintain import compute_statistics, restore
 from headwater.statements.read import change_feed, describe, scans
 from headwater.statements.write import insert, replace
 
@@ -59,7 +59,9 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
+    "restore": Handler(define.RestoreRequest, restore.restore),
     "parse": Handler(define.ParseRequest, parsing.parse),
+    "parameter_markers": Handler(define.ParameterMarkersRequest, parsing.parameter_markers),
     "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),
     "explain_failure": Handler(trouble.ExplainFailureRequest, failures.explain_failure),
     "recover_commit": Handler(trouble.RecoverCommitRequest, recovery.recover_commit),

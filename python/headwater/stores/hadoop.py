@@ -39,6 +39,8 @@ _MOUNTED = "viewfs"
 _CONDITIONAL = frozenset({"s3a", "s3"})
 #: How many files are looked up by name at once, at most.
 _MOST_FOLLOWED_AT_ONCE = 64
+#: How many files are asked about in one call over the bridge, at most.
+_MOST_STATUSES = 5000
 #: How often to try a create that the server puts off because of another request for the same name, or to read a file
 #: that another writer replaces meanwhile.
 _TRIES = 5
@@ -200,6 +202,14 @@ class HadoopStore(Store):
 
     def exists(self, path: str) -> bool:
         return self._files.exists(path)
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        found: list[str] = []
+        for start in range(0, len(paths), _MOST_STATUSES):
+            some = paths[start : start + _MOST_STATUSES]
+            statuses = self._files.statuses(some)
+            found += [path for path, status in zip(some, statuses, strict=True) if status is None]
+        return found
 
     def make_directory(self, path: str) -> None:
         self._files.make_directory(path)

@@ -126,6 +126,10 @@ class Store(ABC):
     def exists(self, path: str) -> bool:
         """Whether a file or directory of that path exists."""
 
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        """Those of the paths where there is no file, in order; looked for in parallel."""
+        return [path for path, there in zip(paths, in_parallel(self.exists, paths), strict=True) if not there]
+
     @abstractmethod
     def make_directory(self, path: str) -> None:
         """Create the directory and its parents where missing."""

@@ -120,6 +120,9 @@ class LocalStore(Store):
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        return [path for path in paths if not os.path.exists(path)]
+
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 

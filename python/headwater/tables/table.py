@@ -281,12 +281,12 @@ class DeltaTable:
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to an older version."""
         check_type("version", version, int, "an int")
-        return self._run("RESTORE", f"RESTORE TABLE {self._name} TO VERSION AS OF {version}")
+        return self._spark.sql(f"RESTORE TABLE {self._name} TO VERSION AS OF {version}")
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the table to its version at a time."""
         check_type("timestamp", timestamp, str, "a string")
-        return self._run("RESTORE", f"RESTORE TABLE {self._name} TO TIMESTAMP AS OF {literal(timestamp)}")
+        return self._spark.sql(f"RESTORE TABLE {self._name} TO TIMESTAMP AS OF {literal(timestamp)}")
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None

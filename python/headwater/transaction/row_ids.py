@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata
-from headwater.protocol.row_tracking import DOMAIN, high_water_mark, mark_action
+from headwater.protocol.row_tracking import DOMAIN, NO_MARK, high_water_mark, mark_action
 from headwater.transaction.conflicts import WinningCommit
 
 
@@ -35,10 +35,15 @@ class RowIds:
 
     def __init__(self, snapshot: Snapshot | None, count_rows: Callable[[AddFile], int]) -> None:
         self._mark = high_water_mark(snapshot.domain_metadata.get(DOMAIN) if snapshot else None)
+        self._reserved = NO_MARK
         self._count_rows = count_rows
         #: What winners gave to files that this transaction may add again, by canonical path.
         self._given: dict[str, _Given] = {}
         self._counts: dict[str, int] = {}
+
+    def reserve(self, mark: int) -> None:
+        """Note that row ids up to ``mark`` were given, whatever the table's domain says."""
+        self._reserved = max(self._reserved, mark)
 
     def follow(self, winner: WinningCommit) -> None:
         """Learn what a winner gave."""
@@ -49,7 +54,7 @@ class RowIds:
 
     def assign(self, files: Sequence[AddFile], version: int) -> tuple[list[AddFile], DomainMetadata | None]:
         """The files as a version adds them, and the domain where its high-water mark rises."""
-        mark = self._mark
+        mark = max(self._mark, self._reserved)
         assigned = []
         for file in files:
             if file.base_row_id is None or file.default_row_commit_version is None:

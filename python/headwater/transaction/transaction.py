@@ -219,6 +219,10 @@ class Transaction:
         """Make the files no longer part of the table."""
         self._removes.extend(files)
 
+    def keep_row_ids_above(self, mark: int) -> None:
+        """Give no row id up to ``mark``, where files are added that have some the table no longer knows of."""
+        self._row_ids.reserve(mark)
+
     def mark(self, mark: Mark) -> None:
         """Mark rows of a file deleted. Another writer may mark other rows of the file at the same time, where the
         result depends on the marked rows alone.

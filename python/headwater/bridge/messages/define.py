@@ -16,11 +16,13 @@ class CommitAnswer(Answer, kw_only=True):
     :param skipped: whether the write was in the table already.
     :param counts: for a DELETE, UPDATE or MERGE: how many rows it affected, then, for a MERGE, how many it updated,
         deleted and inserted.
+    :param rows: as of :class:`RowsAnswer`, for a statement that has rows and may commit.
     """
 
     version: int
     skipped: bool = False
     counts: list[int] | None = None
+    rows: list[dict[str, Any]] | None = None
 
 
 class TableConstraint(Request, kw_only=True):
@@ -303,6 +305,21 @@ class DropFeatureRequest(Request, kw_only=True):
     arguments: DropFeatureArguments
 
 
+class RestoreArguments(Request, kw_only=True):
+    """What RESTORE goes back to: a version or a time, Spark SQL each; the other is None."""
+
+    version: str | None = None
+    timestamp: str | None = None
+
+
+class RestoreRequest(Request, kw_only=True):
+    """RESTORE. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: RestoreArguments
+
+
 class ShowColumnsRequest(Request, kw_only=True):
     """SHOW COLUMNS; ``namespace`` is what IN or FROM adds to the table's name."""
 
@@ -345,10 +362,18 @@ class ParsedStatement(Answer, kw_only=True):
     :param command: the call that runs it, as ``describe_history``.
     :param table: a table's name, as written, or a path.
     :param arguments: what that call is to be sent as ``arguments``; the JVM does not look into it.
-    :param output: the schema of the rows it answers with; None for a statement that commits and has no rows.
+    :param output: the schema of the rows it answers with; None for a statement without rows.
+    :param may_commit: whether it changes the table.
     """
 
     command: str
     table: str
     arguments: msgspec.Raw
     output: str | None
+    may_commit: bool
+
+
+class ParameterMarkersRequest(Request, kw_only=True):
+    """Asks where a text has parameter markers. The answer is the text in pieces, of which each second is a marker."""
+
+    text: str

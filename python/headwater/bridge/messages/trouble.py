@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from headwater.bridge.messages import Answer, Request
@@ -141,6 +143,7 @@ class BegunCommit(Answer, kw_only=True):
     :param txn_id: the transaction's id, which the commit carries.
     :param path: the commit's file.
     :param counts: as of ``CommitAnswer``: what the statement answers once it is made.
+    :param rows: the same.
     """
 
     table: str
@@ -148,6 +151,7 @@ class BegunCommit(Answer, kw_only=True):
     txn_id: str
     path: str
     counts: list[int] | None = None
+    rows: list[dict[str, Any]] | None = None
 
 
 class RecoverCommitRequest(Request, kw_only=True):

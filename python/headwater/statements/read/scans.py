@@ -250,7 +250,7 @@ def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
     """A scan's columns for rows of ``snapshot.files``."""
     names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
     columns: dict[str, Any] = {
-        "path": _absolute(snapshot, files["path"]),
+        "path": absolute_paths(snapshot, files["path"]),
         "size": files["size"],
         "modification_time": files["modification_time"],
         "deletion_vector": _vectors(snapshot, files["deletion_vector"]),
@@ -280,7 +280,8 @@ def physical_name(snapshot: Snapshot, column: str) -> str:
     return field.physical_name if field is not None else column
 
 
-def _absolute(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def absolute_paths(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Where files are, by their paths in the log; as :func:`~headwater.stores.absolute_path`."""
     simple = pc.invert(pc.match_substring_regex(paths, "[%:]|^/|\\.\\."))
     if pc.all(simple).as_py() is not False:
         return pc.binary_join_element_wise(

@@ -1,19 +1,23 @@
 package headwater.spark.statements
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, Json}
 import headwater.spark.bridge.messages.{Call, CommitAnswer}
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.StructType
 
-/** Runs a statement in the handler that commits to the table at `path` and returns no rows. */
-case class HeadwaterChangeCommand(request: Call[CommitAnswer], path: String, name: String) extends LeafRunnableCommand {
+/** Runs a statement in the handler that may commit to the table at `path`. `schema0` is that of the rows it returns, empty without rows. */
+case class HeadwaterChangeCommand(request: Call[CommitAnswer], path: String, name: String, schema0: StructType = new StructType)
+    extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = SparkInternals.attributes(schema0)
   override def nodeName: String = HeadwaterStatement.words(request.call)
   override def simpleString(maxFields: Int): String = s"$nodeName $name"
 
   override def run(session: SparkSession): Seq[Row] = {
-    Bridge.call(session, request)
+    val answer = Bridge.call(session, request)
     SparkInternals.refreshCaches(session, path)
-    Nil
+    answer.rows.toSeq.flatMap(rows => SparkInternals.externalRows(Json.write(rows), schema0, SparkInternals.conf(session).sessionLocalTimeZone))
   }
 }

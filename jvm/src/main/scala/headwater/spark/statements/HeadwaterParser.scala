@@ -1,8 +1,11 @@
 package headwater.spark.statements
 
+import java.util.UUID
+import java.util.regex.Pattern
+
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{NotParsedRequest, ParsedStatement, ParseRequest}
+import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.ForwardingParser
 import headwater.spark.write.ReplaceCriteria
@@ -21,21 +24,23 @@ import org.apache.spark.sql.types.{DataType, StructType}
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
   override def parsePlan(text: String): LogicalPlan = parsed(text, None)(spark.parsePlan)
 
-  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan = {
-    val ours = substituted(text, parameters)
-    parsed(ours, Some(parameters))(given => spark.parsePlanWithParameters(if (given == ours) text else given, parameters))
-  }
+  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
+    parsed(text, Some(parameters))(spark.parsePlanWithParameters(_, parameters))
 
   /**
-   * One of our statements with values in place of its parameter markers. Spark substitutes markers only in what it can parse, so the rest of
-   * the statement poses as a select list.
+   * One of our statements with values in place of its parameter markers. Spark substitutes markers only in what it can parse, so they pose as
+   * a select list.
    */
-  private def substituted(text: String, parameters: ParameterContext): String = HeadwaterParser.FirstWords.findPrefixMatchOf(text) match {
-    case Some(found) if HeadwaterParser.hasValues(parameters) =>
-      val (begin, list) = text.splitAt(found.group("words").length)
-      begin + ParameterHandler.substituteParameters("SELECT " + list, parameters)._1.stripPrefix("SELECT ")
-    case _ => text
-  }
+  private def substituted(text: String, parameters: Option[ParameterContext]): String = parameters.filter(HeadwaterParser.hasValues).map { values =>
+    val pieces = Bridge.call(session, ParameterMarkersRequest(text))
+    if (pieces.size == 1) text
+    else {
+      val between = s" /*${UUID.randomUUID()}*/, "
+      val markers = pieces.indices.collect { case i if i % 2 == 1 => pieces(i) }
+      val literals = ParameterHandler.substituteParameters("SELECT " + markers.mkString(between), values)._1.stripPrefix("SELECT ").split(Pattern.quote(between))
+      pieces.indices.map(i => if (i % 2 == 1) literals(i / 2) else pieces(i)).mkString
+    }
+  }.getOrElse(text)
 
   /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
   private def parsed(text: String, parameters: Option[ParameterContext])(plan: String => LogicalPlan): LogicalPlan = {
@@ -51,8 +56,9 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   private def refused(text: String, parameters: Option[ParameterContext])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text) catch {
     case e: ParseException =>
       val found = try {
-        val ours = ask(text, parameters)
-        if (ours.isEmpty) Bridge.call(session, NotParsedRequest(text)).map(parsed) else ours
+        val ours = substituted(text, parameters)
+        val statement = ask(ours, parameters)
+        if (statement.isEmpty) Bridge.call(session, NotParsedRequest(ours)).map(parsed) else statement
       } catch { case unreachable: HeadwaterException if HeadwaterParser.Unreachable.exists(unreachable.getCondition.startsWith) => None }
       found.getOrElse(throw e)
   }
@@ -77,12 +83,12 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
 
   /** A statement of ours that Spark would read as something else. */
   private def early(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
-    if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None else ask(text, parameters)
+    if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None else ask(substituted(text, parameters), parameters)
 
   private def ask(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
     Bridge.call(session, ParseRequest(text)).map { parsed =>
       val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
-      HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows)
+      HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
     }
 
   /** A parameter marker can stand in `identifier(…)`. */
@@ -142,6 +148,6 @@ object HeadwaterParser {
   private val FirstWords = {
     // Possessive, since Java's stack would not hold the ways back of some thousand spaces or comments.
     val blank = raw"(?:\s++|--[^\n]*+\n|/\*.*?\*/)"
-    s"(?is)(?<words>$blank*+desc(?:ribe)?$blank++(?:history|detail)$blank++)\\S.*".r
+    s"(?is)$blank*+desc(?:ribe)?$blank++(?:history|detail|health)$blank++\\S.*".r
   }
 }

@@ -8,9 +8,10 @@ import org.apache.spark.sql.types.StructType
 
 /**
  * A statement that the handler parsed, about a table that Spark has not resolved yet. `arguments` is the handler's own JSON. `rows` is the
- * schema of its rows; a statement that commits has none.
+ * schema of its rows, if it has any.
  */
-case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: JsonNode, rows: Option[StructType]) extends UnaryCommand {
+case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: JsonNode, rows: Option[StructType], mayCommit: Boolean)
+    extends UnaryCommand {
   override def output: Seq[Attribute] = rows.toSeq.flatMap(SparkInternals.attributes)
   override def nodeName: String = HeadwaterStatement.words(command)
   override def simpleString(maxFields: Int): String = nodeName

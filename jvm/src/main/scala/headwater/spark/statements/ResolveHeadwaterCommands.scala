@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.command.CreateTableLikeCommand
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.statements.AnalyzeTableCommand
+import org.apache.spark.sql.types.StructType
 
 /**
  * Turns a statement whose table is resolved into the command that runs it. Also takes over the statements that Spark parses but cannot
@@ -24,14 +25,14 @@ import org.apache.spark.sql.headwater.statements.AnalyzeTableCommand
  */
 case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case HeadwaterStatement(command, resolved: ResolvedTable, arguments, rows) =>
+    case HeadwaterStatement(command, resolved: ResolvedTable, arguments, rows, mayCommit) =>
+      val schema = rows.getOrElse(new StructType)
       resolved.table match {
-        case table: HeadwaterTable => rows match {
-          case Some(schema) => HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
-          case None =>
-            table.requireLatest()
-            HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.path, table.name())
-        }
+        case table: HeadwaterTable if mayCommit =>
+          table.requireLatest()
+          HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.path, table.name(), schema)
+        case table: HeadwaterTable =>
+          HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
         case other => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
       }
     case RefusedStatement(error) => throw error

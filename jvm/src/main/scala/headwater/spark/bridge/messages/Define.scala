@@ -2,11 +2,12 @@ package headwater.spark.bridge.messages
 
 import com.fasterxml.jackson.databind.JsonNode
 
-final case class CommitAnswer(version: Long, skipped: Boolean, counts: Option[Seq[Long]]) extends Message
+final case class CommitAnswer(version: Long, skipped: Boolean, counts: Option[Seq[Long]], rows: Option[JsonNode]) extends Message
 
 object CommitAnswer {
   implicit val fromJson: FromJson[CommitAnswer] =
-    FromJson.message(in => CommitAnswer(in[Long]("version"), in[Boolean]("skipped"), in[Option[Seq[Long]]]("counts")))
+    FromJson.message(in => CommitAnswer(
+      in[Long]("version"), in[Boolean]("skipped"), in[Option[Seq[Long]]]("counts"), in[Option[JsonNode]]("rows")))
 }
 
 final case class TableConstraint(kind: String, name: Option[String], expression: Option[String]) extends Message
@@ -107,10 +108,10 @@ final case class CheckSameSchemaRequest(table: String, other: String) extends Ca
 
 final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
 
-/** A statement that the handler parsed itself and that returns rows: `arguments` are its own. */
+/** A statement that the handler parsed itself and that only reads: `arguments` are its own. */
 final case class ParsedStatementRequest(table: String, name: String, arguments: JsonNode)(command: String) extends Call[RowsAnswer](command)
 
-/** A statement that the handler parsed itself and that commits. */
+/** A statement that the handler parsed itself and that may commit. */
 final case class ParsedChangeRequest(table: String, name: String, arguments: JsonNode)(command: String) extends Call[CommitAnswer](command)
 
 final case class ShowColumnsRequest(table: String, namespace: Option[Seq[String]], name: String) extends Call[RowsAnswer]("show_columns")
@@ -128,9 +129,11 @@ object RowsAnswer {
 
 final case class ParseRequest(text: String) extends Call[Option[ParsedStatement]]("parse")
 
-final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String]) extends Message
+final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String], mayCommit: Boolean) extends Message
 
 object ParsedStatement {
   implicit val fromJson: FromJson[ParsedStatement] = FromJson.message(in => ParsedStatement(
-    in[String]("command"), in[String]("table"), in[JsonNode]("arguments"), in[Option[String]]("output")))
+    in[String]("command"), in[String]("table"), in[JsonNode]("arguments"), in[Option[String]]("output"), in[Boolean]("mayCommit")))
 }
+
+final case class ParameterMarkersRequest(text: String) extends Call[Seq[String]]("parameter_markers")

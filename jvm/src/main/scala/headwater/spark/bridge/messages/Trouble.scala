@@ -1,5 +1,7 @@
 package headwater.spark.bridge.messages
 
+import com.fasterxml.jackson.databind.JsonNode
+
 final case class MissingPathRequest() extends Call[Unit]("missing_path")
 
 final case class InvalidVersionRequest(version: String) extends Call[Unit]("invalid_version")
@@ -38,11 +40,13 @@ final case class TableRead(path: String, version: Long) extends Message
 
 final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead]) extends Call[Option[ErrorDescription]]("explain_failure")
 
-final case class BegunCommit(table: String, version: Long, txnId: String, path: String, counts: Option[Seq[Long]]) extends Message
+final case class BegunCommit(table: String, version: Long, txnId: String, path: String, counts: Option[Seq[Long]], rows: Option[JsonNode])
+    extends Message
 
 object BegunCommit {
   implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in => BegunCommit(
-    in[String]("table"), in[Long]("version"), in[String]("txnId"), in[String]("path"), in[Option[Seq[Long]]]("counts")))
+    in[String]("table"), in[Long]("version"), in[String]("txnId"), in[String]("path"), in[Option[Seq[Long]]]("counts"),
+    in[Option[JsonNode]]("rows")))
 }
 
 final case class RecoverCommitRequest(commit: BegunCommit) extends Call[CommitAnswer]("recover_commit")

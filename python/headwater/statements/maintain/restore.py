@@ -1,0 +1,275 @@
+"""RESTORE: the table as it was at an older version, as a new version.
+
+Owns the difference between the two versions' files, and which parts of the definition go back. Only the log changes: no
+data is copied. Follows the protocol's chapters "Action Reconciliation", "Protocol Evolution", "Identity Columns", "Row
+Tracking" and "Domain Metadata". Promises: nothing is committed unless every file that comes back is there; the protocol
+only grows, so older versions stay readable; what must never be given twice (identity values, row ids, column ids) goes
+on from where it is now. A writer that commits meanwhile is no reason to fail: what it did is undone too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.messages.define import CommitAnswer, RestoreRequest
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
+from headwater.log.files import keys_of
+from headwater.log.history import version_at
+from headwater.log.snapshot import FILE_SCHEMA, Snapshot
+from headwater.protocol.actions import DomainMetadata, Metadata
+from headwater.protocol.features import PROTECTED_BEFORE, in_commit_timestamps_enabled, supported_features
+from headwater.protocol.requirements import protocol_for
+from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
+from headwater.protocol.row_tracking import high_water_mark
+from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.schema import mapping
+from headwater.schema.identity import identity_columns, with_high_water_marks
+from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
+from headwater.statements.expressions import Time, number_of, time_of
+from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.read.scans import absolute_paths
+from headwater.statements.rerunning import run_again_after_losses
+
+_LOG = logging.getLogger(__name__)
+_IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
+#: How many missing files an error names.
+_MOST_NAMED = 10
+#: Files that are looked for between two looks whether the statement was cancelled.
+_AT_ONCE = 20_000
+_IN_COMMIT_SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+_LONG = PrimitiveType("long")
+
+#: The row of the answer, under the names that users of the format know; sizes in bytes.
+RESTORE_SCHEMA = StructType(
+    tuple(
+        StructField(name, _LONG)
+        for name in (
+            "table_size_after_restore",
+            "num_of_files_after_restore",
+            "num_removed_files",
+            "num_restored_files",
+            "removed_files_size",
+            "restored_files_size",
+        )
+    )
+)
+
+
+def restore(request: RestoreRequest, statement: Statement) -> CommitAnswer:
+    """Bring a table back to a version, or to its version at a time; no commit where it is that version already.
+
+    :raises HeadwaterError: ``DELTA_CANNOT_RESTORE_TABLE_VERSION``, ``DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER``,
+        ``DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER``, ``DELTA_TIMESTAMP_INVALID``, ``DELTA_TIME_TRAVEL_INVALID_VERSION``,
+        ``HEADWATER_RESTORE_FILES_MISSING``, those of a commit.
+    """
+    goal = _goal(request, statement)
+
+    def attempt() -> CommitAnswer:
+        newest = open_snapshot(request.table, statement)
+        wanted = _wanted(goal, newest, statement)
+        return _restore(newest, wanted, goal, request, statement)
+
+    return run_again_after_losses(request.table, statement, attempt)
+
+
+class _Goal(NamedTuple):
+    """What the statement names: a version or a time."""
+
+    version: int | None
+    time: Time | None
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """For the history."""
+        return {"version": self.version, "timestamp": None if self.time is None else self.time.text}
+
+
+def _goal(request: RestoreRequest, statement: Statement) -> _Goal:
+    if request.arguments.version is not None:
+        version = number_of(request.arguments.version, statement)
+        if not version.isdecimal():
+            raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_VERSION", {"version": version})
+        return _Goal(int(version), None)
+    text = request.arguments.timestamp or ""
+    time = time_of(text, statement)
+    if time is None:
+        raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": text.strip("'\"")})
+    return _Goal(None, time)
+
+
+def _wanted(goal: _Goal, newest: Snapshot, statement: Statement) -> Snapshot:
+    """The version to restore."""
+    try:
+        if goal.time is not None:
+            milliseconds = goal.time.microseconds // 1000
+            version = version_at(newest.table_path, newest.store, milliseconds, snapshot=newest)
+        else:
+            assert goal.version is not None
+            version = goal.version
+        return newest if version == newest.version else open_snapshot(newest.table_path, statement, version)
+    except HeadwaterError as error:
+        named = error.parameters
+        if error.condition == "DELTA_VERSION_NOT_FOUND":
+            found = {"version": version, "startVersion": named["earliest"], "endVersion": newest.version}
+            raise HeadwaterError("DELTA_CANNOT_RESTORE_TABLE_VERSION", found) from None
+        for condition, ours, bound in (
+            ("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER", "latestTimestamp"),
+            (
+                "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+                "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
+                "earliestTimestamp",
+            ),
+        ):
+            if error.condition == condition:
+                found = {"requestedTimestamp": named["providedTimestamp"], bound: named[bound]}
+                raise HeadwaterError(ours, found) from None
+        raise
+
+
+def _restore(
+    newest: Snapshot, wanted: Snapshot, goal: _Goal, request: RestoreRequest, statement: Statement
+) -> CommitAnswer:
+    restored, removed, renumbered = _differences(newest, wanted)
+    metrics = {
+        "tableSizeAfterRestore": wanted.size_in_bytes,
+        "numOfFilesAfterRestore": wanted.num_files,
+        "numRemovedFiles": removed.num_rows,
+        "numRestoredFiles": restored.num_rows,
+        "removedFilesSize": pc.sum(removed["size"]).as_py() or 0,
+        "restoredFilesSize": pc.sum(restored["size"]).as_py() or 0,
+    }
+    rows = [dict(zip((field.name for field in RESTORE_SCHEMA), metrics.values(), strict=True))]
+    if wanted.version == newest.version:
+        return CommitAnswer(version=newest.version, rows=rows)
+    txn = transaction(request.table, statement, newest)
+    _LOG.info(
+        "%s: version %d comes back: %d files are restored, %d removed",
+        *(newest.table_path, wanted.version, restored.num_rows, removed.num_rows),
+    )
+    if not statement.flag(_IGNORE_MISSING):
+        _check_present(wanted, restored, request.name, statement)
+    # Whatever another writer commits meanwhile is not part of the version that comes back.
+    txn.follow_directly()
+    txn.update_metadata(_metadata(newest, wanted))
+    txn.update_protocol(protocol_for(txn.metadata, newest.protocol, supported_features(wanted.protocol)))
+    if (domain := _clustering(newest, wanted)) is not None:
+        txn.add_action(domain)
+    txn.keep_row_ids_above(high_water_mark(wanted.domain_metadata.get(ROW_TRACKING_DOMAIN)))
+    txn.remove(removals(removed))
+    txn.add(file_of(row, data_change=True) for row in restored.to_pylist())
+    txn.add_again(file_of(row) for row in renumbered.to_pylist())
+    return commit(txn, statement, Options(None), "RESTORE", goal.parameters, metrics, rows=rows)
+
+
+def _differences(newest: Snapshot, wanted: Snapshot) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The files that come back and those that go; and those of both that had row ids and have lost them since. A file
+    with another deletion vector is another file.
+    """
+    columns = ("path", "deletion_vector", "base_row_id")
+    now, then = newest.select(columns), wanted.select(columns)
+    keys_now, keys_then = keys_of(now), keys_of(then)
+    is_there = pc.is_in(keys_then, value_set=keys_now)
+    restored = _filtered(wanted, pc.invert(is_there))
+    removed = _filtered(newest, pc.invert(pc.is_in(keys_now, value_set=keys_then)))
+    if then["base_row_id"].null_count == len(then):
+        return restored, removed, FILE_SCHEMA.empty_table()
+    without_ids = keys_now.filter(pc.is_null(now["base_row_id"]))
+    renumbered = pc.and_(pc.is_valid(then["base_row_id"]), pc.is_in(keys_then, value_set=without_ids))
+    return restored, removed, _filtered(wanted, renumbered)
+
+
+def _filtered(snapshot: Snapshot, mask: pa.ChunkedArray) -> pa.Table:
+    """Some of a snapshot's files. The text of their statistics is only read where there are any."""
+    return snapshot.files.filter(mask) if pc.any(mask).as_py() else FILE_SCHEMA.empty_table()
+
+
+def _check_present(wanted: Snapshot, restored: pa.Table, name: str, statement: Statement) -> None:
+    """Look for the files that come back, and for those of their deletion vectors.
+
+    :raises HeadwaterError: ``HEADWATER_RESTORE_FILES_MISSING``, with some of them and their number.
+    """
+    paths = absolute_paths(wanted, restored["path"]).to_pylist() + _vector_files(wanted, restored)
+    missing: list[str] = []
+    for start in range(0, len(paths), _AT_ONCE):
+        statement.check_cancelled()
+        missing += wanted.store.missing(paths[start : start + _AT_ONCE])
+    if missing:
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        raise HeadwaterError(
+            "HEADWATER_RESTORE_FILES_MISSING",
+            {
+                "version": wanted.version,
+                "tableName": name,
+                "count": len(missing),
+                "total": len(paths),
+                "files": ", ".join(missing[:_MOST_NAMED]) + more,
+            },
+        )
+
+
+def _vector_files(snapshot: Snapshot, files: pa.Table) -> list[str]:
+    """The files that deletion vectors lie in, each once."""
+    vectors = map(vector_of, files["deletion_vector"].drop_null().to_pylist())
+    locations = (
+        deletion_vectors.absolute_location(vector, snapshot.table_path)
+        for vector in vectors
+        if vector is not None and vector.storage_type != deletion_vectors.INLINE
+    )
+    return list(dict.fromkeys(locations))
+
+
+def _metadata(newest: Snapshot, wanted: Snapshot) -> Metadata:
+    """The metadata of then, with what only ever grows as it is now."""
+    before, after = newest.metadata, wanted.metadata
+    configuration = dict(after.configuration)
+    kept: dict[str, str | None] = {PROTECTED_BEFORE: before.configuration.get(PROTECTED_BEFORE)}
+    if mapping.MAX_ID in configuration:
+        highest = max(mapping.max_column_id(m.configuration, m.schema) for m in (before, after))
+        kept[mapping.MAX_ID] = str(highest)
+    if in_commit_timestamps_enabled(before) and in_commit_timestamps_enabled(after):
+        kept |= {name: before.configuration.get(name) for name in _IN_COMMIT_SINCE}
+    for name, value in kept.items():
+        if value is None:
+            configuration.pop(name, None)
+        else:
+            configuration[name] = value
+    schema = with_high_water_marks(wanted.schema, _identity_marks(newest, wanted))
+    changed = schema != wanted.schema
+    return replace(
+        after,
+        configuration=configuration,
+        schema_string=schema_string(schema) if changed else after.schema_string,
+    )
+
+
+def _identity_marks(newest: Snapshot, wanted: Snapshot) -> Mapping[str, int]:
+    """How far the identity columns of then have been numbered by now; columns may have been renamed since."""
+    now = {column.name: column.high_water_mark for column in identity_columns(newest.schema)}
+    marks = {field.physical_name: now.get(field.name) for field in newest.schema}
+    found = {}
+    for column in identity_columns(wanted.schema):
+        field = wanted.schema.find(column.name)
+        mark = None if field is None else marks.get(field.physical_name)
+        if mark is not None:
+            found[column.name] = mark
+    return found
+
+
+def _clustering(newest: Snapshot, wanted: Snapshot) -> DomainMetadata | None:
+    """The clustering columns of then; none of them where the table has some now and had none then."""
+    now, then = (snapshot.domain_metadata.get(CLUSTERING_DOMAIN) for snapshot in (newest, wanted))
+    if then is not None:
+        return None if now == then else then
+    if now is None:
+        return None
+    return DomainMetadata(CLUSTERING_DOMAIN, json.dumps({"clusteringColumns": [], "domainName": CLUSTERING_DOMAIN}))

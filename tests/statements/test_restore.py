@@ -1,0 +1,122 @@
+"""RESTORE over real files, without Spark: the differences of two versions, races, and what goes on from now."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log.files import keys_of, row_key
+from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.statements.opening import open_snapshot
+from headwater.transaction import Transaction
+from support.requests import actions, called, create_request, create_table, schema_json
+
+STATS = '{"numRecords":3}'
+
+
+@pytest.fixture
+def table(tmp_path, statement):
+    path = tmp_path / "a table"
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    create_table(create_request(path, schema_json(a="integer"), properties=properties), statement)
+    return path
+
+
+def file(path, name, vector=None):
+    (path / name.replace("%20", " ")).touch()
+    return AddFile(name, {}, 7, 5, True, STATS, deletion_vector=vector)
+
+
+def commit(path, statement, adds=(), removes=()):
+    snapshot = open_snapshot(str(path), statement)
+    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    txn.add(adds)
+    txn.remove(RemoveFile(f.path, 1, True, size=7, deletion_vector=f.deletion_vector) for f in removes)
+    txn.commit("WRITE", {})
+
+
+def restore(path, statement, version):
+    request = {"table": str(path), "name": "t", "arguments": {"version": str(version)}}
+    return called("restore")(request, statement)["rows"][0]
+
+
+def live(path, statement, version=None):
+    return sorted(map(repr, map(row_key, open_snapshot(str(path), statement, version).files.to_pylist())))
+
+
+def test_every_version_of_random_tables_comes_back(table, statement):
+    drawn = random.Random(7)
+    present = {}
+    for number in range(12):
+        adds, removes = [], []
+        for name in [f"f%20{i}.parquet" for i in range(8)]:
+            if drawn.random() < 0.4:
+                old = present.pop(name, None)
+                removes += [old] if old else []
+                vector = DeletionVector("p", f"file:{table}/v{number}.bin", 4, 1, drawn.choice([None, 1, 9]))
+                if drawn.random() < 0.7:
+                    present[name] = file(table, name, drawn.choice([None, vector]))
+                    adds.append(present[name])
+        (table / f"v{number}.bin").touch()
+        keep = [f for f in adds if f not in removes]
+        commit(table, statement, keep, [f for f in removes if f not in adds])
+    newest = open_snapshot(str(table), statement).version
+    for version in drawn.sample(range(newest + 1), newest + 1):
+        wanted = live(table, statement, version)
+        answer = restore(table, statement, version)
+        assert live(table, statement) == wanted
+        assert answer["num_of_files_after_restore"] == len(wanted)
+    assert open_snapshot(str(table), statement).version >= 2 * newest
+
+
+def test_keys_are_those_of_single_rows(table, statement):
+    vectors = [
+        None,
+        DeletionVector("p", "x", 4, 1, 0),
+        DeletionVector("u", "y", 4, 1),
+        DeletionVector("i", "z", 4, 1, 3),
+    ]
+    files = [file(table, f"{i}%20.parquet", v) for i, v in enumerate(vectors)]
+    commit(table, statement, [*files, file(table, "plain.parquet")])
+    found = open_snapshot(str(table), statement).files
+    expected = [path if vector is None else f"{path}\0{vector}" for path, vector in map(row_key, found.to_pylist())]
+    assert [key.rstrip("\0") for key in keys_of(found).to_pylist()] == expected
+
+
+def test_what_others_commit_meanwhile_is_undone_too(table, statement):
+    commit(table, statement, [file(table, "a.parquet")])
+    commit(table, statement, [file(table, "b.parquet")])
+    statement.before_commits = [lambda: commit(table, statement, [file(table, "c.parquet")])]
+    answer = restore(table, statement, 1)
+    assert (answer["num_removed_files"], answer["num_restored_files"]) == (2, 0)
+    assert [add["path"] for add in open_snapshot(str(table), statement).files.to_pylist()] == ["a.parquet"]
+    assert len(statement.begun) == 2
+    # What the call answers is known before the commit, for the case that its process dies.
+    assert statement.begun[-1]["rows"] == [answer]
+
+
+def test_nothing_is_committed_where_files_are_gone(table, statement):
+    files = [file(table, f"f%20{i}.parquet") for i in range(15)]
+    commit(table, statement, files)
+    commit(table, statement, removes=files)
+    for one in table.glob("f *.parquet"):
+        one.unlink()
+    with pytest.raises(HeadwaterError) as refused:
+        restore(table, statement, 1)
+    assert refused.value.condition == "HEADWATER_RESTORE_FILES_MISSING"
+    assert refused.value.parameters["count"] == "15"
+    assert refused.value.parameters["files"].endswith("and 5 more")
+    assert open_snapshot(str(table), statement).version == 2
+
+
+def test_row_ids_of_files_that_come_back_stay_theirs(table, statement):
+    first = file(table, "a.parquet")
+    commit(table, statement, [first])
+    commit(table, statement, [file(table, "b.parquet")], [first])
+    restore(table, statement, 1)
+    (added,) = actions(table, 3, "add")
+    assert (added["baseRowId"], added["defaultRowCommitVersion"]) == (0, 1)
+    commit(table, statement, [file(table, "c.parquet")])
+    assert actions(table, 4, "add")[0]["baseRowId"] == 6
