@@ -191,7 +191,6 @@ def test_delta_statistics_take_nothing_else(ending, reason):
         ("RESTORE t TO VERSION AS OF 3", "t", {"version": "3"}),
         ("restore table `to`.`version` version as of '3' ;", "`to`.`version`", {"version": "'3'"}),
         ("RESTORE TABLE table TO VERSION AS OF 1", "table", {"version": "1"}),
-        ("RESTORE TABLE TO VERSION AS OF 1", "TABLE", {"version": "1"}),
         ("RESTORE '/a b' FOR SYSTEM_VERSION AS OF 1 + f(2)", "/a b", {"version": "1 + f(2)"}),
         ("RESTORE identifier('a' || 'b') TO TIMESTAMP AS OF now()", "identifier('a' || 'b')", {"timestamp": "now()"}),
         ("RESTORE a.b.c FOR SYSTEM_TIME AS OF ' x'", "a.b.c", {"timestamp": "' x'"}),

@@ -82,7 +82,7 @@ def keys_of(files: pa.Table) -> pa.ChunkedArray:
     at = pc.if_else(pc.is_valid(offsets), pc.binary_join_element_wise("@", pc.fill_null(offsets, ""), ""), "")
     parts = (pc.struct_field(vectors, name) for name in ("storage_type", "path_or_inline"))
     ids = pc.binary_join_element_wise(*parts, at, "")
-    return pc.binary_join_element_wise(paths, pc.fill_null(ids, ""), "\0")
+    return pc.coalesce(pc.binary_join_element_wise(paths, ids, "\0"), paths)
 
 
 def canonical_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
