@@ -31,6 +31,7 @@ from headwater.bridge.messages.callbacks import (
     WrittenFile,
     WrittenRows,
 )
+from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.errors import HeadwaterError
 from headwater.pruning.predicates import Predicate, decode
@@ -40,6 +41,7 @@ _PARQUET_FILES = msgspec.json.Decoder(ParquetFiles)
 _MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
 _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
 _CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
+_CHANGE_REQUEST = msgspec.json.Decoder(ChangeRequest)
 _TEXTS = msgspec.json.Decoder(list[str])
 _ROW = msgspec.json.Decoder(dict[str, Any])
 
@@ -64,6 +66,9 @@ class StatementContext(Protocol):
     def matchingPartitions(self, question: str) -> str: ...
     def addRelation(self, files: str) -> int: ...
     def addText(self, text: str) -> int: ...
+    def addQualified(self, text: str, qualifier: str) -> int: ...
+    def addTarget(self, table: str) -> int: ...
+    def resolveMerge(self, sql: str) -> str: ...
     def checkExpression(self, text: str, schema: str) -> str: ...
     def checkCancelled(self) -> None: ...
     def checkCondition(self, text: str, schema: str) -> str: ...
@@ -235,6 +240,19 @@ class Statement:
         if text not in self._placed:
             self._placed[text] = self._context.addText(text)
         return self._placed[text]
+
+    def place_qualified(self, text: str, qualifier: str) -> int:
+        """The same as :meth:`place`, with each column in it qualified: those of one side of a join."""
+        return self._context.addQualified(text, qualifier)
+
+    def add_target(self, table: str) -> int:
+        """Make a table available as ``hw_plan.`n` `` for the target of a MERGE, at its newest version; returns n."""
+        return self._context.addTarget(table)
+
+    def resolve_merge(self, sql: str) -> ChangeRequest:
+        """A MERGE over the statement's pieces, resolved as one that a user wrote; Spark's own error where that cannot
+        be."""
+        return _CHANGE_REQUEST.decode(self._context.resolveMerge(sql))
 
     def expression_type(self, text: str, schema: str) -> str:
         """The type (JSON) of a Spark SQL expression over columns of a schema; Spark's own error where it has none."""

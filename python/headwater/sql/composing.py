@@ -253,6 +253,24 @@ class RowNumber(Expression):
         return f"row_number() OVER (PARTITION BY {columns} ORDER BY {self.order_by.text(show)})"
 
 
+@dataclass(frozen=True, slots=True)
+class Over(Expression):
+    """A window function among the rows with the same values of some columns, in the order of another.
+
+    :param descends: whether the greatest value comes first.
+    """
+
+    function: Call
+    partition_by: tuple[Expression, ...]
+    order_by: Expression
+    descends: bool = False
+
+    def text(self, show: Placeholders) -> str:
+        columns = ", ".join([column.text(show) for column in self.partition_by])
+        order = f"{self.order_by.text(show)}{' DESC' if self.descends else ''}"
+        return f"{self.function.text(show)} OVER (PARTITION BY {columns} ORDER BY {order})"
+
+
 NULL, TRUE, FALSE = Constant("NULL"), Constant("true"), Constant("false")
 STAR = Star()
 
@@ -372,6 +390,47 @@ class Select(Query):
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
         return "\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """A clause of a MERGE: what happens to a row, matched or not, for which a condition is true.
+
+    :param assigned: columns of the target and their values; None to delete the row.
+    """
+
+    is_matched: bool
+    condition: Expression | None = None
+    assigned: tuple[tuple[str, Expression], ...] | None = None
+
+    def text(self, show: Placeholders) -> str:
+        """The clause as SQL."""
+        condition = "" if self.condition is None else f" AND {self.condition.operand(show)}"
+        head = f"WHEN {'' if self.is_matched else 'NOT '}MATCHED{condition} THEN"
+        if self.assigned is None:
+            return f"{head} DELETE"
+        names = [quote((name,)) for name, _ in self.assigned]
+        values = [value.text(show) for _, value in self.assigned]
+        if self.is_matched:
+            return f"{head} UPDATE SET {', '.join([f'{n} = {v}' for n, v in zip(names, values, strict=True)])}"
+        return f"{head} INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A MERGE, which Spark resolves as one that a user wrote."""
+
+    target: Named
+    source: Named
+    on: Expression
+    clauses: tuple[MergeClause, ...]
+    evolves: bool = False
+
+    def text(self, show: Placeholders = FOR_SPARK) -> str:
+        """The statement as SQL."""
+        evolution = "WITH SCHEMA EVOLUTION " if self.evolves else ""
+        head = f"MERGE {evolution}INTO {self.target.source(show)}\nUSING {self.source.source(show)}"
+        return "\n".join([f"{head} ON {self.on.text(show)}", *[clause.text(show) for clause in self.clauses]])
 
 
 def select(

@@ -12,10 +12,11 @@ from headwater.bridge.calls import Handler
 from headwater.bridge.messages import change, define, follow, read, trouble, write
 from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
-from headwater.statements.define import alter, create, drop_feature, show, sync_identity
+from headwater.statements.define import alter, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import compute_statistics, restore
 from headwater.statements.read import change_feed, describe, scans
+from headwater.statements.upsert import upsert
 from headwater.statements.write import insert, replace
 
 HANDLERS: Mapping[str, Handler[Any]] = {
@@ -35,19 +36,19 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "stream_committed": Handler(follow.StreamCommittedRequest, source.stream_committed),
     "plan_save": Handler(write.PlanSaveRequest, insert.plan_save),
     "resolve_write": Handler(write.ResolveWriteRequest, insert.resolve_write),
-    "write": Handler(write.WriteRequest, insert.write),
+    "write": Handler(write.WriteRequest, upsert.write),
     "replace_target": Handler(write.ReplaceTargetRequest, replace.replace_target),
     "replace": Handler(write.ReplaceRequest, replace.replace),
     "check_sink": Handler(follow.CheckSinkRequest, sink.check_sink),
     "plan_batch": Handler(follow.PlanBatchRequest, sink.plan_batch),
-    "write_batch": Handler(follow.WriteBatchRequest, sink.write_batch),
+    "write_batch": Handler(follow.WriteBatchRequest, upsert.write_batch),
     "still_new": Handler(follow.StillNewRequest, sink.still_new),
     "delete": Handler(change.ChangeRequest, delete.delete),
     "update": Handler(change.ChangeRequest, update.update),
     "merge": Handler(change.ChangeRequest, merge.merge),
     "merge_target": Handler(change.MergeTargetRequest, merge_evolution.merge_target),
     "explain": Handler(change.ExplainRequest, explain.explain),
-    "create_table": Handler(define.CreateTableRequest, create.create_table),
+    "create_table": Handler(define.CreateTableRequest, upsert.create_table),
     "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
     "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
     "analyze_table": Handler(define.AnalyzeTableRequest, compute_statistics.compute_statistics),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
 from headwater.bridge.statement import Statement
@@ -50,6 +50,7 @@ def run_again_after_losses(
     *,
     waits_for_others: bool = True,
     discards: bool = True,
+    retried: Container[str] = RETRIED,
 ) -> T:
     """Make an attempt; after a conflict with another writer the next, until the deadline.
 
@@ -58,6 +59,7 @@ def run_again_after_losses(
     :param may_run_again: asked after a conflict.
     :param waits_for_others: whether the first attempt waits for statements that lost; False for a statement that
         seldom makes others lose, or loses.
+    :param retried: the conflicts after which the next attempt may succeed.
     :param discards: whether what a lost attempt has written is deleted; False where the attempt itself sees to it.
     :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
     """
@@ -73,7 +75,7 @@ def run_again_after_losses(
             try:
                 done = attempt()
             except HeadwaterError as error:
-                if error.condition not in RETRIED or not may_run_again(error):
+                if error.condition not in retried or not may_run_again(error):
                     raise
                 lost_to.append(error.parameters.get("version", "unknown"))
                 if time.monotonic() >= deadline:

@@ -7,7 +7,7 @@ function that it calls at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -29,6 +29,7 @@ from headwater.tables.statement_inputs import (
     check_expression,
     is_connect,
 )
+from headwater.tables.upserting import upsert_options
 
 #: The conditions of DESCRIBE DETAIL where there is no table, where there is a view or a table of another format, and
 #: where there is a Delta table that this version cannot read.
@@ -210,6 +211,39 @@ class DeltaTable:
         check_type("source", source, DataFrame, "a DataFrame")
         check_expression("condition", condition)
         return DeltaMergeBuilder(self._target, lambda: self._inputs(source), condition)
+
+    def upsert(
+        self,
+        source: DataFrame,
+        keys: Sequence[str],
+        *,
+        sequenceBy: str | None = None,
+        deleteWhen: str | None = None,
+        ignoreNullUpdates: bool = False,
+        exceptColumns: Sequence[str] = (),
+        storedAs: str = "scd1",
+        tombstoneRetention: str | None = None,
+        mergeSchema: bool = False,
+    ) -> None:
+        """Replace the rows that have the keys of rows of a DataFrame, and insert the others, in one commit.
+
+        :param keys: the columns that tell rows apart.
+        :param sequenceBy: a column or an expression, SQL text: of several rows of a key, the one with the greatest
+            value is stored, unless the table has a newer one.
+        :param deleteWhen: a condition, SQL text: a row for which it is true deletes its key.
+        :param ignoreNullUpdates: whether a null leaves the stored value as it is.
+        :param exceptColumns: columns of the source that are not stored.
+        :param storedAs: ``scd1``, one row for each key.
+        :param tombstoneRetention: for how long the sequence of a deleted key is remembered, like ``2 days``.
+        :param mergeSchema: whether the table gets the columns that only the source has.
+        :raises pyspark.errors.AnalysisException: ``HEADWATER_UPSERT_…``, with the rows that cannot be stored.
+        :raises TypeError: an argument is of another type.
+        """
+        check_type("source", source, DataFrame, "a DataFrame")
+        options = upsert_options(
+            keys, sequenceBy, deleteWhen, ignoreNullUpdates, exceptColumns, storedAs, tombstoneRetention, mergeSchema
+        )
+        source.writeTo(self._name).options(**options).append()
 
     @property
     def _target(self) -> str:

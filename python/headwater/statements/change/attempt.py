@@ -31,8 +31,8 @@ from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
 #: Rows of the cached source were lost with an executor. The next attempt computes and caches them again.
-_SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
-_SOURCE_ATTEMPTS = 4
+SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
+SOURCE_ATTEMPTS = 4
 
 T = TypeVar("T")
 
@@ -164,11 +164,11 @@ def _with_cached_source(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
 
     :raises HeadwaterError: ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``.
     """
-    for _ in range(_SOURCE_ATTEMPTS - 1):
+    for _ in range(SOURCE_ATTEMPTS - 1):
         try:
             return work(attempt)
         except HeadwaterError as error:
-            if error.condition != _SOURCE_LOST:
+            if error.condition != SOURCE_LOST:
                 raise
             _LOG.warning(
                 "%s: cached rows of the source were lost with an executor; trying again", attempt.request.message.table

@@ -34,10 +34,11 @@ def end(
         attempt.statement,
         attempt.request.options,
         operation,
-        parameters,
+        {**parameters, **attempt.request.parameters},
         measured,
         counts,
         writes_rows=True,
+        application=attempt.request.application,
     )
 
 

@@ -73,10 +73,11 @@ _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
 def merge(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Merge; the answer's ``counts`` is ``[affected, updated, deleted, inserted]``."""
-    return run(DmlRequest(request), statement, unless_done(_merge, counts=4))
+    return run(DmlRequest(request), statement, unless_done(merge_once, counts=4))
 
 
-def _merge(attempt: Attempt) -> CommitAnswer:
+def merge_once(attempt: Attempt) -> CommitAnswer:
+    """One attempt at a MERGE."""
     _check(attempt)
     plan = _plan(attempt)
     if plan.strategy.caches_source:

@@ -7,9 +7,10 @@ expressions are numbers; in a query they stand as :class:`headwater.sql.composin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from msgspec import structs
 
@@ -87,10 +88,14 @@ class DmlRequest:
     """A statement: its message, and what is derived from it once.
 
     :param options: those of a writer; DELETE, UPDATE and MERGE have none.
+    :param application: the application id and version of the commit, of a stream's batch.
+    :param parameters: what the table's history shows beside the statement's own parameters.
     """
 
     message: ChangeRequest
     options: Options = field(default_factory=lambda: Options(None))
+    application: tuple[str, int] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def predicates(self) -> Sequence[Predicate]:
@@ -136,4 +141,4 @@ class DmlRequest:
 
     def without_inserts(self) -> DmlRequest:
         """The same statement without its WHEN NOT MATCHED clauses."""
-        return DmlRequest(structs.replace(self.message, not_matched=[]), self.options)
+        return replace(self, message=structs.replace(self.message, not_matched=[]))

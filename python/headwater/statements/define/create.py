@@ -6,6 +6,7 @@ declaration agrees with it, and fails if it does not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +31,13 @@ from headwater.transaction import Transaction
 _SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
 
 
-def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
-    """Create or replace a table, with the rows of a plan if there is one."""
+def create_table(
+    request: CreateTableRequest, statement: Statement, before_commit: Callable[[Transaction], None] = lambda txn: None
+) -> CommitAnswer:
+    """Create or replace a table, with the rows of a plan if there is one.
+
+    :param before_commit: called with the transaction once the rows are written.
+    """
     location = locate(request.table, statement)
     options = Options(request.options)
     exists = table_exists(location.path, location.store)
@@ -59,6 +65,7 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
         txn.read_whole_table()
         txn.remove(removals(snapshot.files))
     written = _write(request, statement, options, location, txn)
+    before_commit(txn)
     return commit(
         txn,
         statement,

@@ -8,6 +8,7 @@ files it has written, unless the table's definition has changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,11 +33,13 @@ from headwater.protocol.types import StructField, StructType, parse_schema, sche
 from headwater.schema.checks import void_columns
 from headwater.statements.committing import commit, transaction
 from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.define.create import create_table
 from headwater.statements.define.definition import define
 from headwater.statements.follow.sink_options import check_options
 from headwater.statements.opening import Options, locate, open_same, open_snapshot
 from headwater.statements.read.scans import names_version_of_table
 from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.upsert import options as upsert_options
 from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
 from headwater.statements.write.rows import Target, Written, write_rows
@@ -51,12 +54,18 @@ _MAINTENANCE_SECONDS = 10.0
 def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
     """Refuse, when a query starts, what each of its batches would be refused for.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_OUTPUT_MODE``; those of
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_OUTPUT_MODE``, ``HEADWATER_UPSERT_NEEDS_APPEND``; those of an upsert's
+        options, of
         :func:`~headwater.statements.follow.sink_options.check_options` and :func:`_check_table`.
     """
     sink = request.sink
-    if sink.mode not in ("Append", "Complete"):
+    upserts = upsert_options.asked(Options(sink.options))
+    if sink.mode not in ("Append", "Update" if upserts else "Complete"):
+        if upserts:
+            raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": sink.mode.lower()})
         raise HeadwaterError("DELTA_UNSUPPORTED_OUTPUT_MODE", {"mode": sink.mode.lower()})
+    if upserts:
+        upsert_options.upsert_of(Options(sink.options))
     check_options(sink.options, sink.mode, sink.table)
     if names_version_of_table(sink.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": sink.table})
@@ -118,6 +127,8 @@ def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
     if snapshot is None:
         return BatchPlan()
     _check_table(sink, snapshot)
+    if upsert_options.asked(Options(sink.options)):
+        return BatchPlan(version=snapshot.version, table_id=snapshot.metadata.id)
     asked = ResolveWriteRequest(
         table=sink.table,
         version=snapshot.version,
@@ -262,18 +273,7 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     options = Options(sink.options)
     location = locate(sink.table, statement)
     rows = parse_schema(request.schema)
-    schema = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in rows))
-    clustered_by = sink.clustering_columns
-    clustering = [] if clustered_by is None else [f"cluster_by({', '.join(format_name((c,)) for c in clustered_by)})"]
-    declared = CreateTableRequest(
-        table=sink.table,
-        mode="create",
-        external=True,
-        schema=schema_string(schema),
-        partitioning=clustering,
-        partition_columns=sink.partition_columns,
-        properties={},
-    )
+    declared = _declared(sink, rows)
     # Not refused for files that are there: a run of the query that was killed before its first commit leaves some.
     definition = define(declared, statement, None)
     txn = transaction(sink.table, statement, None)
@@ -286,6 +286,32 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     written = write_rows(statement, target, request.plan, rows.names, options)
     txn.add(written.files)
     return _commit(txn, statement, options, batch, written, 0)
+
+
+def create_empty(batch: SinkBatch, left_out: Sequence[str], statement: Statement) -> None:
+    """Create the table that a query's first batch finds missing, without rows.
+
+    :param left_out: columns of the batch that are not stored.
+    """
+    missing = {name.lower() for name in left_out}
+    rows = parse_schema(batch.schema)
+    create_table(_declared(batch.sink, StructType(tuple(f for f in rows if f.name.lower() not in missing))), statement)
+
+
+def _declared(sink: SinkSettings, rows: StructType) -> CreateTableRequest:
+    """The table that a query's rows declare."""
+    schema = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in rows))
+    clustered_by = sink.clustering_columns
+    clustering = [] if clustered_by is None else [f"cluster_by({', '.join(format_name((c,)) for c in clustered_by)})"]
+    return CreateTableRequest(
+        table=sink.table,
+        mode="create",
+        external=True,
+        schema=schema_string(schema),
+        partitioning=clustering,
+        partition_columns=sink.partition_columns,
+        properties={},
+    )
 
 
 def _commit(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from headwater.errors import HeadwaterError
 from headwater.statements.opening import Options
+from headwater.statements.upsert.options import NAMES as UPSERT_OPTIONS
 
 _WRITING = (
     "mergeSchema",
@@ -69,7 +70,9 @@ _OF_BATCH_WRITES = {
 }
 #: Settings that Spark's Parquet writer and file systems take as options, whatever follows.
 _OPEN_PREFIXES = ("parquet.", "fs.", "dfs.")
-_KNOWN = {name.lower(): name for name in (*_WRITING, *_READING, *_TIME_TRAVEL, *_SPARKS, *_OF_BATCH_WRITES)}
+_KNOWN = {
+    name.lower(): name for name in (*_WRITING, *UPSERT_OPTIONS, *_READING, *_TIME_TRAVEL, *_SPARKS, *_OF_BATCH_WRITES)
+}
 
 
 def check_options(given: Mapping[str, str | None], mode: str, path: str) -> None:

@@ -37,6 +37,7 @@ from headwater.statements.committing import commit, skip_if_done, transaction
 from headwater.statements.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.read.scans import describe, names_version_of_table
 from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.upsert import options as upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
 from headwater.statements.write.overwrite import (
     Overwrite,
@@ -59,6 +60,8 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
     if "versionasof" in options or "timestampasof" in options or names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
     overwriting = mode == "Overwrite"
+    if upsert_options.asked(options) and overwriting:
+        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"})
     exists = table_exists(location.path, location.store)
     if not exists:
         if overwriting:
@@ -104,6 +107,9 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     table = snapshot.schema
     if not request.by_name:
         data = named_by_position(table, data)
+    if upsert_options.asked(options):
+        # Matched when they are merged: not all of them need be stored.
+        return ResolvedWrite(schema=schema_string(data))
     target = table
     if _overwrites_schema(request, options):
         target = data

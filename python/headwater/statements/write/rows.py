@@ -279,15 +279,15 @@ def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructT
     holds = every(*(is_not_null(column) for _, column in columns))
     assert holds is not None
     violated = Case(tuple((IsNull(column), Text(name)) for name, column in columns))
-    shown = [column for column in schema if _shown(column)][:_MOST_SHOWN]
-    return when(holds, TRUE, _row_error(condition, {"columnName": violated}, shown))
+    shown = [column for column in schema if is_shown(column)][:_MOST_SHOWN]
+    return when(holds, TRUE, row_error(condition, {"columnName": violated}, shown))
 
 
 def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
     name = Text(check.name)
-    shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
+    shown = [column for column in _mentioned(check.text, schema) if is_shown(column)]
     fill = {"constraintName": name, "columnName": name, "expression": Text(check.text)}
-    return when(_holds(check, schema, parsed), TRUE, _row_error(condition, fill, shown))
+    return when(_holds(check, schema, parsed), TRUE, row_error(condition, fill, shown))
 
 
 def _holds(check: Check, schema: StructType, parsed: Parsed) -> Expression:
@@ -298,7 +298,7 @@ def _holds(check: Check, schema: StructType, parsed: Parsed) -> Expression:
     return infix("<=>", Column(column.name), Cast(parsed(check.sql), column.type))
 
 
-def _row_error(condition: str, fill: Mapping[str, Expression], shown: Sequence[StructField]) -> Expression:
+def row_error(condition: str, fill: Mapping[str, Expression], shown: Sequence[StructField] = ()) -> Expression:
     """Ends the statement with an error condition, its message filled with expressions and a row's columns."""
     message = conditions()[condition]
     lines = message["message"]
@@ -325,7 +325,8 @@ def _mentioned(sql: str, schema: StructType) -> list[StructField]:
     return [f for f in schema if re.search(rf"(?<!\w){re.escape(f.name.lower())}(?!\w)", folded)]
 
 
-def _shown(column: StructField) -> bool:
+def is_shown(column: StructField) -> bool:
+    """Whether an error about a row shows the values of a column."""
     return (
         isinstance(column.type, PrimitiveType)
         and column.type.name not in ("void", "binary", "variant")

@@ -190,7 +190,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       return
     }
     val context = new StatementContext(session)
-    Bridge.call(context, CreateTableRequest(
+    try Bridge.call(context, CreateTableRequest(
       table = location,
       name = if (byPath) None else Some(identifier(ident).unquotedString),
       mode = mode,
@@ -208,6 +208,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
       rowSchema = rows.map(_.schema.json),
       options = options))
+    finally context.close()
     if (!byPath && !known) register(ident, location, external, properties)
     SparkInternals.refreshCaches(session, location)
   }

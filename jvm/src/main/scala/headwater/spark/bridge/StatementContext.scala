@@ -10,13 +10,14 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages._
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
-import headwater.spark.dml.{KeySetAccumulator, RowCounter}
+import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
 import headwater.spark.write.PositionSet
 import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.headwater.bridge.StatementText
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
@@ -56,6 +57,19 @@ final class StatementContext(val session: SparkSession) {
 
   /** Makes an expression that a user wrote available to rewrites as ``hw_expr.`n` ``, parsed on its own and unresolved; returns n. */
   def addText(text: String): Int = { expressions += QueryCompiler.parse(session, text); expressions.size - 1 }
+
+  /** The same as [[addText]], with the columns in it qualified: they are those of one side of a join that has them twice. */
+  def addQualified(text: String, qualifier: String): Int = { expressions += QueryCompiler.qualified(session, text, qualifier); expressions.size - 1 }
+
+  /** Makes a table, at its newest version, available as ``hw_plan.`n` `` for the target of a statement that changes rows; returns n. */
+  def addTarget(table: String): Int = addPlan(DataSourceV2Relation.create(HeadwaterTable.load(session, table), None, None))
+
+  /** The [[ChangeRequest]] of a MERGE that the handler wrote, resolved as a user's is. Throws Spark's own error if it does not resolve. */
+  def resolveMerge(sql: String): String =
+    SparkInternals.analyzed(session, compile(sql)) match {
+      case HeadwaterDmlCommand(statement, table, pieces) => Json.write(pieces.request(statement, this, table))
+      case other => throw new IllegalStateException(s"no MERGE: $other")
+    }
 
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }

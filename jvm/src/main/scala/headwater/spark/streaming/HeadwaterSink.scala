@@ -19,8 +19,12 @@ final class HeadwaterSink private (settings: SinkSettings, created: Option[Creat
   override def toString: String = s"delta[${settings.table}]"
 
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
+    val context = new StatementContext(data.sparkSession)
+    try addBatch(context, batchId, data) finally context.close()
+  }
+
+  private def addBatch(context: StatementContext, batchId: Long, data: DataFrame): Unit = {
     val session = data.sparkSession
-    val context = new StatementContext(session)
     val batch = SinkBatch(settings, StreamBatch.queryId(session), batchId, data.schema.json)
     val plan = Bridge.call(context, PlanBatchRequest(batch))
     if (!plan.skipped) {

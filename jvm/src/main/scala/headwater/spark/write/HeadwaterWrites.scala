@@ -12,7 +12,7 @@ object HeadwaterWrites {
   def write(target: WriteTarget, data: DataFrame, options: Map[String, String]): Unit = {
     val table = target.table
     val context = new StatementContext(table.session)
-    Bridge.call(context, WriteRequest(
+    try Bridge.call(context, WriteRequest(
       table = table.path,
       name = table.name(),
       version = table.snapshotVersion,
@@ -24,6 +24,7 @@ object HeadwaterWrites {
       readsTable = target.readsTable,
       rowsAreFixed = target.rowsAreFixed,
       options = options))
+    finally context.close()
     SparkInternals.refreshCaches(table.session, table.path)
   }
 
@@ -35,7 +36,7 @@ object HeadwaterWrites {
     val decision = Bridge.call(statement, PlanSaveRequest(path, mode, partitioning, options))
     decision.action match {
       case "create" =>
-        Bridge.call(statement, CreateTableRequest(
+        try Bridge.call(statement, CreateTableRequest(
           table = path,
           name = None,
           mode = decision.mode.get,
@@ -46,6 +47,7 @@ object HeadwaterWrites {
           rowSchema = Some(data.schema.json),
           saveMode = Some(mode),
           options = options))
+        finally statement.close()
         SparkInternals.refreshCaches(session, path)
       case "write" if decision.write.contains("replace") =>
         PlanHeadwaterReplace.command(session, HeadwaterTable.load(session, path), Nil, plan, None, options, byName = true, casts = false).run(session)

@@ -33,6 +33,10 @@ object QueryCompiler {
       case other => other
     }
 
+  /** The same as [[parse]], with each column under a qualifier. */
+  def qualified(session: SparkSession, text: String, qualifier: String): Expression =
+    parse(session, text).transform { case UnresolvedAttribute(names) => UnresolvedAttribute(qualifier +: names) }
+
   private def parser(session: SparkSession) = session.asInstanceOf[ClassicSession].sessionState.sqlParser
 
   /** Settings that change the meaning of SQL; all are false by default. */

@@ -1,0 +1,301 @@
+"""The companion of a table that is upserted: a Delta table of the keys that were deleted, with the sequence of each.
+
+Owns where the companion is, what it has and when entries go. An event that is older than the deletion of its key must
+not bring the row back, and the table itself no longer has the row to compare with.
+
+The companion lies in the table's folder, below a name with a leading underscore: readers and VACUUM do not look there,
+and it goes with the folder. Its own folder's name, which is its id, is derived from the table's id, the time it was
+created and its key columns. So a table that replaces another, or is upserted by other keys, starts with an empty one.
+
+Promises. A batch writes its deletions here before it commits to the table, marked with the batch's identity: cut off in
+between, it finds them when it is repeated. The commit to the table has a ``txn`` action with the companion's id, and
+each upsert that has read the companion depends on it: one that did not see a deletion that has been committed loses the
+race, and runs again. Entries of a file go together, once all are older than the retention.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import Metadata
+from headwater.protocol.requirements import protocol_for
+from headwater.protocol.types import DataType, PrimitiveType, StructField, StructType, schema_string
+from headwater.schema import visible
+from headwater.sql.composing import (
+    STAR,
+    TRUE,
+    Alias,
+    Cast,
+    Column,
+    Expression,
+    Join,
+    Named,
+    Number,
+    Query,
+    Rows,
+    call,
+    equal,
+    every,
+    infix,
+    select,
+)
+from headwater.statements.committing import commit, removals, transaction
+from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.read.scans import relation_over
+from headwater.statements.rerunning import RETRIED
+from headwater.statements.upsert.events import Events
+from headwater.statements.write.rows import Target, Written, describe_files, specification
+from headwater.transaction.queueing import backoff_seconds
+
+_FOLDER = "_headwater_upsert"
+#: Companions with more files than these are compacted by the batch that adds the next: each upsert reads all of them.
+#: Chosen, not measured.
+_MOST_FILES = 32
+#: How often a batch tries to write its entries, as other batches do at the same time.
+_ATTEMPTS = 100
+_SEQUENCE, _WRITTEN = "sequence", "written"
+_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+
+
+@dataclass(frozen=True)
+class Companion:
+    """Where a table's deleted keys are remembered.
+
+    :param columns: the names of the key columns in the companion, in the order of the events' keys.
+    """
+
+    id: str
+    path: str
+    columns: Sequence[str]
+
+    @property
+    def application(self) -> str:
+        """The application id by which commits to the table say that they have written here."""
+        return f"headwater-upsert-{self.id}"
+
+
+def companion_of(table_path: str, metadata: Metadata, events: Events) -> Companion:
+    """The companion of a table, whether it is there or not."""
+    # Columns keep their physical names when they are renamed.
+    names = [metadata.schema.find(key.name) or key for key in events.keys]
+    columns = [f"key_{column.physical_name}" for column in names]
+    name = "\n".join([metadata.id, str(metadata.created_time), *sorted(column.lower() for column in columns)])
+    identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))
+    return Companion(identity, f"{table_path}/{_FOLDER}/{identity}", columns)
+
+
+def newest(companion: Companion, statement: Statement) -> Snapshot | None:
+    """The companion's newest snapshot; None where nothing was ever deleted."""
+    try:
+        return open_snapshot(companion.path, statement)
+    except HeadwaterError as error:
+        if error.condition in _ABSENT:
+            return None
+        raise
+
+
+# -- Reading -----------------------------------------------------------------------------------------------------------
+
+
+def not_outdated(
+    companion: Companion, snapshot: Snapshot | None, events: Events, rows: Rows, statement: Statement
+) -> Rows:
+    """The events but those that are older than the deletion of their key."""
+    if snapshot is None or not snapshot.num_files or not _fits(companion, snapshot, events):
+        return rows
+    names = events.names
+    taken = [names.of(f"deleted_{i}") for i in range(len(companion.columns))]
+    gone = names.of("deleted_at")
+    columns = [Column(name) for name in companion.columns]
+    sequence = Cast(Column(_SEQUENCE), _kind(events))
+    remembered = select(
+        *(Alias(column, name) for column, name in zip(columns, taken, strict=True)),
+        Alias(call("max", sequence), gone),
+        rows=relation_over(statement, snapshot, snapshot.files),
+        group_by=columns,
+    )
+    matches = every(*(equal(Column(key.name), Column(name)) for key, name in zip(events.keys, taken, strict=True)))
+    assert matches is not None
+    joined = Join(Named(rows, names.of("events")), "LEFT OUTER", Named(remembered, names.of("deletions")), matches)
+    is_newer = infix(">=", Column(events.sequence_name), Column(gone))
+    return select(STAR, rows=joined, where=call("coalesce", is_newer, TRUE))
+
+
+def _kind(events: Events) -> DataType:
+    assert events.sequence is not None
+    return events.sequence
+
+
+def _fits(companion: Companion, snapshot: Snapshot, events: Events) -> bool:
+    """Whether the sequences of a companion can be compared with those of the events: not if the option now means
+    something else, a number instead of a time."""
+    stored = snapshot.schema.find(_SEQUENCE)
+    return stored is not None and _family(stored.type) == _family(_kind(events))
+
+
+def _family(kind: DataType) -> str:
+    if not isinstance(kind, PrimitiveType):
+        return type(kind).__name__ if type(kind).__name__ != "DecimalType" else "number"
+    numbers = ("byte", "short", "integer", "long", "float", "double")
+    times = ("date", "timestamp", "timestamp_ntz")
+    return "number" if kind.name in numbers else "time" if kind.name in times else kind.name
+
+
+# -- Writing -----------------------------------------------------------------------------------------------------------
+
+
+def remember(
+    companion: Companion,
+    events: Events,
+    rows: Rows,
+    identity: tuple[str, int] | None,
+    statement: Statement,
+) -> bool:
+    """Write the deletions among the events, in a commit of their own; whether there are any.
+
+    :param identity: the application and the version that the batch has, if it has one: it is written once.
+    """
+    writing = _Writing(companion, events, rows, identity, statement)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return writing.attempt()
+        except HeadwaterError as error:
+            if error.condition not in (*RETRIED, "DELTA_CONCURRENT_TRANSACTION") or attempt == _ATTEMPTS:
+                raise
+            statement.check_cancelled()
+            time.sleep(backoff_seconds(attempt))
+    raise AssertionError("unreachable")
+
+
+class _Writing:
+    """The attempts to write one batch's deletions."""
+
+    def __init__(
+        self,
+        companion: Companion,
+        events: Events,
+        rows: Rows,
+        identity: tuple[str, int] | None,
+        statement: Statement,
+    ) -> None:
+        self.companion, self.events, self.rows = companion, events, rows
+        self.identity, self.statement = identity, statement
+        #: The files of the deletions, which an attempt that lost has written.
+        self.written: Written | None = None
+
+    def attempt(self) -> bool:
+        snapshot = newest(self.companion, self.statement)
+        if snapshot is not None and self.identity is not None:
+            done = snapshot.set_transactions.get(self.identity[0])
+            if done is not None and done.version >= self.identity[1]:
+                return True
+        wanted = self._schema()
+        txn = transaction(self.companion.path, self.statement, snapshot)
+        metadata = Metadata(
+            id=self.companion.id,
+            schema_string=schema_string(wanted),
+            partition_columns=(),
+            configuration={},
+            created_time=int(time.time() * 1000),
+        )
+        if snapshot is None:
+            txn.update_protocol(protocol_for(metadata))
+            txn.update_metadata(metadata)
+        is_same = snapshot is None or _types(snapshot.schema) == _types(wanted)
+        if snapshot is not None and not is_same:
+            txn.update_protocol(protocol_for(metadata, snapshot.protocol))
+            txn.update_metadata(metadata)
+        target = Target(txn.table_path, txn.protocol, txn.metadata)
+        if self.written is None:
+            self.statement.step("remember deleted keys")
+            self.written = self._write(target, self._deletions())
+        written = self.written
+        if not written.files:
+            return False
+        txn.add(written.files)
+        if snapshot is not None:
+            gone = snapshot.files if not is_same else _expired(snapshot, self.events.upsert.retention)
+            left = snapshot.num_files - gone.num_rows
+            if not is_same or left > _MOST_FILES:
+                gone = snapshot.files
+                if _fits(self.companion, snapshot, self.events):
+                    txn.add(self._write(target, self._compacted(snapshot)).files)
+            if gone.num_rows:
+                txn.read_whole_table()
+                txn.remove(removals(gone))
+        commit(
+            txn,
+            self.statement,
+            Options(None),
+            "WRITE",
+            {"mode": "Append", "partitionBy": []},
+            {"numFiles": len(written.files), "numOutputRows": written.rows, "numOutputBytes": written.bytes},
+            is_last=False,
+            application=self.identity,
+        )
+        return True
+
+    def _schema(self) -> StructType:
+        columns = [
+            StructField(name, key.type) for name, key in zip(self.companion.columns, self.events.keys, strict=True)
+        ]
+        return visible.for_reading(
+            StructType(
+                (
+                    *columns,
+                    StructField(_SEQUENCE, _kind(self.events)),
+                    StructField(_WRITTEN, PrimitiveType("timestamp")),
+                )
+            )
+        )
+
+    def _deletions(self) -> Query:
+        events = self.events
+        columns: list[Expression] = [
+            Alias(Column(key.name), name) for key, name in zip(events.keys, self.companion.columns, strict=True)
+        ]
+        return select(
+            *columns,
+            Alias(Column(events.sequence_name), _SEQUENCE),
+            Alias(call("current_timestamp"), _WRITTEN),
+            rows=self.rows,
+            where=Column(events.deletes_name),
+            hint="REBALANCE",
+        )
+
+    def _compacted(self, snapshot: Snapshot) -> Query:
+        """One entry for each key, without those that have expired."""
+        keys = [Column(name) for name in self.companion.columns]
+        since = int(time.time() * 1000) - self.events.upsert.retention
+        wanted = {column.name: column.type for column in self._schema()}
+        recent = infix(">=", call("unix_millis", Column(_WRITTEN)), Number(since, is_long=True))
+        return select(
+            *(Alias(Cast(key, wanted[key.name]), key.name) for key in keys),
+            Alias(Cast(call("max", Column(_SEQUENCE)), wanted[_SEQUENCE]), _SEQUENCE),
+            Alias(call("max", Column(_WRITTEN)), _WRITTEN),
+            rows=select(STAR, rows=relation_over(self.statement, snapshot, snapshot.files), where=recent),
+            group_by=keys,
+        )
+
+    def _write(self, target: Target, query: Query) -> Written:
+        files = self.statement.write(specification(target, query, Options(None)))
+        return describe_files(target, files, data_change=True)
+
+
+def _types(schema: StructType) -> list[tuple[str, DataType]]:
+    return sorted(((column.name, column.type) for column in schema), key=lambda column: column[0])
+
+
+def _expired(snapshot: Snapshot, retention: int) -> pa.Table:
+    """The files whose entries are all older than the retention."""
+    oldest = int(time.time() * 1000) - retention
+    return snapshot.files.filter(pc.less(snapshot.files["modification_time"], oldest))

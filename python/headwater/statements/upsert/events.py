@@ -1,0 +1,294 @@
+"""The rows of an upsert before they meet the table: the newest event of each key, and what is refused.
+
+Owns the query that prepares the rows: keys and sequence as the table stores them, one row for each key. What no upsert
+can take ends the job that reads the rows, with the row's values: a null key, a null sequence, two rows of a key of
+which neither is the newer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.protocol.columns import format_name
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    SpatialType,
+    StructField,
+    StructType,
+    parse_type,
+    schema_string,
+)
+from headwater.schema import visible
+from headwater.schema.checks import check_duplicates
+from headwater.schema.generated import generated_columns
+from headwater.schema.identity import identity_columns
+from headwater.sql.composing import (
+    FALSE,
+    STAR,
+    TRUE,
+    Alias,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    Field,
+    IsNull,
+    Number,
+    Over,
+    Query,
+    Relation,
+    Resolved,
+    Rows,
+    Text,
+    call,
+    equal,
+    every,
+    infix,
+    is_not_null,
+    select,
+    when,
+)
+from headwater.statements.internal_names import InternalNames
+from headwater.statements.upsert.options import KEYS, Upsert, find_column, find_keys, find_left_out
+from headwater.statements.write.rows import is_shown, row_error
+
+#: Types whose values have no order that Spark compares by.
+_UNORDERED = ("void", "variant", "interval")
+#: Types of one value that columns may have and keys may not.
+_NO_KEYS = ("void", "variant", "interval")
+#: The most columns of a row that an error shows.
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Events:
+    """The rows of an upsert as its options understand them.
+
+    :param schema: the columns that are stored, of the types that the rows have.
+    :param keys: the key columns, with the types and the metadata that the table has them with.
+    :param sequence: the type of the sequence; None without one.
+    :param casts: the types that keys and what the sequence is computed from have in the table, by lower-case names.
+    :param references: the columns that the sequence is computed from.
+    """
+
+    upsert: Upsert
+    schema: StructType
+    keys: Sequence[StructField]
+    sequence: DataType | None
+    casts: Mapping[str, DataType]
+    references: frozenset[str]
+    names: InternalNames
+
+    @property
+    def sequence_name(self) -> str:
+        """The column of the prepared rows with the sequence of each."""
+        return self.names.of("event_sequence")
+
+    @property
+    def deletes_name(self) -> str:
+        """The column of the prepared rows that says whether each deletes its key."""
+        return self.names.of("event_deletes")
+
+
+def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statement: Statement) -> Events:
+    """What the options mean for rows and a table.
+
+    :param rows: the columns of the rows.
+    :param table: the columns that the table will have; None where the write creates it.
+    :raises HeadwaterError: for keys, columns and expressions that cannot be; Spark's own error for an expression that
+        does not resolve over the rows.
+    """
+    check_duplicates(rows, "the data to write")
+    left_out = find_left_out(upsert, rows)
+    stored = StructType(tuple(column for column in rows if column.name not in left_out))
+    find_keys(upsert, rows)
+    if table is not None:
+        find_keys(upsert, table)
+        _check_not_computed(upsert, table)
+    seen = stored if table is None else table
+    keys = [find_column(name, seen, KEYS) for name in upsert.keys]
+    for key in keys:
+        _check_key(key)
+    given = schema_string(visible.for_reading(rows))
+    if upsert.deletes is not None and statement.condition(upsert.deletes, given).columns is None:
+        raise HeadwaterError(
+            "HEADWATER_UPSERT_EXPRESSION_NOT_OF_ONE_ROW", {"option": "deleteWhen", "expression": upsert.deletes}
+        )
+    kind, references = None, frozenset[str]()
+    if upsert.sequence is not None:
+        kind, references = _sequence(upsert.sequence, rows, stored, seen, statement)
+    names = InternalNames.beside([*rows.names, *seen.names])
+    casts = {name.lower(): find_column(name, seen, KEYS).type for name in [*upsert.keys, *references]}
+    return Events(upsert, stored, keys, kind, casts, references, names)
+
+
+def _check_not_computed(upsert: Upsert, table: StructType) -> None:
+    wanted = {name.lower() for name in upsert.keys}
+    for kind, columns in (("a generated", generated_columns(table)), ("an identity", identity_columns(table))):
+        for column in columns:
+            if column.name.lower() in wanted:
+                raise HeadwaterError("HEADWATER_UPSERT_COMPUTED_KEY", {"column": column.name, "kind": kind})
+
+
+def _check_key(key: StructField) -> None:
+    kind = key.type
+    is_plain = isinstance(kind, PrimitiveType) and kind.name not in _NO_KEYS or isinstance(kind, DecimalType)
+    if not is_plain:
+        raise HeadwaterError("HEADWATER_UPSERT_KEY_TYPE", {"column": key.name, "type": kind.sql()})
+
+
+def _sequence(
+    text: str, rows: StructType, stored: StructType, table: StructType, statement: Statement
+) -> tuple[DataType, frozenset[str]]:
+    """The type of the sequence as the table's rows have it, and the columns that it is computed from."""
+    given = schema_string(visible.for_reading(rows))
+    statement.expression_type(text, given)
+    # The lines keep a comment at its end from taking more with it.
+    found = statement.condition(f"(\n{text}\n) IS NOT NULL", given).columns
+    if found is None:
+        raise HeadwaterError("HEADWATER_UPSERT_EXPRESSION_NOT_OF_ONE_ROW", {"option": "sequenceBy", "expression": text})
+    if not found:
+        raise HeadwaterError("HEADWATER_UPSERT_SEQUENCE_OF_NO_COLUMN", {"expression": text})
+    missing = sorted(name for name in found if stored.find(name) is None or table.find(name) is None)
+    if missing:
+        raise HeadwaterError(
+            "HEADWATER_UPSERT_SEQUENCE_NOT_STORED", {"expression": text, "columns": ", ".join(missing)}
+        )
+    kind = parse_type(json.loads(statement.expression_type(text, schema_string(visible.for_reading(table)))))
+    if not _is_ordered(kind):
+        raise HeadwaterError("HEADWATER_UPSERT_SEQUENCE_TYPE", {"expression": text, "type": kind.sql()})
+    return kind, found
+
+
+def _is_ordered(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return all(_is_ordered(field.type) for field in kind)
+        case ArrayType():
+            return _is_ordered(kind.element)
+        case MapType() | SpatialType():
+            return False
+        case PrimitiveType():
+            return kind.name not in _UNORDERED
+    return True
+
+
+def prepare(events: Events, plan: int, statement: Statement) -> Query:
+    """The newest event of each key: the stored columns, whether the event deletes, and its sequence.
+
+    :param plan: the number of the plan that has the rows.
+    """
+    upsert, keys = events.upsert, [Column(key.name) for key in events.keys]
+    columns = [_as_stored(column, events.casts.get(column.name.lower())) for column in events.schema]
+    deletes: Expression = FALSE
+    if upsert.deletes is not None:
+        deletes = call("coalesce", Resolved(statement.place(upsert.deletes)), FALSE)
+    rows: Rows = select(*columns, Alias(deletes, events.deletes_name), rows=Relation(plan))
+    rows = select(STAR, rows=rows, where=_no_null_key(events))
+    if upsert.sequence is None:
+        return _one_of_each(events, rows, keys)
+    sequence = Column(events.sequence_name)
+    rows = select(STAR, Alias(Resolved(statement.place(upsert.sequence)), events.sequence_name), rows=rows)
+    null = row_error(
+        "HEADWATER_UPSERT_NULL_SEQUENCE", {"expression": Text(upsert.sequence), "key": _shown_as_text(events.keys)}
+    )
+    rows = select(STAR, rows=rows, where=when(is_not_null(sequence), TRUE, null))
+    return _newest_of_each(events, rows, keys, sequence)
+
+
+def _as_stored(column: StructField, kind: DataType | None) -> Expression:
+    """A column of the rows; what is compared is as the table has it, where two values may be one."""
+    if kind is None or kind == column.type:
+        return Column(column.name)
+    return Alias(Cast(Column(column.name), kind), column.name)
+
+
+def _no_null_key(events: Events) -> Expression:
+    holds = every(*(is_not_null(Column(key.name)) for key in events.keys))
+    assert holds is not None
+    name = Case(tuple((IsNull(Column(key.name)), Text(key.name)) for key in events.keys))
+    error = row_error("HEADWATER_UPSERT_NULL_KEY", {"column": name, "row": _shown_as_text(events.schema.fields)})
+    return when(holds, TRUE, error)
+
+
+def _one_of_each(events: Events, rows: Rows, keys: Sequence[Expression]) -> Query:
+    number = events.names.of("event_number")
+    numbered = select(STAR, Alias(Over(call("row_number"), tuple(keys), keys[0]), number), rows=rows)
+    error = row_error("HEADWATER_UPSERT_SEVERAL_ROWS_OF_KEY", {"key": _shown_as_text(events.keys)})
+    return select(STAR, rows=numbered, where=when(equal(Column(number), Number(1)), TRUE, error))
+
+
+def _newest_of_each(events: Events, rows: Rows, keys: Sequence[Expression], sequence: Expression) -> Query:
+    rank, number, first = (events.names.of(word) for word in ("event_rank", "event_number", "event_first"))
+
+    def over(function: str, *arguments: Expression) -> Over:
+        return Over(call(function, *arguments), tuple(keys), sequence, descends=True)
+
+    ranked = select(STAR, Alias(over("rank"), rank), rows=rows)
+    newest = select(STAR, rows=ranked, where=equal(Column(rank), Number(1)))
+    compared = [_compared(column) for column in events.schema]
+    values = [part for i, value in enumerate(compared) for part in (Text(f"c{i}"), value)]
+    row = call("named_struct", *values, Text("deletes"), Column(events.deletes_name))
+    numbered = select(STAR, Alias(over("row_number"), number), Alias(over("first_value", row), first), rows=newest)
+    differing = row_error(
+        "HEADWATER_UPSERT_EQUAL_SEQUENCES",
+        {
+            "key": _shown_as_text(events.keys),
+            "sequence": call("coalesce", Cast(sequence, PrimitiveType("string")), Text("null")),
+            "first": _first_as_text(events, first),
+            "second": _shown_as_text(events.schema.fields),
+        },
+    )
+    is_first = equal(Column(number), Number(1))
+    # Rows of a key that are the same in all that is stored are one.
+    is_repeated = infix("<=>", Column(first), row)
+    return select(STAR, rows=numbered, where=Case(((is_first, TRUE), (is_repeated, FALSE)), differing))
+
+
+def _compared(column: StructField) -> Expression:
+    """A value of a column as something that can be compared."""
+    if _is_comparable(column.type):
+        return Column(column.name)
+    if isinstance(column.type, SpatialType):
+        return call("st_asbinary", Column(column.name))
+    return Cast(Column(column.name), PrimitiveType("string"))
+
+
+def _is_comparable(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return all(_is_comparable(field.type) for field in kind)
+        case ArrayType():
+            return _is_comparable(kind.element)
+        case MapType() | SpatialType():
+            return False
+        case PrimitiveType():
+            return kind.name != "variant"
+    return True
+
+
+def _shown_as_text(columns: Sequence[StructField]) -> Expression:
+    """``a = 1, b = x``, of a row's columns."""
+    return _listed([(column.name, Column(column.name)) for column in columns if is_shown(column)])
+
+
+def _first_as_text(events: Events, first: str) -> Expression:
+    shown = enumerate(events.schema)
+    return _listed([(column.name, Field((first, f"c{i}"))) for i, column in shown if is_shown(column)])
+
+
+def _listed(columns: Sequence[tuple[str, Expression]]) -> Expression:
+    parts: list[Expression] = []
+    for name, value in columns[:_MOST_SHOWN]:
+        separator = ", " if parts else ""
+        text = call("coalesce", Cast(value, PrimitiveType("string")), Text("null"))
+        parts += [Text(f"{separator}{format_name((name,))} = "), text]
+    return call("concat", *parts) if parts else Text("")

@@ -1,0 +1,103 @@
+"""The MERGE that an upsert is.
+
+Owns its condition and its clauses: which events delete, replace or insert, and which lose.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from headwater.bridge.messages.change import ChangeClause, ChangeRequest
+from headwater.bridge.statement import Statement
+from headwater.protocol.columns import format_name
+from headwater.sql.composing import (
+    TRUE,
+    Expression,
+    Field,
+    Merge,
+    MergeClause,
+    Named,
+    Not,
+    Relation,
+    Resolved,
+    Rows,
+    call,
+    equal,
+    every,
+    infix,
+)
+from headwater.statements.upsert.events import Events
+
+
+def compose(events: Events, target: int, source: Rows, statement: Statement, *, evolves: bool) -> Merge:
+    """The MERGE of prepared events into a table.
+
+    :param target: the number of the table's plan.
+    :param evolves: whether the table gets the columns that only the events have.
+    """
+    upsert = events.upsert
+    table, event = events.names.of("target"), events.names.of("event")
+
+    def mine(name: str) -> Expression:
+        return Field((table, name))
+
+    def its(name: str) -> Expression:
+        return Field((event, name))
+
+    on = every(*(equal(mine(key.name), its(key.name)) for key in events.keys))
+    assert on is not None
+    is_current: Expression | None = None
+    if upsert.sequence is not None:
+        stored = Resolved(statement.place_qualified(upsert.sequence, table))
+        # A stored row without a sequence is older than any event.
+        is_current = call("coalesce", infix(">=", its(events.sequence_name), stored), TRUE)
+    deletes = its(events.deletes_name)
+    keys = {key.name.lower() for key in events.keys}
+    kept = {*keys, *(name.lower() for name in events.references)}
+    inserted = tuple((column.name, its(column.name)) for column in events.schema)
+    updated = tuple(
+        (
+            column.name,
+            call("coalesce", its(column.name), mine(column.name))
+            if upsert.ignores_nulls and column.name.lower() not in kept
+            else its(column.name),
+        )
+        for column in events.schema
+        if column.name.lower() not in keys
+    )
+    clauses = []
+    if upsert.deletes is not None:
+        clauses.append(MergeClause(True, every(deletes, is_current)))
+    if updated:
+        clauses.append(MergeClause(True, is_current, updated))
+    clauses.append(MergeClause(False, None if upsert.deletes is None else Not(deletes), inserted))
+    return Merge(Named(Relation(target), table), Named(source, event), on, tuple(clauses), evolves)
+
+
+def described(change: ChangeRequest, events: Events, name: str | None) -> ChangeRequest:
+    """A resolved MERGE with what people know it by: the table's name, the keys, the options' own expressions.
+
+    :param name: the table's name in the catalog; None where it is only a path.
+    """
+    keys = [format_name((key.name,)) for key in events.keys]
+    condition = " AND ".join(f"target.{key} = event.{key}" for key in keys)
+    sequence = events.upsert.sequence
+    is_current = None if sequence is None else f"event.({sequence}) >= target.({sequence})"
+
+    def clause(each: ChangeClause) -> ChangeClause:
+        texts = []
+        if each.kind == "delete":
+            texts.append(f"({events.upsert.deletes})")
+        if each.kind == "insert" and events.upsert.deletes is not None:
+            texts.append(f"NOT ({events.upsert.deletes})")
+        if each.kind != "insert" and is_current is not None:
+            texts.append(is_current)
+        return structs.replace(each, condition_text=" AND ".join(texts) if texts else None)
+
+    return structs.replace(
+        change,
+        name=change.name if name is None else name,
+        condition_text=condition,
+        matched=[clause(each) for each in change.matched],
+        not_matched=[clause(each) for each in change.not_matched],
+    )

@@ -1,0 +1,262 @@
+"""Upserts: a write with key columns, whose rows replace those of the table with the same keys.
+
+In this order: compute the newest event of each key once (:mod:`headwater.statements.upsert.events`); write the
+deletions among them to the companion (:mod:`headwater.statements.upsert.companion`); merge the events that are not
+older than a remembered deletion into the table, as a MERGE on the keys, which prunes by them and commits once.
+
+Every write comes here first, and goes on to an INSERT or a new table where its options name no keys. A row's columns
+are matched by their names. An update leaves the columns that the rows do not have, an insert gives them null or their
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import structs
+
+from headwater.bridge.messages.define import CommitAnswer, CreateTableRequest
+from headwater.bridge.messages.follow import WriteBatchRequest
+from headwater.bridge.messages.write import WriteRequest
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.types import StructType, parse_schema, schema_string
+from headwater.schema.evolution import merge_schemas
+from headwater.sql.composing import Column, Not, Query, Relation, Rows, select
+from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
+from headwater.statements.change.merge import merge_once
+from headwater.statements.change.request import DmlRequest
+from headwater.statements.committing import idempotence
+from headwater.statements.define import create
+from headwater.statements.follow import sink
+from headwater.statements.opening import Options, open_same, open_snapshot
+from headwater.statements.rerunning import RETRIED, run_again_after_losses
+from headwater.statements.upsert.companion import Companion, companion_of, newest, not_outdated, remember
+from headwater.statements.upsert.events import Events, events_of, prepare
+from headwater.statements.upsert.merging import compose, described
+from headwater.statements.upsert.options import asked, check_unknown, upsert_of
+from headwater.statements.write import insert
+from headwater.statements.write.insert import may_evolve, still_fits, widens
+from headwater.statements.write.rows import unknown_columns_error
+from headwater.transaction import Transaction
+
+#: Conflicts after which an upsert runs again. The first is a winner that committed under an application id that the
+#: upsert depends on, as it has deleted keys. The second came between the analysis of the MERGE and its snapshot.
+_RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"}
+
+
+def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
+    """Write rows into a table: by their keys where the options name some."""
+    options = Options(request.options)
+    if not asked(options):
+        return insert.write(request, statement)
+    check_unknown(request.options)
+    if request.mode != "append" or request.replace_where is not None:
+        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"})
+    rows = _Rows(request.plan, request.schema, request.reads_table)
+    return _Upsert(request, request.name, rows, options, statement).run()
+
+
+def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
+    """Create a table: with the newest row of each key where the options name keys."""
+    options = Options(request.options)
+    if request.plan is None or request.row_schema is None or not asked(options):
+        return create.create_table(request, statement)
+    check_unknown(request.options)
+    if request.mode != "create":
+        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"})
+    rows = parse_schema(request.row_schema)
+    events = events_of(upsert_of(options), rows, None, statement)
+    kept = Relation(statement.keep(prepare(events, request.plan, statement).text()))
+    columns = [Column(name) for name in events.schema.names]
+    there = statement.keep(select(*columns, rows=kept, where=Not(Column(events.deletes_name))).text())
+    declared = parse_schema(request.schema)
+    stored = StructType(tuple(column for column in declared if events.schema.find(column.name) is not None))
+    wanted = structs.replace(request, plan=there, schema=schema_string(stored), row_schema=schema_string(events.schema))
+
+    def remembering(txn: Transaction) -> None:
+        if events.upsert.remembers_deletes:
+            companion = companion_of(txn.table_path, txn.metadata, events)
+            if remember(companion, events, kept, idempotence(options, statement), statement):
+                _note(txn, companion, newest(companion, statement))
+
+    return create.create_table(wanted, statement, remembering)
+
+
+def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
+    """Write a stream's batch: by the keys of its rows where the options name some."""
+    batch = request.batch
+    options = Options(batch.sink.options)
+    if not asked(options):
+        return sink.write_batch(request, statement)
+    version, table_id = request.version, request.table_id
+    if version is None:
+        sink.create_empty(batch, upsert_of(options).left_out, statement)
+        snapshot = open_snapshot(batch.sink.table, statement)
+        version, table_id = snapshot.version, snapshot.metadata.id
+    seen = _Seen(batch.sink.table, table_id, version)
+    rows = _Rows(request.plan, request.schema, request.reads_table)
+    application = (batch.query_id, batch.batch_id)
+    parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
+    return _Upsert(seen, None, rows, options, statement, application, parameters).run()
+
+
+class _Seen(NamedTuple):
+    """The table that a write was planned for."""
+
+    table: str
+    table_id: str | None
+    version: int | None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a write.
+
+    :param plan: the number of their plan; ``schema``: their columns.
+    :param reads_table: whether they are computed from the table itself.
+    """
+
+    plan: int
+    schema: str
+    reads_table: bool
+
+
+class _Upsert:
+    """The attempts to upsert one batch of rows.
+
+    :param application: the application id and version of a stream's batch.
+    """
+
+    def __init__(
+        self,
+        seen: WriteRequest | _Seen,
+        name: str | None,
+        rows: _Rows,
+        options: Options,
+        statement: Statement,
+        application: tuple[str, int] | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        self.seen, self.name, self.rows = seen, name, rows
+        self.options, self.statement = options, statement
+        self.upsert = upsert_of(options)
+        self.identity = application or idempotence(options, statement)
+        self.application = application
+        self.parameters = {**self.upsert.parameters(), **(parameters or {})}
+        #: The prepared rows, computed once.
+        self.kept: Relation | None = None
+        #: Whether the batch's deletions are in the companion.
+        self.remembered: bool | None = None
+
+    def run(self) -> CommitAnswer:
+        """Upsert, again after a lost race."""
+        return run_again_after_losses(
+            self.seen.table, self.statement, self._with_kept_rows, self._may_run_again, retried=_RETRIED
+        )
+
+    def _may_run_again(self, error: HeadwaterError) -> bool:
+        if self.seen.version is None:
+            return True
+        return still_fits(self.seen, self.seen.version, self.rows.schema, self.statement)
+
+    def _with_kept_rows(self) -> CommitAnswer:
+        for _ in range(SOURCE_ATTEMPTS - 1):
+            try:
+                return self._attempt()
+            except HeadwaterError as error:
+                if error.condition != SOURCE_LOST:
+                    raise
+                self.statement.discard()
+                self.kept = None
+        return self._attempt()
+
+    def _attempt(self) -> CommitAnswer:
+        while True:
+            snapshot = open_same(self.seen, self.statement)
+            if self._is_done(snapshot):
+                return CommitAnswer(version=snapshot.version, skipped=True)
+            answer = self._on(snapshot)
+            if answer is not None:
+                return answer
+
+    def _is_done(self, snapshot: Snapshot) -> bool:
+        if self.identity is None:
+            return False
+        done = snapshot.set_transactions.get(self.identity[0])
+        return done is not None and done.version >= self.identity[1]
+
+    def _on(self, snapshot: Snapshot) -> CommitAnswer | None:
+        """Upsert into a version or a newer one; None where deletions were committed to it meanwhile that the events
+        were not compared with."""
+        statement, rows = self.statement, parse_schema(self.rows.schema)
+        events = self._events(snapshot, rows)
+        prepared = self._prepared(events)
+        companion = companion_of(snapshot.table_path, snapshot.metadata, events) if self.upsert.sequence else None
+        deletions = None
+        source: Rows = prepared
+        if companion is not None:
+            if self.upsert.remembers_deletes and self.remembered is None:
+                self.remembered = remember(companion, events, prepared, self.identity, statement)
+            # Read after the table: what was deleted by this version of it is there.
+            deletions = newest(companion, statement)
+            source = not_outdated(companion, deletions, events, prepared, statement)
+        merge = compose(events, statement.add_target(snapshot.table_path), source, statement, evolves=self._evolves)
+        change = described(statement.resolve_merge(merge.text()), events, self.name)
+        if source is prepared and isinstance(prepared, Relation):
+            # The rows are computed already: to read them again costs no more than reading them.
+            change = structs.replace(change, source_is_scan=True, source_deterministic=True)
+        request = DmlRequest(change, self.options, self.application, self.parameters)
+        attempt = begin(request, statement)
+        if self._is_done(attempt.snapshot):
+            return CommitAnswer(version=attempt.snapshot.version, skipped=True)
+        if companion is not None:
+            known = -1 if deletions is None else deletions.version
+            if (attempt.txn.transaction_version(companion.application) or -1) > known:
+                return None
+            if self.remembered:
+                _note(attempt.txn, companion, deletions)
+        if self.identity is not None:
+            attempt.txn.set_transaction(*self.identity)
+        if self.rows.reads_table:
+            attempt.txn.read_whole_table()
+        return structs.replace(merge_once(attempt), counts=None)
+
+    @property
+    def _evolves(self) -> bool:
+        return may_evolve(self.options, self.statement)
+
+    def _events(self, snapshot: Snapshot, rows: StructType) -> Events:
+        """What the options mean for the rows and a version of the table.
+
+        :raises HeadwaterError: where the rows have columns that the table lacks and may not get.
+        """
+        left_out = {name.lower() for name in self.upsert.left_out}
+        stored = StructType(tuple(column for column in rows if column.name.lower() not in left_out))
+        table = snapshot.schema
+        if self._evolves:
+            table = merge_schemas(table, stored, allow_widening=widens(snapshot), keep_existing_type=True)
+        else:
+            # Keys first: a column that the table lacks may be a misspelt key.
+            events = events_of(self.upsert, rows, table, self.statement)
+            if error := unknown_columns_error(table, stored):
+                raise error
+            return events
+        return events_of(self.upsert, rows, table, self.statement)
+
+    def _prepared(self, events: Events) -> Query:
+        if self.rows.reads_table:
+            # Not computed once: the attempt reads the table at its own version.
+            return prepare(events, self.rows.plan, self.statement)
+        if self.kept is None:
+            self.kept = Relation(self.statement.keep(prepare(events, self.rows.plan, self.statement).text()))
+        return self.kept
+
+
+def _note(txn: Transaction, companion: Companion, deletions: Snapshot | None) -> None:
+    """Say in a commit that deletions were written to the companion."""
+    assert deletions is not None
+    txn.set_transaction(companion.application, deletions.version)
