@@ -54,6 +54,7 @@ from headwater.statements.read.scans import relation_over
 from headwater.statements.rerunning import RETRIED
 from headwater.statements.upsert.events import Events
 from headwater.statements.write.rows import Target, Written, describe_files, specification
+from headwater.transaction import Transaction
 from headwater.transaction.queueing import backoff_seconds
 
 _FOLDER = "_headwater_upsert"
@@ -62,6 +63,7 @@ _FOLDER = "_headwater_upsert"
 _MOST_FILES = 32
 #: How often a batch tries to write its entries, as other batches do at the same time.
 _ATTEMPTS = 100
+_RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
 _SEQUENCE, _WRITTEN = "sequence", "written"
 _ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
@@ -110,7 +112,7 @@ def not_outdated(
     companion: Companion, snapshot: Snapshot | None, events: Events, rows: Rows, statement: Statement
 ) -> Rows:
     """The events but those that are older than the deletion of their key."""
-    if snapshot is None or not snapshot.num_files or not _fits(companion, snapshot, events):
+    if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
         return rows
     names = events.names
     taken = [names.of(f"deleted_{i}") for i in range(len(companion.columns))]
@@ -135,7 +137,7 @@ def _kind(events: Events) -> DataType:
     return events.sequence
 
 
-def _fits(companion: Companion, snapshot: Snapshot, events: Events) -> bool:
+def _fits(snapshot: Snapshot, events: Events) -> bool:
     """Whether the sequences of a companion can be compared with those of the events: not if the option now means
     something else, a number instead of a time."""
     stored = snapshot.schema.find(_SEQUENCE)
@@ -169,7 +171,7 @@ def remember(
         try:
             return writing.attempt()
         except HeadwaterError as error:
-            if error.condition not in (*RETRIED, "DELTA_CONCURRENT_TRANSACTION") or attempt == _ATTEMPTS:
+            if error.condition not in _RETRIED or attempt == _ATTEMPTS:
                 raise
             statement.check_cancelled()
             time.sleep(backoff_seconds(attempt))
@@ -191,6 +193,8 @@ class _Writing:
         self.identity, self.statement = identity, statement
         #: The files of the deletions, which an attempt that lost has written.
         self.written: Written | None = None
+        #: False after the first attempt: what another batch tidies at the same time, it tidies well enough.
+        self.tidies = True
 
     def attempt(self) -> bool:
         snapshot = newest(self.companion, self.statement)
@@ -222,16 +226,8 @@ class _Writing:
         if not written.files:
             return False
         txn.add(written.files)
-        if snapshot is not None:
-            gone = snapshot.files if not is_same else _expired(snapshot, self.events.upsert.retention)
-            left = snapshot.num_files - gone.num_rows
-            if not is_same or left > _MOST_FILES:
-                gone = snapshot.files
-                if _fits(self.companion, snapshot, self.events):
-                    txn.add(self._write(target, self._compacted(snapshot)).files)
-            if gone.num_rows:
-                txn.read_whole_table()
-                txn.remove(removals(gone))
+        if snapshot is not None and (self.tidies or not is_same):
+            self._tidy(txn, snapshot, target, is_same=is_same)
         commit(
             txn,
             self.statement,
@@ -243,6 +239,16 @@ class _Writing:
             application=self.identity,
         )
         return True
+
+    def _tidy(self, txn: Transaction, snapshot: Snapshot, target: Target, *, is_same: bool) -> None:
+        """Remove what has expired, and write what many files hold, or files of other types, again as one."""
+        self.tidies = False
+        gone = _expired(snapshot, self.events.upsert.retention)
+        if not is_same or snapshot.num_files - gone.num_rows > _MOST_FILES:
+            gone = snapshot.files
+            if _fits(snapshot, self.events):
+                txn.add(self._write(target, self._compacted(snapshot)).files)
+        txn.remove(removals(gone))
 
     def _schema(self) -> StructType:
         columns = [

@@ -46,6 +46,8 @@ from headwater.transaction import Transaction
 #: Conflicts after which an upsert runs again. The first is a winner that committed under an application id that the
 #: upsert depends on, as it has deleted keys. The second came between the analysis of the MERGE and its snapshot.
 _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"}
+#: Another writer has created the table that a save was to create.
+_CREATED_MEANWHILE = ("DELTA_CONCURRENT_WRITE", "DELTA_TABLE_ALREADY_EXISTS")
 
 
 def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
@@ -83,7 +85,15 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
             if remember(companion, events, kept, idempotence(options, statement), statement):
                 _note(txn, companion, newest(companion, statement))
 
-    return create.create_table(wanted, statement, remembering)
+    try:
+        return create.create_table(wanted, statement, remembering)
+    except HeadwaterError as error:
+        if request.save_mode is None or error.condition not in _CREATED_MEANWHILE:
+            raise
+    # Another writer was the first.
+    statement.discard()
+    given = _Rows(request.plan, request.row_schema, False)
+    return _Upsert(_Seen(request.table, None, None), None, given, options, statement).run()
 
 
 def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
@@ -98,7 +108,8 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
         snapshot = open_snapshot(batch.sink.table, statement)
         version, table_id = snapshot.version, snapshot.metadata.id
     seen = _Seen(batch.sink.table, table_id, version)
-    rows = _Rows(request.plan, request.schema, request.reads_table)
+    # The rows are those of the batch, whatever the table they come from has become.
+    rows = _Rows(request.plan, request.schema, False)
     application = (batch.query_id, batch.batch_id)
     parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
     return _Upsert(seen, None, rows, options, statement, application, parameters).run()
@@ -149,8 +160,8 @@ class _Upsert:
         self.parameters = {**self.upsert.parameters(), **(parameters or {})}
         #: The prepared rows, computed once.
         self.kept: Relation | None = None
-        #: Whether the batch's deletions are in the companion.
-        self.remembered: bool | None = None
+        #: By the companion's id, whether the batch has deletions and they are there.
+        self.remembered: dict[str, bool] = {}
 
     def run(self) -> CommitAnswer:
         """Upsert, again after a lost race."""
@@ -199,31 +210,39 @@ class _Upsert:
         deletions = None
         source: Rows = prepared
         if companion is not None:
-            if self.upsert.remembers_deletes and self.remembered is None:
-                self.remembered = remember(companion, events, prepared, self.identity, statement)
+            self._remember(companion, events, prepared)
             # Read after the table: what was deleted by this version of it is there.
-            deletions = newest(companion, statement)
+            if self.remembered.get(companion.id) or companion.application in snapshot.set_transactions:
+                deletions = newest(companion, statement)
             source = not_outdated(companion, deletions, events, prepared, statement)
         merge = compose(events, statement.add_target(snapshot.table_path), source, statement, evolves=self._evolves)
         change = described(statement.resolve_merge(merge.text()), events, self.name)
         if source is prepared and isinstance(prepared, Relation):
             # The rows are computed already: to read them again costs no more than reading them.
             change = structs.replace(change, source_is_scan=True, source_deterministic=True)
-        request = DmlRequest(change, self.options, self.application, self.parameters)
-        attempt = begin(request, statement)
+        attempt = begin(DmlRequest(change, self.options, self.application, self.parameters), statement)
         if self._is_done(attempt.snapshot):
             return CommitAnswer(version=attempt.snapshot.version, skipped=True)
         if companion is not None:
-            known = -1 if deletions is None else deletions.version
-            if (attempt.txn.transaction_version(companion.application) or -1) > known:
+            now = attempt.snapshot
+            written = attempt.txn.transaction_version(companion.application)
+            read = -1 if deletions is None else deletions.version
+            is_same = companion_of(now.table_path, now.metadata, events).id == companion.id
+            if not is_same or (written is not None and written > read):
                 return None
-            if self.remembered:
+            if self.remembered[companion.id]:
                 _note(attempt.txn, companion, deletions)
         if self.identity is not None:
             attempt.txn.set_transaction(*self.identity)
         if self.rows.reads_table:
             attempt.txn.read_whole_table()
         return structs.replace(merge_once(attempt), counts=None)
+
+    def _remember(self, companion: Companion, events: Events, prepared: Query) -> None:
+        if companion.id not in self.remembered:
+            self.remembered[companion.id] = self.upsert.remembers_deletes and remember(
+                companion, events, prepared, self.identity, self.statement
+            )
 
     @property
     def _evolves(self) -> bool:
