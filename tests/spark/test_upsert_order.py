@@ -119,12 +119,17 @@ def late(spark: Any, path: Path, **options: Any) -> Any:
 
 @pytest.mark.parametrize("knows", [False, True], ids=["first_deletion", "later_deletion"])
 def test_a_writer_that_did_not_see_a_deletion_loses(spark, tmp_path, gate, knows):
-    """It began before the key was deleted, and no row of the table shows it."""
+    """The key is deleted after the writer has read which ones were, and no row of the table shows it."""
     path = tmp_path / "t"
-    write(spark, path, [Event(2, 1, "b", False), *([Event(3, 1, None, True)] if knows else [])])
+    register(spark, gate, only=77)
+    write(spark, path, [Event(2, 77, "b", False), *([Event(3, 1, None, True)] if knows else [])])
+    # The stored row's sequence is computed while events and table are joined.
+    events = [Event(1, 5, "late", False), Event(2, 78, "c", False)]
     deletion = [Event(1, 6, None, True)]
-    Gate(late(spark, path), gate).lose("", lambda: write(spark, path, deletion))
-    assert rows(spark, path) == [(2, 1, "b")]
+    Gate(lambda _: write(spark, path, events, sequenceBy="gate(at)"), gate).lose(
+        "", lambda: write(spark, path, deletion, sequenceBy="at")
+    )
+    assert rows(spark, path) == [(2, 78, "c")]
 
 
 def test_a_deletion_finds_the_row_that_came_meanwhile(spark, tmp_path, gate):

@@ -13,8 +13,11 @@ from pyspark.sql import SparkSession
 _PATIENCE_SECONDS = 60
 
 
-def register(spark: SparkSession, folder: Path) -> None:
-    """Give a session the function ``gate(x)``: it returns x once the gate whose processes meet in a folder is open."""
+def register(spark: SparkSession, folder: Path, only: int | None = None) -> None:
+    """Give a session the function ``gate(x)``: it returns x once the gate whose processes meet in a folder is open.
+
+    :param only: the value that has to wait; None for every one.
+    """
     at = str(folder)
 
     def gate(value: Any) -> Any:
@@ -22,6 +25,8 @@ def register(spark: SparkSession, folder: Path) -> None:
         import time
         import uuid
 
+        if only is not None and value != only:
+            return value
         open(f"{at}/seen-{uuid.uuid4()}", "w").close()
         until = time.monotonic() + _PATIENCE_SECONDS
         while not os.path.exists(f"{at}/open") and time.monotonic() < until:
