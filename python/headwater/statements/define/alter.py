@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from headwater.bridge.messages.define import (
+    AddColumn,
     AddConstraint,
     AlterTableRequest,
     AnyTableChange,
     CheckSameSchemaRequest,
     ClusterBy,
     CommitAnswer,
+    DropColumn,
     DropConstraint,
     RemoveProperty,
     SetProperty,
@@ -56,11 +58,30 @@ def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswe
 
 def _apply(changes: Sequence[AnyTableChange], draft: Draft) -> Operation:
     kinds = {type(change) for change in changes}
-    apply = alter_columns.statement_of(kinds) or (_STATEMENTS.get(kinds.pop()) if len(kinds) == 1 else None)
-    if apply is None:
+    if apply := _statement_of(kinds, changes):
+        return apply(changes, draft)
+    parts = [[change for change in changes if type(change) in together] for together in _TOGETHER]
+    if sum(map(len, parts)) < len(changes):
         asked = ", ".join(sorted({_in_words(change) for change in changes}))
         raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE", {"tableName": draft.name, "change": asked})
-    return apply(changes, draft)
+    operations = []
+    for part in filter(None, parts):
+        apply = _statement_of({type(change) for change in part}, part)
+        assert apply is not None
+        operations.append(apply(part, draft))
+    parameters = {name: value for operation in operations for name, value in operation.parameters.items()}
+    return Operation(operations[-1].name, parameters)
+
+
+def _statement_of(
+    kinds: Collection[type], changes: Sequence[AnyTableChange]
+) -> Callable[[Any, Draft], Operation] | None:
+    """What makes the changes of one SQL statement; None for changes that no statement has together."""
+    # REPLACE COLUMNS drops first.
+    if kinds == {AddColumn, DropColumn} and isinstance(changes[0], AddColumn):
+        return None
+    (only,) = kinds if len(kinds) == 1 else (None,)
+    return alter_columns.statement_of(kinds) or (_STATEMENTS.get(only) if only else None)
 
 
 def _in_words(change: AnyTableChange) -> str:
@@ -101,6 +122,8 @@ _STATEMENTS: dict[type, Callable[[Any, Draft], Operation]] = {
     DropConstraint: drop_constraints,
     ClusterBy: cluster_by,
 }
+#: What Spark's pipelines ask for at once, in the order in which it is done: columns may need a property.
+_TOGETHER: tuple[Collection[type], ...] = ({SetProperty}, {DropColumn}, {AddColumn}, alter_columns.PARTS)
 
 
 def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> None:

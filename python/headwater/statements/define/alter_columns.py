@@ -70,7 +70,7 @@ def statement_of(kinds: Collection[type]) -> Callable[[Any, Draft], Operation] |
     not of one statement.
     """
     asked = set(kinds)
-    if asked and asked <= set(_PARTS):
+    if asked and asked <= set(PARTS):
         return _change_columns
     return _STATEMENTS.get(frozenset(asked))
 
@@ -253,7 +253,7 @@ def _follow_in_statistics_columns(draft: Draft, follow: Callable[[Path], Path | 
 def _change_columns(changes: Sequence[_Part], draft: Draft) -> Operation:
     schema = with_declared(draft.schema)
     for change in changes:
-        schema = _PARTS[type(change)](change, schema, draft)
+        schema = PARTS[type(change)](change, schema, draft)
     _set_schema(draft, schema)
     columns: dict[Path, dict[str, Any]] = {}
     for change in changes:
@@ -420,8 +420,8 @@ def _position(position: ColumnPosition | None) -> dict[str, str]:
     return {"position": "FIRST" if position.after is None else f"AFTER {format_name((position.after,))}"}
 
 
-#: What makes each change of an ALTER COLUMN.
-_PARTS: dict[type, Callable[[Any, StructType, Draft], StructType]] = {
+#: What makes each change of an ALTER COLUMN, by its kind.
+PARTS: dict[type, Callable[[Any, StructType, Draft], StructType]] = {
     ChangeColumnType: _change_type,
     ChangeColumnNullability: _change_nullability,
     ChangeColumnDefault: _change_default,

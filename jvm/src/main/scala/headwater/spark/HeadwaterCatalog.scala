@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.bridge.{Bridge, StatementContext}
 import headwater.spark.bridge.messages.{AlterTableRequest, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
 import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
-import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
+import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.CreatedTable
 import headwater.spark.write.HeadwaterWrites
@@ -45,7 +45,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   // --- load ------------------------------------------------------------------------------------------------------------------------
 
-  override def loadTable(ident: Identifier): Table = load(ident, TableVersion.Latest)
+  override def loadTable(ident: Identifier): Table = load(ident, TableVersion.Latest) match {
+    case table: HeadwaterTable => new MergeableTable(table)
+    case other => other
+  }
+
+  /** The target of a statement that writes. */
+  override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table = load(ident, TableVersion.Latest)
 
   override def loadTable(ident: Identifier, version: String): Table =
     load(ident, TableVersion(scala.util.Try(version.trim.toLong).toOption, None), asked = version)
