@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from headwater import launch
+from support.documents import indented
 from support.sessions import java_options
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,15 +67,6 @@ def statements(block: str) -> list[Sql]:
             lines = []
     assert not lines, f"a block's last statement has no end: {lines}"
     return found
-
-
-def indented(starts_with: str) -> str:
-    """The indented block that starts so."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    [block] = [
-        part for part in re.findall(r"(?:^    .*\n)+", text, re.MULTILINE) if part.strip().startswith(starts_with)
-    ]
-    return "".join(line[4:] for line in block.splitlines(keepends=True))
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Spark's declarative pipelines over our tables: real runs of ``spark-pipelines``, against a Spark Connect server."""
+"""Spark's declarative pipelines over our tables: README's, by real runs of ``spark-pipelines`` against a Spark Connect
+server."""
 
 from __future__ import annotations
 
@@ -13,53 +14,25 @@ from typing import Any
 import pytest
 
 from headwater import launch
+from support.documents import indented
 from support.processes import environment
 from support.sessions import java_options
 
 SECONDS = int(os.environ.get("HEADWATER_TEST_SECONDS", "60"))
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-_SPEC = """
-name: {name}
-storage: file://{home}/storage
-database: {name}
-configuration:
-  spark.sql.sources.default: delta
-libraries:
-  - glob:
-      include: definitions/**
-"""
-#: A table that a key's newest event makes, late ones and deletes among them.
-_CHANGES = """
-from pyspark import pipelines as dp
-from pyspark.sql import functions as F
-
-@dp.table
-def events():
-    return spark.readStream.schema("id LONG, seq LONG, gone BOOLEAN, v STRING{more}").json("{home}/events")
-
-dp.create_streaming_table("target", comment="newest", table_properties={{"delta.enableDeletionVectors": "true"}})
-dp.create_auto_cdc_flow(
-    target="target", source="events", keys=["id"], sequence_by="seq",
-    apply_as_deletes=F.col("gone"), except_column_list=["gone"],
-)
-
-@dp.materialized_view(partition_cols=["v"])
-def counts():
-    return spark.read.table("target").groupBy("v").count()
-"""
 _FLOWS = """
 from pyspark import pipelines as dp
 
-dp.create_streaming_table("both", cluster_by=["id"], schema="id LONG, part STRING", format="delta")
+dp.create_streaming_table("both", cluster_by=["sensor"], schema="sensor INT, part STRING", format="delta")
 
 @dp.append_flow(target="both")
 def seen():
-    return spark.readStream.table("events").selectExpr("id", "v AS part")
+    return spark.readStream.table("events").selectExpr("sensor", "string(celsius) AS part")
 
 @dp.append_flow(target="both")
 def ended():
-    return spark.readStream.table("events").where("gone").selectExpr("id", "'gone' AS part")
+    return spark.readStream.table("events").where("removed").selectExpr("sensor", "'gone' AS part")
 
 dp.create_sink("out", "delta", {{"path": "{home}/sink"}})
 
@@ -76,13 +49,19 @@ class Pipeline:
         self.home = home
         self.name = f"p_{home.name}"
         self.port = port
-        (home / "definitions").mkdir()
+        (home / "transformations").mkdir()
         (home / "events").mkdir()
-        (home / "spark-pipeline.yml").write_text(_SPEC.format(name=self.name, home=home))
+        (home / "spark-pipeline.yml").write_text(f"{self._readme('name: ')}database: {self.name}\n")
+        self.documented = self._readme("from pyspark import pipelines")
+        self.define("sensors.py", self.documented)
         self.events: list[dict[str, Any]] = []
 
-    def define(self, name: str, text: str, **values: str) -> None:
-        (self.home / "definitions" / name).write_text(text.format(home=self.home, **values))
+    def _readme(self, starts_with: str) -> str:
+        """README's indented block that starts so, below this home."""
+        return indented(starts_with).replace("/tmp/", f"{self.home}/")
+
+    def define(self, name: str, text: str) -> None:
+        (self.home / "transformations" / name).write_text(text)
 
     def send(self, *events: dict[str, Any]) -> None:
         """One more file of events."""
@@ -92,16 +71,20 @@ class Pipeline:
 
     def newest(self) -> list[list[Any]]:
         """What the events leave: the newest of each key, unless it deletes."""
-        last = {event["id"]: event for event in sorted(self.events, key=lambda event: event["seq"])}
-        return sorted([key, event["seq"], event["v"]] for key, event in last.items() if not event["gone"])
+        last = {event["sensor"]: event for event in sorted(self.events, key=lambda event: event["at"])}
+        return sorted([key, event["at"], event["celsius"]] for key, event in last.items() if not event["removed"])
 
     def start(self, command: str = "run", *arguments: str) -> subprocess.CompletedProcess[str]:
         home = launch.spark_home()
         remote = ["--remote", f"sc://127.0.0.1:{self.port}"]
         return subprocess.run(
             [str(home / "bin" / "spark-pipelines"), *remote, command, *arguments],
-            env=environment(SPARK_HOME=str(home), SPARK_SUBMIT_OPTS=java_options()), cwd=self.home, capture_output=True, text=True, timeout=500,
-        )  # fmt: skip
+            env=environment(SPARK_HOME=str(home), SPARK_SUBMIT_OPTS=java_options()),
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
 
     def run(self, *arguments: str) -> None:
         """Run it to its end."""
@@ -122,7 +105,7 @@ def drawn(draw: random.Random, first: int, count: int, keys: int) -> list[dict[s
     numbers = list(range(first, first + count))
     draw.shuffle(numbers)
     return [
-        {"id": draw.randrange(keys), "seq": number, "gone": draw.random() < 0.3, "v": draw.choice("abc")}
+        {"sensor": draw.randrange(keys), "at": number, "celsius": draw.randrange(40), "removed": draw.random() < 0.3}
         for number in numbers
     ]
 
@@ -132,60 +115,48 @@ def history(connect: Any, table: str) -> list[tuple[str, dict[str, str]]]:
     return [(row[4], row[12]) for row in connect.rows(f"DESCRIBE HISTORY {table}")]
 
 
-def detail(connect: Any, table: str) -> dict[str, Any]:
-    names = [
-        "format",
-        "id",
-        "name",
-        "description",
-        "location",
-        "createdAt",
-        "lastModified",
-        "partitionColumns",
-        "clusteringColumns",
-    ]
-    return dict(zip(names, connect.rows(f"DESCRIBE DETAIL {table}")[0], strict=False))
+def clustering(connect: Any, table: str) -> list[str]:
+    return connect.rows(f"DESCRIBE DETAIL {table}")[0][8]
+
+
+def check(pipeline: Pipeline, connect: Any) -> None:
+    """Its tables are what the events leave."""
+    newest, columns = pipeline.newest(), "sensor, at, celsius"
+    assert connect.rows(f"SELECT {columns} FROM {pipeline.name}.latest ORDER BY sensor") == newest
+    warm = [row for row in newest if row[2] > 20]
+    assert connect.rows(f"SELECT {columns} FROM {pipeline.name}.warm ORDER BY sensor") == warm
 
 
 def test_runs_go_on_with_deletes_and_late_events(pipeline: Pipeline, connect: Any) -> None:
-    pipeline.define("changes.py", _CHANGES, more="")
-    pipeline.define("flows.py", _FLOWS)
+    pipeline.define("flows.py", _FLOWS.format(home=pipeline.home))
     name, draw = pipeline.name, random.Random(15)
     events = drawn(draw, 0, 40, keys=16)
-    late, events = events[:4], events[4:]
-    pipeline.send(*events)
+    pipeline.send(*events[4:])
     pipeline.run()
-    assert connect.rows(f"SELECT id, seq, v FROM {name}.target ORDER BY id") == pipeline.newest()
-    pipeline.send(*late, *drawn(draw, 40, 8, keys=4))
+    check(pipeline, connect)
+    pipeline.send(*events[:4], *drawn(draw, 40, 8, keys=4))
     pipeline.run()
-    newest = pipeline.newest()
-    assert connect.rows(f"SELECT id, seq, v FROM {name}.target ORDER BY id") == newest
-    values = [v for _, _, v in newest]
-    assert connect.rows(f"SELECT v, count FROM {name}.counts ORDER BY v") == [
-        [v, values.count(v)] for v in sorted(set(values))
-    ]
+    check(pipeline, connect)
     both = sorted(
-        [[event["id"], event["v"]] for event in pipeline.events]
-        + [[event["id"], "gone"] for event in pipeline.events if event["gone"]]
+        [[event["sensor"], str(float(event["celsius"]))] for event in pipeline.events]
+        + [[event["sensor"], "gone"] for event in pipeline.events if event["removed"]]
     )
-    assert connect.rows(f"SELECT id, part FROM {name}.both ORDER BY ALL") == both
-    assert connect.rows(f"SELECT id, part FROM delta.`{pipeline.home}/sink` ORDER BY ALL") == both
+    assert connect.rows(f"SELECT sensor, part FROM {name}.both ORDER BY ALL") == both
+    assert connect.rows(f"SELECT sensor, part FROM delta.`{pipeline.home}/sink` ORDER BY ALL") == both
     # The rows were changed by our rewrites, and the tables are what was declared.
-    merges = [metrics for operation, metrics in history(connect, f"{name}.target") if operation == "MERGE"]
+    merges = [metrics for operation, metrics in history(connect, f"{name}.latest") if operation == "MERGE"]
     assert len(merges) == 2
     assert merges[0]["numTargetDeletionVectorsAdded"] == "1"
-    assert detail(connect, f"{name}.target")["description"] == "newest"
-    assert detail(connect, f"{name}.counts")["partitionColumns"] == ["v"]
-    assert detail(connect, f"{name}.both")["clusteringColumns"] == ["id"]
+    assert clustering(connect, f"{name}.both") == ["sensor"]
 
 
 @pytest.mark.soak
 def test_long_stories(pipeline: Pipeline, connect: Any) -> None:
     """Runs, refreshes and new columns in any order: the tables are always what all events leave."""
-    pipeline.define("changes.py", _CHANGES, more="")
     name, draw = pipeline.name, random.Random()
     print(f"seed {(seed := draw.randrange(2**32))}")
     draw.seed(seed)
+    pipeline.send({"sensor": 99, "at": -1, "celsius": 1, "removed": False})
     assert pipeline.start("dry-run").returncode == 0
     assert connect.rows(f"SHOW TABLES IN {name}") == []
     until, sent, columns, late = time.monotonic() + SECONDS, 0, 0, []
@@ -194,15 +165,11 @@ def test_long_stories(pipeline: Pipeline, connect: Any) -> None:
         sent += 20
         pipeline.send(*late, *events[5:])
         late = events[:5]
-        arguments = draw.choice([[], [], ["--full-refresh", "events,target"], ["--full-refresh-all"], ["new column"]])
-        if arguments == ["new column"]:
-            columns, arguments = columns + 1, []
+        step = draw.choice(["run", "run", "--full-refresh=events,latest", "--full-refresh-all", "new column"])
+        if step == "new column":
+            columns += 1
             more = "".join(f", more{number} STRING" for number in range(columns))
-            pipeline.define("changes.py", _CHANGES, more=more)
-        pipeline.run(*arguments)
-        newest = pipeline.newest()
-        assert connect.rows(f"SELECT id, seq, v FROM {name}.target ORDER BY id") == newest
-        assert len(connect.rows(f"DESCRIBE {name}.target")) == 4 + columns
-        values = [v for _, _, v in newest]
-        counted = [[v, values.count(v)] for v in sorted(set(values))]
-        assert connect.rows(f"SELECT v, count FROM {name}.counts ORDER BY v") == counted
+            pipeline.define("sensors.py", pipeline.documented.replace("BOOLEAN", f"BOOLEAN{more}"))
+        pipeline.run(*([step] if step.startswith("--") else []))
+        check(pipeline, connect)
+        assert len(connect.rows(f"SHOW COLUMNS IN {name}.latest")) == 4 + columns

@@ -110,6 +110,34 @@ def test_what_cannot_be_is_refused_and_changes_nothing(table, statement, change,
     assert open_snapshot(str(table), statement).version == 0
 
 
+def test_changes_that_no_statement_has_together_are_one_commit(table, statement):
+    snapshot = alter(
+        table,
+        statement,
+        add_column("b"),
+        {"kind": "drop_column", "path": ["a"]},
+        {"kind": "column_comment", "path": ["s"], "comment": "inner"},
+        set_property("delta.columnMapping.mode", "name"),
+    )
+    assert (snapshot.version, snapshot.schema.names) == (1, ["s", "b"])
+    assert snapshot.schema.find("s").comment == "inner"
+    told = actions(table, 1, "commitInfo")[0]
+    assert told["operation"] == "CHANGE COLUMN"
+    assert set(told["operationParameters"]) >= {"properties", "columns", "column"}
+
+
+def test_columns_added_and_dropped_replace_no_others(table, statement):
+    alter(table, statement, set_property("delta.columnMapping.mode", "name"))
+    snapshot = alter(table, statement, add_column("b"), {"kind": "drop_column", "path": ["a"]})
+    assert snapshot.schema.names == ["s", "b"]
+
+
+def test_what_cannot_be_done_together_is_named(table, statement):
+    with pytest.raises(HeadwaterError, match="add column, remove property") as refused:
+        alter(table, statement, add_column("b"), {"kind": "remove_property", "key": "mine"})
+    assert refused.value.condition == "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE"
+
+
 def test_changes_of_several_columns_are_one_commit(table, statement):
     alter(table, statement, set_property("delta.enableTypeWidening", "true"))
     snapshot = alter(
