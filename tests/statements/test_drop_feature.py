@@ -16,7 +16,7 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile, SetTransaction
 from headwater.statements.define.feature_removal import REMOVALS
-from headwater.statements.define.file_rewrites import OldTypes
+from headwater.statements.maintain.file_rewrites import OldTypes
 from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance

@@ -35,7 +35,7 @@ class RecordingStatement(Statement):
         self.specifications.append(json.loads(msgspec.json.encode(specification)))
         return msgspec.convert(self.written.pop(0) if self.written else [], list[WrittenFile])
 
-    def add_relation(self, table, version, files, row_tracking_columns=()):
+    def add_relation(self, table, version, files, row_tracking_columns=(), tasks=()):
         self.relations.append((table, version, files))
         return len(self.relations) + 100
 

@@ -226,10 +226,24 @@ class Statement:
         question = PartitionsQuestion(plan=plan, condition=condition, partitions=partitions)
         return _MATCHING_PARTITIONS.decode(self._context.matchingPartitions(_json(question))).matches
 
-    def add_relation(self, table: str, version: int, files: FileRows, row_tracking_columns: Sequence[str] = ()) -> int:
-        """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n."""
+    def add_relation(
+        self,
+        table: str,
+        version: int,
+        files: FileRows,
+        row_tracking_columns: Sequence[str] = (),
+        tasks: Sequence[int] = (),
+    ) -> int:
+        """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n.
+
+        :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
+        """
         wanted = FilesOfVersion(
-            table=table, version=version, row_tracking_columns=list(row_tracking_columns), files=files
+            table=table,
+            version=version,
+            row_tracking_columns=list(row_tracking_columns),
+            tasks=list(tasks),
+            files=files,
         )
         return self._context.addRelation(_json(wanted))
 

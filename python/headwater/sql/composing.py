@@ -361,6 +361,16 @@ class Join(Rows):
 
 
 @dataclass(frozen=True, slots=True)
+class TableFunction(Rows):
+    """The rows of a function that returns some, such as ``inline``."""
+
+    call: Call
+
+    def source(self, show: Placeholders) -> str:
+        return self.call.text(show)
+
+
+@dataclass(frozen=True, slots=True)
 class Select(Query):
     """A SELECT.
 

@@ -6,6 +6,7 @@ Owns their parsing into a command with its table and arguments:
 - ``DESCRIBE DETAIL <table>``
 - ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
 - ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
+- ``OPTIMIZE <table> …`` (:mod:`headwater.sql.optimize`)
 - ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
 - ``RESTORE [TABLE] <table> [TO] [FOR] (VERSION|TIMESTAMP) AS OF <value>``; ``SYSTEM_VERSION`` and ``SYSTEM_TIME`` too
 
@@ -20,6 +21,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
+from headwater.sql import optimize
 from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL)")
@@ -49,6 +51,8 @@ def parse(text: str) -> dict[str, Any] | None:
         return _analysis(found, analyzed.end, text)
     if found is not None and _RESTORE.match(found) is not None:
         return _restoration(found, text)
+    if found is not None and (command := optimize.parse(found, text, _ends_of_table, _not_parsed)) is not None:
+        return command
     described = _DESCRIBE.match(found) if found is not None else None
     if found is None or described is None or described.end == len(found):
         return None

@@ -13,13 +13,20 @@ from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, scripts, statements, tokens
+from headwater.statements.maintain.optimize import DRY_RUN_SCHEMA, OPTIMIZE_SCHEMA
 from headwater.statements.maintain.restore import RESTORE_SCHEMA
 from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 #: The rows of statements that have some.
-_OUTPUT = {"describe_history": HISTORY_SCHEMA, "describe_detail": DETAIL_SCHEMA, "restore": RESTORE_SCHEMA}
+_OUTPUT = {
+    "describe_history": HISTORY_SCHEMA,
+    "describe_detail": DETAIL_SCHEMA,
+    "optimize": OPTIMIZE_SCHEMA,
+    "optimize_dry_run": DRY_RUN_SCHEMA,
+    "restore": RESTORE_SCHEMA,
+}
 #: The statements that only read.
-_READING = ("describe_history", "describe_detail")
+_READING = ("describe_history", "describe_detail", "optimize_dry_run")
 
 
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.bridge.calls import Handler
-from headwater.bridge.messages import change, define, follow, read, trouble, write
+from headwater.bridge.messages import change, define, follow, maintain, read, trouble, write
 from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
 from headwater.statements.define import alter, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
-from headwater.statements.maintain import compute_statistics, restore
+from headwater.statements.maintain import compute_statistics, optimize, restore
 from headwater.statements.read import change_feed, describe, scans
 from headwater.statements.upsert import upsert
 from headwater.statements.write import insert, replace
@@ -52,6 +52,8 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
     "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
     "analyze_table": Handler(define.AnalyzeTableRequest, compute_statistics.compute_statistics),
+    "optimize": Handler(maintain.OptimizeRequest, optimize.optimize),
+    "optimize_dry_run": Handler(maintain.OptimizeRequest, optimize.optimize_dry_run),
     "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
     "truncate": Handler(define.TruncateRequest, truncate.truncate),

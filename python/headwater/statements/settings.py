@@ -91,6 +91,16 @@ SETTINGS: tuple[Setting, ...] = (
         "endVersion",
         "or `latest`: the schema for reading changes of a table with column mapping",
     ),
+    Setting(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE writes smaller files together"),
+    Setting(
+        f"{_DELTA}.optimize.maxFileSize", "1 GiB", "bytes; files that OPTIMIZE and other rewrites make are no larger"
+    ),
+    Setting(
+        f"{_DELTA}.optimize.maxDeletedRowsRatio",
+        "0.05",
+        "OPTIMIZE writes files again of whose rows a larger part is deleted",
+    ),
+    Setting(f"{_DELTA}.optimize.batchSize", "100 GiB", "bytes that one commit of OPTIMIZE compacts"),
     Setting(
         f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",
         "100000",

@@ -60,10 +60,12 @@ class Provenance:
         blind_append: bool,
         in_commit_timestamp: int | None = None,
         tags: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> CommitInfo:
         """The action of one attempt to commit; times in milliseconds since the epoch.
 
         :param tags: what the transaction adds to the statement's own tags.
+        :param more: fields that only this product reads.
         """
         values: dict[str, Any] = {}
         if in_commit_timestamp is not None:
@@ -82,6 +84,7 @@ class Provenance:
             values["tags"] = {**(tags or {}), **(self.tags or {})}
         values["engineInfo"] = self.engine_info
         values["txnId"] = self.transaction_id
+        values.update(more or {})
         return CommitInfo(values)
 
 

@@ -8,6 +8,7 @@ two writers mark the same row, one of them gets a conflict.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -55,6 +56,14 @@ class Marks:
         """The canonical paths of the files."""
         return self._by_path.keys()
 
+    def of(self, path: str) -> Mark:
+        """The marks of a file, by its canonical path."""
+        return self._by_path[path]
+
+    def drop(self, path: str) -> None:
+        """Forget the marks of a file."""
+        del self._by_path[path]
+
     def after(
         self,
         winner: WinningCommit,
@@ -72,7 +81,7 @@ class Marks:
         for removed in winner.removes:
             path = canonical_path(removed.path)
             mine, theirs = self._by_path.get(path), added.get(path)
-            if mine is None or theirs is None or path in disputed or not _same_vector(mine.remove, removed):
+            if mine is None or theirs is None or path in disputed or not same_vector(mine.remove, removed):
                 continue
             assert theirs.deletion_vector is not None
             gone = read(theirs.deletion_vector)
@@ -99,7 +108,17 @@ class Marks:
             self._by_path[path] = replace(mine, remove=remove, add=add)
 
 
-def _same_vector(mine: RemoveFile, theirs: RemoveFile) -> bool:
+def marked_file(file: AddFile, vector: DeletionVector, rows: int) -> AddFile:
+    """A file with a deletion vector. Its bounds are those of all its rows, deleted ones included.
+
+    :param rows: how many rows it holds, which the protocol wants beside a vector.
+    """
+    stats = {"numRecords": rows, **(json.loads(file.stats) if file.stats else {}), "tightBounds": False}
+    text = json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
+    return replace(file, stats=text, deletion_vector=vector)
+
+
+def same_vector(mine: RemoveFile, theirs: RemoveFile) -> bool:
     """Whether both started from the same state of the file."""
     ids = [file.deletion_vector.unique_id if file.deletion_vector else None for file in (mine, theirs)]
     return ids[0] == ids[1]

@@ -49,6 +49,7 @@ from headwater.transaction.commit_loop import CommitLoop, Put
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, counts_appends, file_key
 from headwater.transaction.definition import Change, Definition, changes_marks_only, with_marks_of
 from headwater.transaction.keyed import KeyReads
+from headwater.transaction.moved_rows import Copies, Copy, follow
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
 from headwater.transaction.row_ids import RowIds
 from headwater.transaction.row_level import Mark, Marks
@@ -123,6 +124,7 @@ class Transaction:
         self._transactions: dict[str, SetTransaction] = {}
         self._domains: dict[str, DomainMetadata] = {}
         self._marks = Marks()
+        self._copies = Copies()
         self._removes: list[RemoveFile] = []
         self._adds: list[AddFile] = []
         self._again: list[AddFile] = []
@@ -229,6 +231,25 @@ class Transaction:
         """
         self._marks.put(mark)
 
+    def move(self, copies: Iterable[Copy]) -> None:
+        """Put files in the place of those whose rows they hold. A writer that deletes some of these rows meanwhile is
+        no conflict (:mod:`headwater.transaction.moved_rows`).
+        """
+        self._copies.put(copies)
+
+    @property
+    def moved(self) -> Sequence[Copy]:
+        """What of it is part of the commit: a writer may have taken files meanwhile."""
+        return self._copies.kept
+
+    def delete_given_up(self) -> None:
+        """Delete, as far as possible, files that were to take others' places and are part of no commit."""
+        for output in self._copies.given_up:
+            try:
+                self.store.delete(absolute_path(self.table_path, output.path))
+            except OSError:
+                _LOG.debug("%s: %s is left to VACUUM", self.table_path, output.path, exc_info=True)
+
     def add_action(self, action: Action) -> None:
         """Commit an action of any kind but ``commitInfo``, which the transaction makes itself."""
         match action:
@@ -324,11 +345,11 @@ class Transaction:
 
     @property
     def _all_removes(self) -> list[RemoveFile]:
-        return [*self._removes, *self._marks.removes]
+        return [*self._removes, *self._copies.removes, *self._marks.removes]
 
     @property
     def _all_adds(self) -> list[AddFile]:
-        return [*self._adds, *self._marks.adds, *self._again]
+        return [*self._adds, *self._copies.adds, *self._marks.adds, *self._again]
 
     @property
     def _assigns_row_ids(self) -> bool:
@@ -397,6 +418,23 @@ class Transaction:
         if change.check is None or self.parse_condition is None:
             return None
         return self.parse_condition(change.check, self.metadata.schema_string)
+
+    def _may_mark(self) -> bool:
+        """Whether the table may have new deletion vectors."""
+        return properties.boolean(self.metadata.configuration, "delta.enableDeletionVectors")
+
+    def _follow_moves(self, winner: WinningCommit) -> WinningCommit:
+        """Go with rows that a winner moved, and take along rows that it deleted; what of it is still to be checked.
+
+        :raises HeadwaterError: ``DELTA_CONCURRENT_DELETE_DELETE`` where no copy of this transaction is left.
+        """
+        vectors = self._read_vector, self._write_vectors
+        left, self._removes = follow(winner, self._marks, self._removes, *vectors, may_mark=self._may_mark())
+        if not self._copies:
+            return left
+        rest = self._copies.after(left, *vectors, may_mark=self._may_mark())
+        # Without a copy the commit would be empty: the winner is the conflict that it is.
+        return rest if self._copies else left
 
     def _follow_definition(self, winner: WinningCommit) -> bool:
         """Go on under the definition that a winner left; whether it is another one.
@@ -507,6 +545,7 @@ class _Content:
             blind_append=self._intent.reads.nothing and not (transaction._all_removes or transaction._again),
             in_commit_timestamp=stamp,
             tags=self._tags(),
+            more=transaction._copies.record(len(transaction._removes), len(transaction._adds)),
         )
         domains, body = self._files(version)
         data = serialize([info, *transaction._table_actions(metadata), *domains]) + body
@@ -525,9 +564,10 @@ class _Content:
         files as it left them.
         """
         transaction = self._transaction
-        concerning, disputed = transaction._concerning(winner, self._intent)
+        staying = transaction._follow_moves(winner)
+        concerning, disputed = transaction._concerning(staying, self._intent)
         left = transaction._marks.after(concerning, transaction._read_vector, transaction._write_vectors, disputed)
         check(self._intent, left)
         transaction._row_ids.follow(winner)
-        if transaction._follow_definition(winner) or left is not concerning:
+        if transaction._follow_definition(winner) or left is not concerning or staying is not winner:
             self._prepare()

@@ -132,11 +132,14 @@ class FilesOfVersion(Answer, kw_only=True):
     """Adds a relation over some files of a version. The answer is a plan.
 
     :param row_tracking_columns: as of :class:`Restriction`.
+    :param tasks: how many files each task reads, whole and one after another, in the order of the list; empty to leave
+        the packing of files into tasks to Spark.
     """
 
     table: str
     version: int
     row_tracking_columns: list[str]
+    tasks: list[int]
     files: FileRows
 
 

@@ -34,7 +34,7 @@ from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.stores import absolute_path
 from headwater.stores.parquet_footers import read_footer
-from headwater.transaction.row_level import Mark
+from headwater.transaction.row_level import Mark, marked_file
 
 #: A single file up to this size is rewritten by the job that looks for the rows to replace, though it may have none
 #: (bench cases ``update-small`` and ``delete-small``, whose files are far smaller; none measures the limit).
@@ -239,11 +239,8 @@ def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mappi
 
 
 def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:
-    stats = json.loads(row["stats"]) if row["stats"] else {}
-    # The bounds are those of all the file's rows, deleted ones included.
-    stats = {"numRecords": physical_rows(attempt, row), **stats, "tightBounds": False}
-    text = json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
-    return dataclasses.replace(file_of(row), data_change=True, stats=text, deletion_vector=vector)
+    marked = marked_file(file_of(row), vector, physical_rows(attempt, row))
+    return dataclasses.replace(marked, data_change=True)
 
 
 def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Written:

@@ -41,7 +41,7 @@ from headwater.statements.define.altering import alter
 from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
 from headwater.statements.define.clustering import clustering_change, clustering_columns
 from headwater.statements.define.draft import Draft, Operation
-from headwater.statements.define.file_rewrites import Copies, OldTypes, metrics_of, rewrite_files
+from headwater.statements.maintain.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
 from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.rerunning import run_again_after_losses
 from headwater.statements.write.rows import Target
@@ -233,11 +233,11 @@ def _prepare_mapping(work: Work) -> bool:
 
     An attempt that loses to an append copies the new files alone: what was copied before is still right.
     """
-    copies = Copies()
+    copies = KeptCopies()
     return run_again_after_losses(work.table, work.statement, lambda: _remove_mapping(work, copies), discards=False)
 
 
-def _remove_mapping(work: Work, copies: Copies) -> bool:
+def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
     statement, snapshot = work.statement, work.snapshot()
     if _trace_of_mapping(snapshot) is None:
         return False
@@ -247,16 +247,17 @@ def _remove_mapping(work: Work, copies: Copies) -> bool:
     files = snapshot.files if is_mapped else snapshot.files.slice(0, 0)
     txn = transaction(work.table, statement, snapshot)
     txn.read_whole_table()
-    written = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.protocol, metadata))
+    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.protocol, metadata))
+    # Not as moved rows: another writer's marks cannot follow them to a definition that it does not know.
     txn.remove(removals(files, data_change=False))
-    txn.add(written.files)
+    txn.add(output for copy in made for output in copy.outputs)
     txn.update_metadata(metadata)
     clustered_by = clustering_columns(snapshot)
     if clustered_by is not None and CLUSTERING_DOMAIN in snapshot.domain_metadata:
         domain = clustering_change(metadata.schema, clustered_by, snapshot)
         assert domain is not None
         txn.add_action(domain)
-    metrics = metrics_of(files, written)
+    metrics = metrics_of(made)
     commit(txn, statement, Options(None), "REMOVE COLUMN MAPPING", {}, metrics, is_last=False)
     return True
 

@@ -263,11 +263,18 @@ def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
 
 
 def relation_over(
-    statement: Statement, snapshot: Snapshot, files: pa.Table, row_tracking_columns: Sequence[str] = ()
+    statement: Statement,
+    snapshot: Snapshot,
+    files: pa.Table,
+    row_tracking_columns: Sequence[str] = (),
+    tasks: Sequence[int] = (),
 ) -> Relation:
-    """A relation over rows of ``snapshot.files``, in a query of the statement."""
+    """A relation over rows of ``snapshot.files``, in a query of the statement.
+
+    :param tasks: as of :meth:`Statement.add_relation`.
+    """
     listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
-    return Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed, row_tracking_columns))
+    return Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed, row_tracking_columns, tasks))
 
 
 def _tracks_rows(snapshot: Snapshot) -> bool:

@@ -147,7 +147,17 @@ def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> O
     partitions = {name.lower() for name in snapshot.partition_columns}
     columns = condition.columns
     if not any_column and (columns is None or not {name.lower() for name in columns} <= partitions):
-        raise HeadwaterError("DELTA_NON_PARTITION_COLUMN_REFERENCE", {"predicate": predicate})
+        others = sorted(name for name in columns or () if name.lower() not in partitions)
+        hint = "Use them alone, or set spark.databricks.delta.replaceWhere.dataColumns.enabled to true."
+        raise HeadwaterError(
+            "DELTA_NON_PARTITION_COLUMN_REFERENCE",
+            {
+                "predicate": predicate,
+                "columnName": ", ".join(others) or "more than the values of a row",
+                "columnList": ", ".join(snapshot.partition_columns) or "there are none",
+                "hint": hint,
+            },
+        )
     return Overwrite("predicate", predicate, UNKNOWN if columns is None else condition.predicate)
 
 

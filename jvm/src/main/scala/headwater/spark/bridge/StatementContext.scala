@@ -22,7 +22,7 @@ import org.apache.spark.sql.execution.headwater.bridge.StatementText
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
 import org.apache.spark.sql.headwater.dml.MaterializedRows
-import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+import org.apache.spark.sql.headwater.scan.{HeadwaterParquetFileFormat, OrderedFiles}
 import org.apache.spark.sql.headwater.write.{FailedJobCleanup, WriteJob}
 
 /**
@@ -282,9 +282,13 @@ final class StatementContext(val session: SparkSession) {
   def addRelation(files: String): Int = {
     val wanted = Json.read[FilesOfVersion](files)
     val loaded = HeadwaterTable.load(session, wanted.table, TableVersion(wanted.version))
+    val inOrder = wanted.tasks.nonEmpty
     val only = new HeadwaterFileIndex(
-      session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files))
-    addPlan(SparkInternals.tracked(loaded.relationOver(only, Map.empty), wanted.rowTrackingColumns))
+      session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files), numbersFiles = inOrder)
+    val relation = loaded.relationOver(only, Map.empty)
+    addPlan(
+      if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks, wanted.rowTrackingColumns)
+      else SparkInternals.tracked(relation, wanted.rowTrackingColumns))
   }
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */

@@ -7,34 +7,30 @@ Tracking". Promises: every row is in the new files once, with its row id; nothin
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.log.files import FileKey, canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.log.statistics.from_footers import field_id
 from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
 from headwater.protocol.columns import ELEMENT, KEY, Path, all_fields, find_path
-from headwater.protocol.row_tracking import hidden_columns
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField, parse_type
 from headwater.schema import mapping
-from headwater.sql.composing import Column, select
-from headwater.statements.committing import commit, removals, transaction, vector_of
-from headwater.statements.internal_names import InternalNames
+from headwater.statements.committing import commit, transaction, vector_of
+from headwater.statements.maintain.bins import pack
+from headwater.statements.maintain.copying import copy_bins, max_file_size
 from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.read.data_footers import data_footer
-from headwater.statements.read.scans import relation_over
 from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import Target, Written, describe_files, is_void, specification
+from headwater.statements.write.rows import Target
 from headwater.stores.interface import in_parallel
 from headwater.transaction.conflicts import file_key
+from headwater.transaction.moved_rows import Copy
 
 #: Bytes of files that one commit rewrites: what a conflict with a writer that changes one of them makes to be done
 #: again. Chosen, not measured.
@@ -54,11 +50,12 @@ def rewrite_files(table: str, statement: Statement, choose: Callable[[Snapshot],
         files = _first(choose(snapshot))
         if files.num_rows:
             txn = transaction(table, statement, snapshot)
-            written = copy_rows(statement, snapshot, files, Target(snapshot.table_path, txn.protocol, txn.metadata))
-            txn.remove(removals(files, data_change=False))
-            txn.add(written.files)
+            target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+            statement.step("rewrite files")
+            copies = copy_bins(statement, snapshot, files, pack(files, max_file_size(statement)), target)
+            txn.move(copies)
             parameters = {"predicate": [], "applyPurge": True}
-            commit(txn, statement, Options(None), "REORG", parameters, metrics_of(files, written), is_last=False)
+            commit(txn, statement, Options(None), "REORG", parameters, metrics_of(copies), is_last=False)
         return int(files.num_rows)
 
     count = 0
@@ -74,71 +71,39 @@ def _first(files: pa.Table) -> pa.Table:
     return files.filter(pc.less(before, _BYTES_OF_A_COMMIT))
 
 
-def metrics_of(files: pa.Table, written: Written) -> dict[str, int]:
+def metrics_of(copies: Sequence[Copy]) -> dict[str, int]:
     """A rewrite in the history."""
+    sources = [source for copy in copies for source in copy.sources]
+    outputs = [output for copy in copies for output in copy.outputs]
     return {
-        "numRemovedFiles": files.num_rows,
-        "numRemovedBytes": pc.sum(files["size"]).as_py() or 0,
-        "numAddedFiles": len(written.files),
-        "numAddedBytes": written.bytes,
-        "numDeletionVectorsRemoved": files.num_rows - files["deletion_vector"].null_count,
+        "numRemovedFiles": len(sources),
+        "numRemovedBytes": sum(source.size or 0 for source in sources),
+        "numAddedFiles": len(outputs),
+        "numAddedBytes": sum(output.size for output in outputs),
+        "numDeletionVectorsRemoved": sum(source.deletion_vector is not None for source in sources),
     }
 
 
-def copy_rows(statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> Written:
-    """Write the rows of files, rows of ``snapshot.files``, again, the deleted ones left out.
-
-    :param target: the table as it will be; it has the columns that it has.
-    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR`` where a row would be lost.
-    """
-    if not files.num_rows:
-        return Written()
-    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
-    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
-    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
-    rows = relation_over(statement, snapshot, files, row_ids)
-    columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
-    query = select(*columns, *map(Column, row_ids), rows=rows)
-    statement.step("rewrite files")
-    listed = statement.write(with_row_ids(specification(target, query, Options(None)), hidden, target))
-    written = describe_files(target, listed, False)
-    expected = sum(_live_rows(snapshot, row) for row in files.to_pylist())
-    if written.rows != expected:
-        reason = f"{expected} rows are to be rewritten, and {written.rows} were; nothing was committed"
-        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
-    return written
-
-
-class Copies:
+class KeptCopies:
     """The copies that the attempts of one statement make: those of files that are still there are not made again."""
 
     def __init__(self) -> None:
         self._target: Target | None = None
         #: The logical files that were copied together, and their copies.
-        self._made: list[tuple[frozenset[FileKey], Written]] = []
+        self._made: list[tuple[frozenset[FileKey], list[Copy]]] = []
 
-    def of(self, statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> Written:
-        """The copies of files; as :func:`copy_rows`."""
+    def of(self, statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> list[Copy]:
+        """The copies of files; as :func:`copy_bins`."""
         if target != self._target:  # another definition wants other files
             self._target, self._made = target, []
         vectors = [vector_of(value) for value in files["deletion_vector"].to_pylist()]
         keys = [file_key(path, vector) for path, vector in zip(files["path"].to_pylist(), vectors, strict=True)]
         self._made = [made for made in self._made if made[0] <= set(keys)]
         known = frozenset().union(*(made[0] for made in self._made))
-        new = pa.array([key not in known for key in keys], pa.bool_())
-        copied = copy_rows(statement, snapshot, files.filter(new), target)
+        new = files.filter(pa.array([key not in known for key in keys], pa.bool_()))
+        copied = copy_bins(statement, snapshot, new, pack(new, max_file_size(statement)), target)
         self._made.append((frozenset(keys) - known, copied))
-        written = [made[1] for made in self._made]
-        return Written(files=[f for some in written for f in some.files], rows=sum(some.rows for some in written))
-
-
-def _live_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
-    """The rows of a file that are not deleted; from its footer where the log does not have their number."""
-    vector = vector_of(row["deletion_vector"])
-    count = json.loads(row["stats"]).get("numRecords") if row["stats"] else None
-    if not isinstance(count, int):
-        count = data_footer(snapshot, row["path"], row["size"]).num_rows
-    return int(count) - (vector.cardinality if vector is not None else 0)
+        return [copy for _, copies in self._made for copy in copies]
 
 
 class OldTypes:

@@ -1,0 +1,26 @@
+"""Messages of statements that keep a table in good order: OPTIMIZE."""
+
+from __future__ import annotations
+
+from headwater.bridge.messages import Request
+
+
+class OptimizeArguments(Request, kw_only=True):
+    """What OPTIMIZE is asked, with or without DRY RUN.
+
+    :param full: whether files that are laid out already are written again.
+    :param where: a condition over partition columns, as Spark SQL.
+    :param z_order_by: the paths of the columns of ZORDER BY.
+    """
+
+    full: bool = False
+    where: str | None = None
+    z_order_by: list[list[str]] = []
+
+
+class OptimizeRequest(Request, kw_only=True):
+    """OPTIMIZE. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: OptimizeArguments

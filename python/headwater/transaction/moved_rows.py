@@ -1,0 +1,323 @@
+"""Rows that a compaction moves: from where to where, so that marks made meanwhile go with them.
+
+Owns the record of a compaction in its commit, and the two ways in which marks follow moved rows. A compaction that
+loses to a statement that marked rows of its inputs marks them in its outputs; a statement that loses to a compaction
+marks its rows where they are now. Neither runs its job again. Follows the protocol's chapters "Deletion Vectors" and
+"Commit Provenance Information", which lets a ``commitInfo`` hold more than it names.
+
+The record is small: the files themselves are the commit's ``add`` and ``remove`` actions, which it counts through in
+their order. Promises: a copy holds the live rows of its inputs, one input after the other and each in the order of its
+rows, or there is no record of it. A record that does not fit its commit counts as none: a conflict then is one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from pyroaring import BitMap64
+
+from headwater.log.files import canonical_path
+from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.row_level import Mark, Marks, ReadVector, WriteVectors, marked_file, same_vector
+
+#: The record's name in ``commitInfo``.
+FIELD = "headwaterMovedRows"
+
+
+class _CopyRecord(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """One copy: the number of its ``add`` and of its first ``remove`` action in the commit, the live rows of each of
+    its inputs; and by the input's number the descriptor of the deletion vector that the copy was made with, None for
+    none, where the ``remove`` action has a newer one.
+    """
+
+    add: int
+    first_remove: int
+    rows: list[int]
+    vectors: dict[str, dict[str, Any] | None] = {}
+
+
+@dataclass
+class Copy:
+    """Files that hold the live rows of others, these one after the other and each in the order of its rows.
+
+    :param sources: the inputs, as they are removed.
+    :param rows: how many rows of each there are.
+    :param outputs: none where no row of the inputs is live. Rows are followed where there is one.
+    """
+
+    sources: list[RemoveFile]
+    rows: list[int]
+    outputs: list[AddFile]
+    #: The vectors that the sources had when they were copied.
+    copied_with: list[DeletionVector | None] = field(init=False)
+    #: Positions in the output that are deleted since.
+    gone: BitMap64 = field(default_factory=BitMap64, init=False)
+
+    def __post_init__(self) -> None:
+        self.copied_with = [source.deletion_vector for source in self.sources]
+
+    def deleted_by(self, number: int, before: RemoveFile, after: AddFile | None, read: ReadVector) -> BitMap64 | None:
+        """The positions in the output of the rows of an input that a winner deleted; None where the winner did
+        something else to it. The input then is as the winner left it.
+
+        :param before: what the winner removed, and ``after`` what it added under the same path.
+        """
+        source, start = self.sources[number], _starts(self.rows)[number]
+        if not same_vector(source, before):
+            return None
+        if after is None:
+            # A compaction has the rows elsewhere.
+            return BitMap64(range(start, start + self.rows[number])) if before.data_change else None
+        old = read(source.deletion_vector) if source.deletion_vector is not None else BitMap64()
+        new = read(after.deletion_vector) if after.deletion_vector is not None else BitMap64()
+        if not old <= new:
+            return None
+        self.sources[number] = replace(source, deletion_vector=after.deletion_vector)
+        copied_with = self.copied_with[number]
+        left_out = read(copied_with) if copied_with is not None else BitMap64()
+        return _in_copy(new - left_out, left_out, start)
+
+
+class Copies:
+    """The copies of a transaction that compacts."""
+
+    def __init__(self) -> None:
+        self._copies: list[Copy] = []
+        #: Outputs that were given up after all: files that no commit refers to.
+        self.given_up: list[AddFile] = []
+
+    def put(self, copies: Iterable[Copy]) -> None:
+        """Take copies into the commit."""
+        self._copies += copies
+
+    def __bool__(self) -> bool:
+        return bool(self._copies)
+
+    @property
+    def kept(self) -> Sequence[Copy]:
+        """Those that were not given up."""
+        return self._copies
+
+    @property
+    def removes(self) -> list[RemoveFile]:
+        return [source for copy in self._copies for source in copy.sources]
+
+    @property
+    def adds(self) -> list[AddFile]:
+        return [output for copy in self._copies for output in copy.outputs]
+
+    def record(self, removes: int, adds: int) -> dict[str, Any]:
+        """What ``commitInfo`` says of the copies.
+
+        :param removes: how many ``remove`` actions of the commit come before theirs; and the same of ``adds``.
+        """
+        records = []
+        for copy in self._copies:
+            if len(copy.outputs) == 1:
+                newer = {
+                    str(number): None if copied is None else copied.to_json()
+                    for number, (source, copied) in enumerate(zip(copy.sources, copy.copied_with, strict=True))
+                    if source.deletion_vector != copied
+                }
+                records.append(_CopyRecord(adds, removes, copy.rows, newer))
+            adds += len(copy.outputs)
+            removes += len(copy.sources)
+        return {FIELD: msgspec.to_builtins(records)} if records else {}
+
+    def after(self, winner: WinningCommit, read: ReadVector, write: WriteVectors, *, may_mark: bool) -> WinningCommit:
+        """Follow a winner that deleted rows of inputs: mark them in the outputs. A copy is given up where that cannot
+        be, as another compaction took one of its inputs.
+
+        :param may_mark: whether the table may have deletion vectors.
+        :returns: what of the winner is still to be checked: without what it did to inputs.
+        """
+        where = {canonical_path(s.path): (c, i) for c in self._copies for i, s in enumerate(c.sources)}
+        before = {canonical_path(file.path): file for file in winner.removes if canonical_path(file.path) in where}
+        after = {canonical_path(file.path): file for file in winner.adds if canonical_path(file.path) in where}
+        if not before and not after:
+            return winner
+        changed: dict[int, Copy] = {}
+        lost: dict[int, Copy] = {}
+        for path in before.keys() | after.keys():
+            copy, number = where[path]
+            deleted = None
+            if path in before and len(copy.outputs) <= 1:
+                deleted = copy.deleted_by(number, before[path], after.get(path), read)
+            if deleted is None:
+                lost[id(copy)] = copy
+            else:
+                copy.gone |= deleted
+                changed[id(copy)] = copy
+        partial = [copy for copy in changed.values() if len(copy.gone) < sum(copy.rows)]
+        if not may_mark:
+            lost |= {id(copy): copy for copy in partial if copy.gone}
+        for copy in lost.values():
+            self._copies.remove(copy)
+            self.given_up += copy.outputs
+        self._mark([copy for key, copy in changed.items() if key not in lost], write)
+        return replace(
+            winner,
+            adds=[file for file in winner.adds if canonical_path(file.path) not in after],
+            removes=[file for file in winner.removes if canonical_path(file.path) not in before],
+        )
+
+    def _mark(self, copies: Sequence[Copy], write: WriteVectors) -> None:
+        partly = []
+        for copy in copies:
+            if len(copy.gone) == sum(copy.rows):
+                self.given_up += copy.outputs
+                copy.outputs = []
+            elif copy.gone:
+                partly.append(copy)
+        vectors = write([copy.gone for copy in partly]) if partly else []
+        for copy, vector in zip(partly, vectors, strict=True):
+            copy.outputs = [marked_file(copy.outputs[0], vector, sum(copy.rows))]
+
+
+class _Place(NamedTuple):
+    """Where a compaction put the rows of a file: in ``output`` from the position ``start`` on.
+
+    :param source: the file as the compaction removed it; ``copied_with`` the vector that the copy was made with.
+    """
+
+    source: RemoveFile
+    output: AddFile
+    start: int
+    rows: int
+    copied_with: DeletionVector | None
+
+
+def places(winner: WinningCommit) -> dict[str, _Place]:
+    """Where a winner put the rows of files, by their canonical paths; empty unless it is a compaction that says so."""
+    given = winner.commit_info.get(FIELD)
+    if given is None:
+        return {}
+    found: dict[str, _Place] = {}
+    try:
+        for record in msgspec.convert(given, list[_CopyRecord]):
+            output = winner.adds[record.add]
+            sources = winner.removes[record.first_remove : record.first_remove + len(record.rows)]
+            if len(sources) != len(record.rows) or _num_records(output) != sum(record.rows) or min(record.rows) < 0:
+                return {}
+            for number, (source, start) in enumerate(zip(sources, _starts(record.rows), strict=True)):
+                copied_with = source.deletion_vector
+                if str(number) in record.vectors:
+                    copied_with = DeletionVector.from_json(record.vectors[str(number)])
+                place = _Place(source, output, start, record.rows[number], copied_with)
+                found[canonical_path(source.path)] = place
+    except (ValueError, TypeError, KeyError, IndexError):
+        return {}
+    return found
+
+
+def follow(
+    winner: WinningCommit,
+    marks: Marks,
+    removes: Sequence[RemoveFile],
+    read: ReadVector,
+    write: WriteVectors,
+    *,
+    may_mark: bool,
+) -> tuple[WinningCommit, list[RemoveFile]]:
+    """Follow a winner that moved rows which this transaction deletes: mark them where they are now.
+
+    :param marks: changed in place.
+    :param removes: the files that the transaction removes whole.
+    :param may_mark: whether the table may have deletion vectors.
+    :returns: what of the winner is still to be checked, and the removals that are left.
+    """
+    moved = places(winner)
+    if not moved:
+        return winner, list(removes)
+    gone: dict[str, BitMap64] = {}
+    done: set[str] = set()
+    outputs: dict[str, AddFile] = {}
+
+    def delete(path: str, place: _Place, positions: BitMap64) -> None:
+        output = canonical_path(place.output.path)
+        outputs[output] = place.output
+        gone[output] = gone.get(output, BitMap64()) | positions
+        done.add(path)
+
+    marked = moved.keys() & marks.paths
+    for path in marked:
+        mark, place = marks.of(path), moved[path]
+        if same_vector(mark.remove, place.source):
+            delete(path, place, _moved(mark.positions, place, read))
+    for removed in removes:
+        path = canonical_path(removed.path)
+        # A removal that changes no data is that of a file whose rows this transaction has in another, too.
+        if path in moved and removed.data_change and same_vector(removed, moved[path].source):
+            place = moved[path]
+            delete(path, place, BitMap64(range(place.start, place.start + place.rows)))
+    carried = {}
+    for output, positions in gone.items():
+        vector = outputs[output].deletion_vector
+        carried[output] = positions if vector is None else positions | read(vector)
+    rows = {output: _num_records(outputs[output]) or 0 for output in gone}
+    partly = [output for output in gone if len(carried[output]) < rows[output]]
+    if not done or partly and not may_mark:
+        return winner, list(removes)
+    for path in done & marked:
+        marks.drop(path)
+    vectors = dict(zip(partly, write([carried[output] for output in partly]), strict=True)) if partly else {}
+    for output, file in outputs.items():
+        add = None
+        if output in vectors:
+            add = replace(marked_file(file, vectors[output], rows[output]), data_change=True)
+        marks.put(Mark(_removal(file), add, gone[output], rows[output]))
+    rest = replace(
+        winner,
+        adds=[file for file in winner.adds if canonical_path(file.path) not in outputs],
+        removes=[file for file in winner.removes if canonical_path(file.path) not in done],
+    )
+    return rest, [file for file in removes if canonical_path(file.path) not in done]
+
+
+def _moved(positions: BitMap64, place: _Place, read: ReadVector) -> BitMap64:
+    """Positions of a file as positions in the copy."""
+    copied_with = read(place.copied_with) if place.copied_with is not None else BitMap64()
+    return _in_copy(positions - copied_with, copied_with, place.start)
+
+
+def _in_copy(positions: BitMap64, left_out: BitMap64, start: int) -> BitMap64:
+    """The positions that rows have in a copy without some rows: each is lower by the number of those before it."""
+    rows = _numbers(positions)
+    return BitMap64((rows - np.searchsorted(_numbers(left_out), rows).astype(np.uint64) + np.uint64(start)).tolist())
+
+
+def _numbers(positions: BitMap64) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return np.fromiter(positions, np.uint64, len(positions))
+
+
+def _starts(rows: Sequence[int]) -> list[int]:
+    return [0, *accumulate(rows)][:-1]
+
+
+def _num_records(file: AddFile) -> int | None:
+    count = json.loads(file.stats).get("numRecords") if file.stats else None
+    return count if isinstance(count, int) else None
+
+
+def _removal(file: AddFile) -> RemoveFile:
+    return RemoveFile(
+        path=file.path,
+        deletion_timestamp=time.time_ns() // 1_000_000,
+        data_change=True,
+        extended_file_metadata=True,
+        partition_values=file.partition_values,
+        size=file.size,
+        stats=file.stats,
+        tags=file.tags,
+        deletion_vector=file.deletion_vector,
+        base_row_id=file.base_row_id,
+        default_row_commit_version=file.default_row_commit_version,
+    )
