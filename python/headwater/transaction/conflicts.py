@@ -278,7 +278,12 @@ def _deletes_of_deleted_files(mine: Intent, winner: WinningCommit) -> None:
     mine_paths = {path for path, _ in mine.removed}
     both = [file for file in winner.removes if canonical_path(file.path) in mine_paths]
     if both:
-        raise _conflict("DELTA_CONCURRENT_DELETE_DELETE", winner, partition=_partitions(both), file=both[0].path)
+        raise took(winner, both)
+
+
+def took(winner: WinningCommit, files: Sequence[RemoveFile]) -> HeadwaterError:
+    """The conflict that a winner took files whose place this transaction's were to take."""
+    return _conflict("DELTA_CONCURRENT_DELETE_DELETE", winner, partition=_partitions(files), file=files[0].path)
 
 
 def _transactions(mine: Intent, winner: WinningCommit) -> None:

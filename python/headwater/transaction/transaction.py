@@ -46,7 +46,16 @@ from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import maintenance
 from headwater.transaction.commit_info import Provenance, default_engine_info, stamped, summarize
 from headwater.transaction.commit_loop import CommitLoop, Put
-from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, counts_appends, file_key
+from headwater.transaction.conflicts import (
+    Intent,
+    Isolation,
+    Reads,
+    WinningCommit,
+    check,
+    counts_appends,
+    file_key,
+    took,
+)
 from headwater.transaction.definition import Change, Definition, changes_marks_only, with_marks_of
 from headwater.transaction.keyed import KeyReads
 from headwater.transaction.moved_rows import Copies, Copy, follow
@@ -430,11 +439,11 @@ class Transaction:
         """
         vectors = self._read_vector, self._write_vectors
         left, self._removes = follow(winner, self._marks, self._removes, *vectors, may_mark=self._may_mark())
-        if not self._copies:
-            return left
-        rest = self._copies.after(left, *vectors, may_mark=self._may_mark())
-        # Without a copy the commit would be empty: the winner is the conflict that it is.
-        return rest if self._copies else left
+        sources = self._copies.removes
+        left = self._copies.after(left, *vectors, may_mark=self._may_mark())
+        if sources and not self._copies:
+            raise took(winner, sources)
+        return left
 
     def _follow_definition(self, winner: WinningCommit) -> bool:
         """Go on under the definition that a winner left; whether it is another one.
