@@ -131,8 +131,8 @@ def test_protocol(spark, tmp_path):
 def test_not_yet(spark, tmp_path, fails):
     path = str(tmp_path / "t")
     spark.range(1).write.format("delta").save(path)
-    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "OPTIMIZE", path, "Delta Lake"):
-        DeltaTable.forPath(spark, path).optimize().executeCompaction()
+    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "GENERATE", path, "Delta Lake"):
+        DeltaTable.forPath(spark, path).generate("symlink_format_manifest")
 
 
 @pytest.mark.parametrize("wrong", ["a..b", "`a", ""])

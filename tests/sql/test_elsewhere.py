@@ -6,8 +6,6 @@ from headwater.errors import HeadwaterError
 from headwater.sql.elsewhere import refuse
 
 _COMING = {
-    "OPTIMIZE t": "t",
-    "optimize db.t WHERE day = 1 ZORDER BY (a)": "db.t",
     "VACUUM delta.`/a b` RETAIN 168 HOURS DRY RUN": "delta.`/a b`",
     "VACUUM '/data/t'": "/data/t",
     "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (a INT)": "parquet.`/x`",

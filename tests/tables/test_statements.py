@@ -253,8 +253,6 @@ class TestNotYet:
     @pytest.mark.parametrize(
         ("call", "statement"),
         [
-            (lambda t: t.optimize().where("a = 1").executeCompaction(), "OPTIMIZE"),
-            (lambda t: t.optimize().executeZOrderBy("a", "b"), "OPTIMIZE"),
             (lambda t: t.vacuum(), "VACUUM"),
             (lambda t: t.generate("symlink_format_manifest"), "GENERATE"),
             (lambda t: t.clone("/x", True), "CLONE"),

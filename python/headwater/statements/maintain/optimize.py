@@ -128,6 +128,7 @@ def optimize_dry_run(request: OptimizeRequest, statement: Statement) -> RowsAnsw
     """What :func:`optimize` would do; a row of :data:`DRY_RUN_SCHEMA` for each file that it would write."""
     settings = _Settings.of(statement)
     snapshot = open_snapshot(request.table, statement)
+    _check(snapshot, request)
     chosen = _choose(request, statement, snapshot, settings)
     paths, sizes = chosen.files["path"].to_pylist(), chosen.files["size"].to_pylist()
     values = chosen.files["partition_values"].to_pylist()
@@ -352,6 +353,12 @@ def _check(snapshot: Snapshot, request: OptimizeRequest) -> None:
     :raises HeadwaterError: ``DELTA_OPTIMIZE_FULL_NOT_SUPPORTED``, ``HEADWATER_STATEMENT_NOT_SUPPORTED``.
     """
     clustered = clustering_columns(snapshot)
+    if clustered or request.arguments.z_order_by:
+        what = "OPTIMIZE of a table with clustering columns" if clustered else "OPTIMIZE … ZORDER BY"
+        instead = "Another engine that writes Delta tables, such as Delta Lake for Spark, can do it meanwhile."
+        raise HeadwaterError(
+            "HEADWATER_STATEMENT_NOT_SUPPORTED", {"statement": what, "tableName": request.name, "instead": instead}
+        )
     if request.arguments.full and not clustered:
         raise HeadwaterError("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", {"tableName": request.name})
 
