@@ -38,6 +38,8 @@ _PASSED_ON = {
     "AnalyzeTableRequest": "ParsedChangeRequest",
     "DropFeatureRequest": "ParsedChangeRequest",
     "RestoreRequest": "ParsedChangeRequest",
+    "OptimizeRequest": "ParsedChangeRequest",
+    "OptimizeDryRunRequest": "ParsedStatementRequest",
 }
 #: Structs that a node stands for, and bases.
 _NOT_IN_SCALA = {
@@ -46,6 +48,7 @@ _NOT_IN_SCALA = {
     "SyncIdentityArguments",
     "AnalyzeTableArguments",
     "DropFeatureArguments",
+    "OptimizeArguments",
     "RestoreArguments",
     "TableChange",
     "StreamedTable",
@@ -58,6 +61,8 @@ _NAMED_WHEN_MADE = {
     "analyze_table": ("ParsedChangeRequest", "CommitAnswer"),
     "drop_feature": ("ParsedChangeRequest", "CommitAnswer"),
     "restore": ("ParsedChangeRequest", "CommitAnswer"),
+    "optimize": ("ParsedChangeRequest", "CommitAnswer"),
+    "optimize_dry_run": ("ParsedStatementRequest", "RowsAnswer"),
     **dict.fromkeys(("delete", "update", "merge"), ("ChangeRequest", "CommitAnswer")),
 }
 

@@ -53,7 +53,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
     "analyze_table": Handler(define.AnalyzeTableRequest, compute_statistics.compute_statistics),
     "optimize": Handler(maintain.OptimizeRequest, optimize.optimize),
-    "optimize_dry_run": Handler(maintain.OptimizeRequest, optimize.optimize_dry_run),
+    "optimize_dry_run": Handler(maintain.OptimizeDryRunRequest, optimize.optimize_dry_run),
     "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
     "truncate": Handler(define.TruncateRequest, truncate.truncate),

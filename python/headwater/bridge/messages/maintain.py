@@ -24,3 +24,7 @@ class OptimizeRequest(Request, kw_only=True):
     table: str
     name: str
     arguments: OptimizeArguments
+
+
+class OptimizeDryRunRequest(OptimizeRequest, kw_only=True):
+    """OPTIMIZE … DRY RUN."""

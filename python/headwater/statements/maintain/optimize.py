@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.messages.define import CommitAnswer, RowsAnswer
-from headwater.bridge.messages.maintain import OptimizeRequest
+from headwater.bridge.messages.maintain import OptimizeDryRunRequest, OptimizeRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -124,7 +124,7 @@ def optimize(request: OptimizeRequest, statement: Statement) -> CommitAnswer:
     return CommitAnswer(version=run.version, rows=[run.answer()])
 
 
-def optimize_dry_run(request: OptimizeRequest, statement: Statement) -> RowsAnswer:
+def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> RowsAnswer:
     """What :func:`optimize` would do; a row of :data:`DRY_RUN_SCHEMA` for each file that it would write."""
     settings = _Settings.of(statement)
     snapshot = open_snapshot(request.table, statement)
