@@ -21,6 +21,7 @@ import pytest
 from support.processes import environment
 from support.sessions import IN_UTC, java_options, settings
 from support.sparks.asking import SparkProcess
+from support.sparks.running import FAULTS, Faults
 
 _PATIENCE = 500
 _EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -77,9 +78,11 @@ class Answer:
 class Cluster:
     """The driver, its executors, and a latch that holds one of their tasks."""
 
-    def __init__(self, process: SparkProcess) -> None:
+    def __init__(self, process: SparkProcess, faults: Faults) -> None:
         self._process = process
         self.home = process.home
+        #: Where the handler waits or dies.
+        self.faults = faults
 
     def begin(self, **request: str) -> Answer:
         """Send a request; one at a time."""
@@ -221,9 +224,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     given = {**settings(home, IN_UTC), **own}
     del given["spark.master"]  # the process makes one
     arguments = [str(home), json.dumps(given)]
-    started = Cluster(
-        SparkProcess("cluster_process", arguments, home, environment(SPARK_HOME=str(launch.spark_home())))
-    )
+    faults = Faults(home / "faults")
+    env = environment(SPARK_HOME=str(launch.spark_home()), HEADWATER_TEST_FAULTS=str(faults.folder))
+    env["PYTHONPATH"] = os.pathsep.join([str(FAULTS), env["PYTHONPATH"]])
+    started = Cluster(SparkProcess("cluster_process", arguments, home, env), faults)
     try:
         started.next_answer().get()
         yield started

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_an_executor_is_killed_in_a_batch(cluster: Any, tmp_path: Path) -> None:
 
 
 #: What a batch whose handler or executors are killed may end with.
-_ENDS = ("DELTA_COMMIT_NOT_MADE", "HEADWATER_HANDLER_LOST", "Job aborted")
+_ENDS = ("DELTA_COMMIT_NOT_MADE", "HEADWATER_HANDLER_LOST", "HEADWATER_HANDLER_ENDED_AT_START", "Job aborted")
 THROUGH = """
 rows = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load({source!r}).selectExpr("{id} AS id")
 writer = rows.writeStream.format("delta").option("checkpointLocation", {checkpoint!r}).trigger(availableNow=True)
@@ -53,8 +54,12 @@ writer.start({table!r}).awaitTermination()
 """
 
 
-def handler_of(cluster: Any) -> int:
-    return next(pid for pid, command in family(cluster.driver) if "-m headwater.handler" in command)
+def kill_handler(cluster: Any) -> None:
+    """None may be there: the last one has been killed just now."""
+    for pid, command in family(cluster.driver):
+        if "-m headwater.handler" in command:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def through(cluster: Any, tmp_path: Path, batches: int, identity: str = "id") -> tuple[str, Path]:
@@ -77,10 +82,31 @@ def test_the_handler_and_an_executor_are_killed_while_a_batch_runs(cluster: Any,
         answer = cluster.begin(python=text)
         worker = inside(answer)
         assert worker is not None, "no task was held"
-        os.kill(handler_of(cluster), signal.SIGKILL)
+        kill_handler(cluster)
         cluster.kill(cluster.executor_of(worker))
     answer.get()
     check(cluster, table, 2)
+
+
+@pytest.mark.soak
+def test_all_executors_are_killed_at_each_step(cluster: Any, tmp_path: Path) -> None:
+    """While the end of a batch or its files are looked for, before and after its job, and around its commit."""
+    steps = [f"end_of_{call}" for call in ("stream_end", "stream_files")]
+    steps += ["before_write", "after_write", "before_put", "after_put", "end_of_write_batch"]
+    text, table = through(cluster, tmp_path, len(steps) + 1)
+    with ExitStack() as holding:
+        held = holding.enter_context(cluster.faults.hold_at(steps[0]))
+        answer = cluster.begin(python=text)
+        for following in [*steps[1:], None]:
+            cluster.wait_for(held, "the handler to get there")
+            for executor in cluster.executors():
+                cluster.kill(executor)
+            go_on = holding.pop_all()
+            if following is not None:
+                held = holding.enter_context(cluster.faults.hold_at(following))
+            go_on.close()
+    answer.get()
+    check(cluster, table, len(steps) + 1)
 
 
 @pytest.mark.soak
@@ -93,12 +119,11 @@ def test_killed_at_random_in_300_batches(cluster: Any, tmp_path: Path) -> None:
         while not answer.is_there:
             time.sleep(chance.uniform(1, 5))
             if chance.random() < 0.7:
-                for executor in chance.sample(found := cluster.executors(), min(1, len(found))):
+                for executor in cluster.executors()[:1]:
                     cluster.kill(executor)
-                    killed += 1
-            elif not answer.is_there:
-                os.kill(handler_of(cluster), signal.SIGKILL)
-                killed += 1
+            else:
+                kill_handler(cluster)
+            killed += 1
         try:
             answer.get()
             break
