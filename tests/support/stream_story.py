@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -221,16 +222,13 @@ class Story:
         """Each row is there once, and each commit's after those of the commits before it."""
         sink = self.spark.read.format("delta").load(self.sink)
         found = sink.selectExpr("_metadata.row_commit_version AS at", "*").collect()
-        assert sorted((r.id, r.v, r.kind) for r in found) == sorted(row[:3] for row in self.expected)
+        version = {number: version for number, _, _, version in self.expected}
+        brought = [(r.id, r.v, r.kind, r.version if self.feed else version.get(r.id, -1)) for r in found]
+        there, wanted = Counter(brought), Counter(self.expected)
+        assert there == wanted, f"too many {there - wanted}, missing {wanted - there}"
         commits: dict[int, list[int]] = {}
-        if self.feed:
-            assert sorted((r.id, r.v, r.kind, r.version) for r in found) == sorted(self.expected)
-            for row in found:
-                commits.setdefault(row.at, []).append(row.version)
-        else:
-            of = {number: version for number, _, _, version in self.expected}
-            for row in found:
-                commits.setdefault(row.at, []).append(of[row.id])
+        for row, (*_, version_of_row) in zip(found, brought, strict=True):
+            commits.setdefault(row.at, []).append(version_of_row)
         last = 0
         for batch in sorted(commits):
             assert min(commits[batch]) >= last, f"batch {batch} goes back"
