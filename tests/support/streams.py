@@ -7,7 +7,7 @@ from dataclasses import replace
 from headwater.changes.schemas import Definition
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
-from headwater.stores import LocalStore
+from headwater.stores import LocalStore, Store
 from headwater.streaming.commits import Commits
 from headwater.streaming.initial import InitialSnapshots
 from headwater.streaming.source import Reading, TableStream
@@ -18,9 +18,9 @@ from support.commits import metadata
 class Source:
     """A table, and streams over it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, store: Store | None = None) -> None:
         self.path = path
-        self.store = LocalStore()
+        self.store = store or LocalStore()
         self.create("the-id")
 
     def create(self, table_id: str) -> None:
@@ -45,7 +45,11 @@ class Source:
 
     def stream(self, reading: Reading | None = None) -> TableStream:
         """A stream as a process that was just started sees it."""
-        newest = self.snapshot
+        return self.stream_of(self.snapshot.version, reading)
+
+    def stream_of(self, version: int, reading: Reading | None = None) -> TableStream:
+        """A stream that started when this version was the newest."""
+        newest = load_snapshot(self.path, self.store, version)
         return TableStream(
             self.path,
             self.store,

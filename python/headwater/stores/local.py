@@ -31,6 +31,8 @@ _NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 class LocalStore(Store):
     """The local file system."""
 
+    is_local = True
+
     def check_writable(self, path: str) -> None:
         """Refuse a table that this process may not write to, before it writes data files.
 

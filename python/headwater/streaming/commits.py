@@ -8,6 +8,7 @@ where the stream tolerates it, the first that is left comes next.
 from __future__ import annotations
 
 import itertools
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -31,9 +33,21 @@ from headwater.streaming.offsets import other_table
 #: How many versions are looked for at a time, and how many bytes of them are read.
 _AT_ONCE = 64
 _BYTES_AT_ONCE = 32 << 20
+#: How many bytes of commits are read before their turn, to say how far a stream is behind.
+_BYTES_AHEAD = 8 << 20
 #: How many bytes of commits are kept parsed in all, and what a small one takes.
 _BYTES_KEPT = 64 << 20
 _SMALL_COMMIT = 40_000
+#: For how many seconds a commit that was found counts as there, and of how many tables that is kept.
+_SURE_SECONDS = 10.0
+_MOST_TABLES = 1000
+
+
+class _Counted(msgspec.Struct):
+    numRecords: int | None = None
+
+
+_COUNTED = msgspec.json.Decoder(_Counted)
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,11 @@ class StreamCommit:
         return np.array([action["size"] for action in self._changing[0]], np.int64)
 
     @cached_property
+    def rows(self) -> np.ndarray:
+        """The live rows of each of :attr:`files`, as its statistics say; -1 where they do not."""
+        return np.array([_live_rows(action) for action in self._changing[0]], np.int64)
+
+    @cached_property
     def change_sizes(self) -> np.ndarray:
         """The bytes of each file that holds its changes, as the change data feed reads them."""
         return np.array([action.get("size") or 0 for _, action in recorded_actions(self.actions)], np.int64)
@@ -103,6 +122,14 @@ class StreamCommit:
         return f"{info['operation']} ({info.get('operationParameters', {})})"
 
 
+def _live_rows(action: dict[str, Any]) -> int:
+    try:
+        written = _COUNTED.decode(action.get("stats") or "{}").numRecords
+    except msgspec.MsgspecError:
+        return -1
+    return -1 if written is None else written - (action.get("deletionVector") or {}).get("cardinality", 0)
+
+
 class Commits:
     """Commits of the tables that this process's streams read, parsed once for all of them. Safe for threads."""
 
@@ -110,6 +137,8 @@ class Commits:
         self._lock = Lock()
         self._kept: OrderedDict[str, StreamCommit] = OrderedDict()
         self._weight = 0
+        #: By directory of a log: the newest version that was found there, and when.
+        self._found: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def since(
         self, table_path: str, store: Store, table_id: str, version: int, *, tolerates_loss: bool = False
@@ -129,18 +158,38 @@ class Commits:
                 return
             following = files[-1][0] + 1
 
+    def ahead(self, table_path: str, store: Store, table_id: str, version: int) -> tuple[list[StreamCommit], int]:
+        """The next commits from a version on, as many as cost little to read, and the newest version that there is.
+
+        :raises HeadwaterError: as :meth:`since`.
+        """
+        files = self._files(table_path, store, table_id, version, tolerates_loss=True)
+        newest = files[-1][0] if files else version - 1
+        if len(files) == _AT_ONCE:
+            newest = max(newest, *list_log(table_path, store, newest).commits)
+        sizes = itertools.accumulate(file.size for _, file in files)
+        few = [file for file, size in zip(files, sizes, strict=True) if size <= _BYTES_AHEAD]
+        return self._read(store, few, version), newest
+
     def _files(
         self, table_path: str, store: Store, table_id: str, version: int, *, tolerates_loss: bool
     ) -> list[tuple[int, FileInfo]]:
         """The next commit files from a version on. One that is not there yet is looked for by its name, and so is the
-        one before it: while that is there, nothing is lost.
+        one before it: while that is there, nothing is lost. Where a request costs, a stream that waits asks for that one
+        only now and then.
         """
         directory = log_directory(table_path)
         first = max(version - 1, 0)
+        with self._lock:
+            newest, seen = self._found.get(directory, (-1, 0.0))
+        is_sure = newest == version - 1 and time.monotonic() - seen < _SURE_SECONDS and not store.is_local
+        if is_sure and store.following([f"{directory}/{commit_name(version)}"]) == []:
+            return []
         names = (f"{directory}/{commit_name(v)}" for v in itertools.count(first))
         found = store.following(itertools.islice(names, _AT_ONCE + 1))
         if found:
             self._check_same_table(table_path, store, table_id, found[0])
+            self._note_found(directory, first + len(found) - 1)
             return list(enumerate(found[version - first :], version))
         listing = list_log(table_path, store, first)
         newer = {v: file for v, file in listing.commits.items() if v >= version}
@@ -149,6 +198,13 @@ class Commits:
         if not newer and (version == 0 or first in listing.commits):
             return []
         return self._after_loss(table_path, store, table_id, version, newer, tolerates_loss=tolerates_loss)
+
+    def _note_found(self, directory: str, version: int) -> None:
+        with self._lock:
+            self._found[directory] = (version, time.monotonic())
+            self._found.move_to_end(directory)
+            while len(self._found) > _MOST_TABLES:
+                self._found.popitem(last=False)
 
     def _after_loss(
         self,

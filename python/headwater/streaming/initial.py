@@ -33,6 +33,8 @@ _ORDER = ("modification_time", "path")
 _MOST_KEPT = 32
 #: How many files these have in all; the one used last is always kept.
 _MOST_FILES = 4_000_000
+#: Of how many files the rows are counted: their statistics must be parsed, 3 µs each.
+_MOST_COUNTED = 20_000
 _IDLE_SECONDS = 300.0
 
 
@@ -66,11 +68,22 @@ class InitialFiles:
         return sizes
 
     @cached_property
+    def rows(self) -> np.ndarray | None:
+        """The live rows of each file, in order, -1 where it does not say; None where it takes long to find them out."""
+        if len(self) > _MOST_COUNTED:
+            return None
+        counts = pc.fill_null(self.snapshot.statistics(())["num_records"], -1).to_numpy()
+        vectors = self.snapshot.select(["deletion_vector"])["deletion_vector"]
+        deleted = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0).to_numpy()
+        rows: np.ndarray = np.where(counts < 0, -1, counts - deleted)[self._positions]
+        return rows
+
+    @cached_property
     def listed(self) -> pa.Table:
         """What a scan needs of each file, in the order of ``snapshot.files``."""
         return self.snapshot.select(LISTED)
 
-    def rows(self, first: int, end: int) -> pa.Array:
+    def places(self, first: int, end: int) -> pa.Array:
         """Where the files from the ``first`` to before the ``end`` are in ``snapshot.files``."""
         return pa.array(self._positions[first:end])
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.changes.bounds import VersionRange
@@ -88,14 +89,36 @@ class End:
 
     :param size: the bytes of its files, before filters.
     :param files: how many files it has, before filters.
-    :param files_left: how many files are known to come after it, and ``bytes_left`` their bytes.
+    :param is_all: whether it ends with the last that there is.
     """
 
     offset: Offset
     files: int = 0
     size: int = 0
-    files_left: int = 0
-    bytes_left: int = 0
+    is_all: bool = True
+
+
+class Outstanding(NamedTuple):
+    """What a stream has yet to read, before filters.
+
+    :param versions: how many versions, of which the first may be read in part.
+    :param files: how many files are known to be left of them, and ``size`` their bytes.
+    :param rows: the rows of these files; None where a file does not say how many it has, or to count them is too much.
+    """
+
+    versions: int = 0
+    files: int = 0
+    size: int = 0
+    rows: int | None = 0
+
+    def with_files(self, sizes: np.ndarray, rows: np.ndarray | None) -> Outstanding:
+        """The same and more files; a negative number of rows is not known."""
+        known = self.rows is not None and rows is not None and not np.any(rows < 0)
+        return self._replace(
+            files=self.files + len(sizes),
+            size=self.size + int(sizes.sum()),
+            rows=(self.rows or 0) + int(np.sum(rows)) if known and rows is not None else None,
+        )
 
 
 def _inserted(version: int, row: Mapping[str, Any]) -> ChangedFile:
@@ -112,7 +135,7 @@ def _inserted(version: int, row: Mapping[str, Any]) -> ChangedFile:
 
 
 def _pruned_rows(files: InitialFiles, first: int, last: int, predicates: Sequence[Predicate]) -> pa.Table:
-    rows = files.rows(first, last)
+    rows = files.places(first, last)
     if predicates:
         rows = rows.filter(prune_all(files.snapshot, predicates).take(rows))
     return files.listed.take(rows)
@@ -175,7 +198,7 @@ class TableStream:
         version, index = start.position
         if self._tracks and index == DEFINITION_CHANGE:
             # Spark says that a micro-batch is done once there is another offset.
-            return End(replace(start, index=AFTER_DEFINITION_CHANGE))
+            return End(replace(start, index=AFTER_DEFINITION_CHANGE), is_all=False)
         if self._tracks and index == AFTER_DEFINITION_CHANGE and self.change_at(version) is not None:
             return None
         if until is not None and until.position <= start.position:
@@ -197,7 +220,7 @@ class TableStream:
             rest = sizes[first:last]
             before = found or End(start)
             if self._stops_at(commit) and (commit.version, DEFINITION_CHANGE) > start.position:
-                return replace(before, offset=self._in_commit(commit.version, DEFINITION_CHANGE))
+                return replace(before, offset=self._in_commit(commit.version, DEFINITION_CHANGE), is_all=False)
             taken = limits.take_whole(rest) if self._takes_whole_commits else limits.take(rest)
             done = first + taken
             if done == len(sizes):
@@ -205,32 +228,63 @@ class TableStream:
             else:
                 offset = self._in_commit(commit.version, done - 1 if done else BASE)
             if offset.position > start.position:
-                found = End(
-                    offset,
-                    before.files + taken,
-                    before.size + int(rest[:taken].sum()),
-                    len(rest) - taken,
-                    int(rest[taken:].sum()),
-                )
+                size = before.size + int(rest[:taken].sum())
+                found = End(offset, before.files + taken, size, is_all=taken == len(rest))
             if done < len(sizes):
                 break
         return found
 
+    def outstanding(self, after: Offset, until: Offset | None = None) -> Outstanding:
+        """What is left after an offset. It asks the store for little and fails for nothing: of many versions, it counts
+        the files of the next ones.
+
+        :param until: what the stream does not go beyond.
+        """
+        found = Outstanding()
+        version, index = after.position
+        if after.is_initial:
+            files = self._initial_files(version)
+            first, last = max(index + 1, 0), self._last_initial(files, version, until)
+            found = found.with_files(files.sizes[first:last], None if files.rows is None else files.rows[first:last])
+            version, index = version + 1, BASE
+        newest = version - 1
+        if until is None or (not until.is_initial and (version, BASE) < until.position):
+            try:
+                commits, newest = self._commits.ahead(self._path, self._store, self.table_id, version)
+            except HeadwaterError:
+                commits = []  # the stream fails where it comes to it
+            for commit in commits:
+                if until is not None and (commit.version, BASE) >= until.position:
+                    break
+                if self._skips(commit):
+                    continue
+                changes = self._reading.reads_changes
+                sizes = commit.change_sizes if changes else commit.sizes
+                first = max(index + 1, 0) if commit.version == version else 0
+                last = until.index + 1 if until is not None and commit.version == until.version else len(sizes)
+                found = found.with_files(sizes[first:last], None if changes else commit.rows[first:last])
+        if until is not None and not until.is_initial:
+            newest = min(newest, until.version if until.index >= 0 else until.version - 1)
+        return found._replace(versions=newest - after.version + 1)
+
+    @staticmethod
+    def _last_initial(files: InitialFiles, version: int, until: Offset | None) -> int:
+        """Before which of an initial snapshot's files a stream ends."""
+        if until is not None and until.is_initial and until.version == version:
+            return min(len(files), until.index + 1)
+        return len(files)
+
     def _end_in_initial(self, start: Offset, limits: Limits, until: Offset | None) -> End:
         files = self._initial_files(start.version)
         first = max(start.index + 1, 0)
-        last = len(files)
-        if until is not None and until.is_initial and until.version == start.version:
-            last = min(last, until.index + 1)
-        sizes = files.sizes[first:last]
+        sizes = files.sizes[first : self._last_initial(files, start.version, until)]
         taken = limits.take(sizes)
         done = first + taken
-        rest = files.sizes[done:]
         if done == len(files):
             offset = self._in_commit(start.version + 1)
         else:
             offset = replace(start, index=done - 1) if done else start
-        return End(offset, taken, int(sizes[:taken].sum()), len(rest), int(rest.sum()))
+        return End(offset, taken, int(sizes[:taken].sum()), is_all=taken == len(sizes))
 
     def files(
         self, start: Offset | None, end: Offset, told_version: int | None = None, predicates: Sequence[Predicate] = ()
@@ -414,4 +468,8 @@ class TableStream:
                 "DELTA_SOURCE_IGNORE_DELETE",
                 {"removedFile": commit.removed, "version": commit.version, "dataPath": self._path},
             )
-        return reading.skips_changes
+        return self._skips(commit)
+
+    def _skips(self, commit: StreamCommit) -> bool:
+        reading = self._reading
+        return reading.skips_changes and not reading.reads_changes and commit.removed is not None

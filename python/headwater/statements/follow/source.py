@@ -46,7 +46,7 @@ from headwater.streaming.compatibility import check_change
 from headwater.streaming.initial import InitialSnapshots
 from headwater.streaming.limits import Limits
 from headwater.streaming.offsets import AFTER_DEFINITION_CHANGE, DEFINITION_CHANGE, Offset, parse_offset
-from headwater.streaming.source import End, TableStream
+from headwater.streaming.source import Outstanding, TableStream
 
 _COMMITS = Commits()
 _INITIAL = InitialSnapshots()
@@ -139,19 +139,27 @@ def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnsw
         start = stream.begin(_starting_version(request.stream, options.start, statement))
         if options.start.is_latest:
             # The version is that of this moment alone: it is in the checkpoint before any row of it is read.
-            return StreamEndAnswer(offset=start.to_json(), size_in_bytes=0, metrics={})
+            return StreamEndAnswer(offset=start.to_json(), size_in_bytes=0, metrics=_metrics(Outstanding()))
     if not request.stream.tracks and begin(request.stream, start.version, None, statement):
         stream = _stream(request.stream, options, statement, tracks=True)
     else:
         _check_start(request.stream, start.version, options, statement)
     end = stream.end(start, Limits(request.max_files, request.max_bytes), until)
     if end is None:
-        return StreamEndAnswer(offset=request.start, size_in_bytes=0, metrics=_metrics(End(start)))
-    return StreamEndAnswer(offset=end.offset.to_json(), size_in_bytes=end.size, metrics=_metrics(end))
+        return StreamEndAnswer(offset=request.start, size_in_bytes=0, metrics=_metrics(Outstanding()))
+    left = Outstanding() if end.is_all else stream.outstanding(end.offset, until)
+    return StreamEndAnswer(offset=end.offset.to_json(), size_in_bytes=end.size, metrics=_metrics(left))
 
 
-def _metrics(end: End) -> dict[str, str]:
-    return {"numFilesOutstanding": str(end.files_left), "numBytesOutstanding": str(end.bytes_left)}
+def _metrics(left: Outstanding) -> dict[str, str]:
+    """How far a stream is behind, by the names of the progress that Databricks reports, and more in their style."""
+    known = {
+        "numBytesOutstanding": left.size,
+        "numFilesOutstanding": left.files,
+        "numRowsOutstanding": left.rows,
+        "numVersionsOutstanding": left.versions,
+    }
+    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListAnswer:
