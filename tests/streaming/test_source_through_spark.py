@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from support.running_streams import ends
@@ -28,7 +31,17 @@ def test_snapshot_then_commits_with_limits_and_restarts(spark, path, stream):
     ]  # fmt: skip
     assert [p["numInputRows"] for p in reader.progress] == [3, 2]
     metrics = [p["sources"][0]["metrics"] for p in reader.progress]
-    assert [m["numFilesOutstanding"] for m in metrics] == ["2", "0"]
+    commit = Path(path, "_delta_log", f"{6:020}.json").read_text().splitlines()
+    last_two = sum([a["add"]["size"] for a in map(json.loads, commit) if "add" in a][3:])
+    assert metrics == [
+        {
+            "numFilesOutstanding": str(files),
+            "numBytesOutstanding": str(outstanding),
+            "numRowsOutstanding": str(rows),
+            "numVersionsOutstanding": str(versions),
+        }
+        for files, outstanding, rows, versions in ((2, last_two, 2, 1), (0, 0, 0, 0))
+    ]
     whole = stream(maxFilesPerTrigger=3, wholeCommits="true", startingVersion=5)
     assert ids(whole.run(path)) == [[10, 11], [20, 21, 22, 23, 24]]
 
@@ -119,10 +132,16 @@ def test_a_column_that_comes_while_the_stream_runs(spark, path, tmp_path, fails)
         query.stop()
 
 
+def test_options_that_pass(spark, path):
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    options = {"txnAppId": "a", "mergeSchema": "true", "fs.s3a.path.style.access": "true", "our.wrapper": "1"}
+    assert spark.readStream.format("delta").options(**options).load(path).columns == ["id"]
+
+
 @pytest.mark.parametrize(
     ("options", "condition"),
     [
-        ({"maxFilePerTrigger": "1"}, "DELTA_UNKNOWN_OPTION"),
+        ({"maxFilePerTrigger": "1"}, "HEADWATER_UNKNOWN_STREAM_OPTION"),
         ({"maxFilesPerTrigger": "0"}, "DELTA_ILLEGAL_OPTION"),
         ({"maxFilesPerTrigger": "3000000000"}, "DELTA_ILLEGAL_OPTION"),
         ({"maxBytesPerTrigger": "9000p"}, "DELTA_ILLEGAL_OPTION"),

@@ -128,6 +128,11 @@ SETTINGS: tuple[Setting, ...] = (
         "the schema log of a stream may lie outside its checkpoint",
     ),
     Setting(
+        f"{_DELTA}.streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled",
+        "true",
+        "a stream with a schema log takes consecutive changes of the definition, without data in between, as one",
+    ),
+    Setting(
         f"{_DELTA}.streaming.schemaTracking.metadataPathCheck.enabled",
         "true",
         "a schema log belongs to one source of one stream",

@@ -166,7 +166,7 @@ class Commits:
         files = self._files(table_path, store, table_id, version, tolerates_loss=True)
         newest = files[-1][0] if files else version - 1
         if len(files) == _AT_ONCE:
-            newest = max(newest, *list_log(table_path, store, newest).commits)
+            newest = max((newest, *list_log(table_path, store, newest).commits))
         sizes = itertools.accumulate(file.size for _, file in files)
         few = [file for file, size in zip(files, sizes, strict=True) if size <= _BYTES_AHEAD]
         return self._read(store, few, version), newest
@@ -175,8 +175,8 @@ class Commits:
         self, table_path: str, store: Store, table_id: str, version: int, *, tolerates_loss: bool
     ) -> list[tuple[int, FileInfo]]:
         """The next commit files from a version on. One that is not there yet is looked for by its name, and so is the
-        one before it: while that is there, nothing is lost. Where a request costs, a stream that waits asks for that one
-        only now and then.
+        one before it: while that is there, nothing is lost. Where a request costs, a stream that waits asks for that
+        one only now and then.
         """
         directory = log_directory(table_path)
         first = max(version - 1, 0)

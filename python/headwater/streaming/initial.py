@@ -33,8 +33,8 @@ _ORDER = ("modification_time", "path")
 _MOST_KEPT = 32
 #: How many files these have in all; the one used last is always kept.
 _MOST_FILES = 4_000_000
-#: Of how many files the rows are counted: their statistics must be parsed, 3 µs each.
-_MOST_COUNTED = 20_000
+#: Of how many files the rows are counted: their statistics may have to be parsed, a microsecond each.
+_MOST_COUNTED = 100_000
 _IDLE_SECONDS = 300.0
 
 

@@ -9,6 +9,7 @@ location by mistake are noticed.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from headwater.protocol.column_metadata import IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import map_fields
 from headwater.protocol.types import StructType, parse_schema, schema_string
 from headwater.stores import Store
+from headwater.streaming.commits import StreamCommit
 
 _FORMAT = "v1"
 
@@ -128,11 +130,22 @@ class SchemaLog:
     def previous(self) -> Entry | None:
         """The entry that was in force before the latest; None where there was none."""
         numbers = self.numbers()
-        if not numbers:
-            return None
-        number = self.entry(numbers[-1]).previous
-        number = numbers[-1] - 1 if number is None else number
+        number = self._before(numbers)
         return self.entry(number) if number in numbers else None
+
+    def _before(self, numbers: list[int]) -> int:
+        """The number of the entry in force before the latest, whether there is one or not."""
+        if not numbers:
+            return -1
+        number = self.entry(numbers[-1]).previous
+        return numbers[-1] - 1 if number is None else number
+
+    def replace_latest(self, entry: Entry) -> None:
+        """Put an entry in the place of the one in force: the one before that is then the one before this.
+
+        :raises HeadwaterError: as :meth:`add`.
+        """
+        self.add(replace(entry, previous=self._before(self.numbers())))
 
     def add(self, entry: Entry) -> None:
         """Make an entry the one in force; nothing where it is already.
@@ -182,6 +195,23 @@ def _from_json(value: dict[str, Any]) -> Entry:
         None if protocol is None else json.loads(protocol)["protocol"],
         value.get("previousMetadataSeqNum"),
     )
+
+
+def merged_changes(reading: Definition, commits: Iterable[StreamCommit]) -> Definition | None:
+    """The definition after consecutive commits that change nothing else; None where there is but one such commit.
+
+    :param reading: the definition that a commit set, and ``commits`` that one and those after it.
+    """
+    found = reading
+    for commit in commits:
+        actions = commit.actions
+        metadata = actions.metadata or found.metadata
+        sets = actions.metadata is not None or actions.protocol is not None
+        has_files = any(True for _ in actions.files) or bool(actions.change_files)
+        if not sets or has_files or metadata.id != reading.metadata.id:
+            break
+        found = Definition(commit.version, actions.protocol or found.protocol, metadata)
+    return found if found.version > reading.version else None
 
 
 def differs(reading: Definition, metadata: Metadata | None, protocol: Protocol | None) -> bool:

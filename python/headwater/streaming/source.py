@@ -141,6 +141,14 @@ def _pruned_rows(files: InitialFiles, first: int, last: int, predicates: Sequenc
     return files.listed.take(rows)
 
 
+def _counted(files: InitialFiles) -> np.ndarray | None:
+    """The rows of each file; None where they cannot be read any more, as of a checkpoint that is gone."""
+    try:
+        return files.rows
+    except (HeadwaterError, OSError):
+        return None
+
+
 class TableStream:
     """One stream over one table.
 
@@ -245,7 +253,8 @@ class TableStream:
         if after.is_initial:
             files = self._initial_files(version)
             first, last = max(index + 1, 0), self._last_initial(files, version, until)
-            found = found.with_files(files.sizes[first:last], None if files.rows is None else files.rows[first:last])
+            rows = _counted(files)
+            found = found.with_files(files.sizes[first:last], None if rows is None else rows[first:last])
             version, index = version + 1, BASE
         newest = version - 1
         if until is None or (not until.is_initial and (version, BASE) < until.position):

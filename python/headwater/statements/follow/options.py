@@ -1,18 +1,18 @@
 """Options of a stream that reads a table, and the settings of its session.
 
-Owns their names, defaults and refusals. The names are those of Delta Lake's own connector; ``wholeCommits`` is
+Owns their defaults and what they may not be. The names are those of Delta Lake's own connector; ``wholeCommits`` is
 Headwater's.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.statements.follow.known_options import check_known
 from headwater.statements.opening import Options
 from headwater.streaming.compatibility import Rules
 from headwater.streaming.source import Reading
@@ -28,32 +28,6 @@ _UNSAFE_NULLS = "spark.databricks.delta.streaming.unsafeReadOnNullabilityChange.
 _UNSAFE_START = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"
 _WIDENING = "spark.databricks.delta.typeWidening.allowTypeChangeStreamingDeltaSource"
 _TRACKS_WIDENING = "spark.databricks.delta.typeWidening.enableStreamingSchemaTracking"
-#: The options of a stream's source, as their documentation spells them.
-_KNOWN = (
-    "maxFilesPerTrigger",
-    "maxBytesPerTrigger",
-    "startingVersion",
-    "startingTimestamp",
-    "ignoreDeletes",
-    "ignoreChanges",
-    "ignoreFileDeletion",
-    "skipChangeCommits",
-    "failOnDataLoss",
-    "excludeRegex",
-    "readChangeFeed",
-    "readChangeData",
-    "schemaTrackingLocation",
-    "schemaLocation",
-    "streamingSourceTrackingId",
-    "allowSourceColumnRename",
-    "allowSourceColumnDrop",
-    "allowSourceColumnTypeChange",
-    "wholeCommits",
-)
-#: What Spark and the catalog may add beside them.
-_OTHERS = ("path", "versionAsOf", "timestampAsOf")
-#: How similar an option that is not known must be to one that is to be taken for it.
-_SIMILAR = 0.8
 _SIZE = re.compile(r"(?i)\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*")
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
@@ -87,11 +61,11 @@ class SourceOptions(NamedTuple):
 def source_options(given: Mapping[str, str | None], statement: Statement) -> SourceOptions:
     """The options as they are meant.
 
-    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``DELTA_UNKNOWN_OPTION``,
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``HEADWATER_UNKNOWN_STREAM_OPTION``,
         ``DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET``, ``DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS``.
     """
     options = Options(given)
-    _refuse_misspelled(given)
+    check_known(given, "reads")
     if "versionasof" in options or "timestampasof" in options:
         raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": options.get("path", "")})
     start = _start(options)
@@ -142,15 +116,6 @@ def _rules(statement: Statement) -> Rules:
         widening=statement.flag(_WIDENING, True),
         tracks_widening=statement.flag(_TRACKS_WIDENING),
     )
-
-
-def _refuse_misspelled(given: Mapping[str, str | None]) -> None:
-    known = {name.lower(): name for name in (*_KNOWN, *_OTHERS)}
-    for name in given:
-        if name.lower() not in known:
-            near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_SIMILAR)
-            if near:
-                raise HeadwaterError("DELTA_UNKNOWN_OPTION", {"name": name, "known": known[near[0]]})
 
 
 def _flag(options: Options, name: str, *, default: bool = False) -> bool:

@@ -66,12 +66,13 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     if names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": request.table})
     newest = open_snapshot(request.table, statement)
-    noted = tracked(request, newest, statement)
+    noted = tracked(request, newest, _COMMITS, statement)
     snapshot = newest if noted is None else _as_defined(newest, noted)
     if not snapshot.schema.fields:
         raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path})
-    schema = visible.for_reading(snapshot.schema)
-    _check_given(request, schema_string(schema))
+    schema = schema_string(visible.for_reading(snapshot.schema))
+    read = with_change_columns(snapshot.schema) if options.reading.reads_changes else schema
+    _check_given(request, schema)
     stream = StreamedTable(
         table=request.table,
         version=snapshot.version,
@@ -84,7 +85,7 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     )
     return StreamDescription(
         table=msgspec.structs.replace(describe(snapshot), size_in_bytes=newest.size_in_bytes),
-        schema=with_change_columns(snapshot.schema) if options.reading.reads_changes else schema_string(schema),
+        schema=read,
         reads_changes=options.reading.reads_changes,
         notes_ends=schema_log(Options(request.options), snapshot.metadata.id, statement) is not None,
         max_files=options.max_files,

@@ -17,11 +17,13 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.statements.opening import Options, open_snapshot
 from headwater.stores import store_for
+from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import Rules, check_change
-from headwater.streaming.schema_log import SchemaLog, differs, entry_of
+from headwater.streaming.schema_log import SchemaLog, differs, entry_of, merged_changes
 from headwater.streaming.unblocking import check_let_through
 
 _OUTSIDE = "spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation"
+_MERGES = "spark.databricks.delta.streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled"
 _PATH_CHECK = "spark.databricks.delta.streaming.schemaTracking.metadataPathCheck.enabled"
 _UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
@@ -40,8 +42,13 @@ def schema_log(options: Options, table_id: str, statement: Statement) -> SchemaL
     return SchemaLog(store, path, table_id, options.get("streamingsourcetrackingid"))
 
 
-def tracked(request: OpenStreamRequest, snapshot: Snapshot, statement: Statement) -> Definition | None:
+def tracked(
+    request: OpenStreamRequest, snapshot: Snapshot, commits: Commits, statement: Statement
+) -> Definition | None:
     """The definition that a stream's schema log says to read with; None where it has none, or no log.
+
+    While a query is analysed, changes of the definition that follow each other at once are merged into the latest
+    entry: it is read with the last of them, and all of them are let through together.
 
     :raises HeadwaterError: ``DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT``,
         ``DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT``, those of a damaged log, and of changes not let through.
@@ -63,7 +70,21 @@ def tracked(request: OpenStreamRequest, snapshot: Snapshot, statement: Statement
         before = log.previous()
         if before is not None:
             check_let_through(before, now, options, statement.confs)
-    return now.definition(Definition(snapshot.version, snapshot.protocol, snapshot.metadata))
+    noted = now.definition(Definition(snapshot.version, snapshot.protocol, snapshot.metadata))
+    if request.checkpoint is None and statement.flag(_MERGES, True):
+        merged = _merged(noted, snapshot, commits)
+        if merged is not None:
+            log.replace_latest(entry_of(merged, now.source))
+            return merged
+    return noted
+
+
+def _merged(noted: Definition, snapshot: Snapshot, commits: Commits) -> Definition | None:
+    following = commits.since(snapshot.table_path, snapshot.store, noted.metadata.id, noted.version)
+    try:
+        return merged_changes(noted, following)
+    except HeadwaterError:
+        return None  # the version is gone, or what follows cannot be read: the stream says so if it comes to it
 
 
 def _check_place(log: SchemaLog, checkpoint: str, statement: Statement) -> None:
