@@ -164,3 +164,11 @@ def test_a_table_with_uniform_is_written_with_one_warning(uniform, statement, sa
 def test_a_copy_of_a_table_with_uniform_has_none(uniform, tmp_path, statement):
     create(tmp_path / "copy", statement, like=str(uniform))
     assert "universalFormat" not in (tmp_path / "copy" / "_delta_log" / f"{0:020d}.json").read_text()
+
+
+def test_images_that_a_changelog_cannot_pair(said):
+    notices.of_unpaired_images("/t of images", {9, 3, 7, 1, 5, 8})
+    notices.of_unpaired_images("/t of images", {9, 3, 7, 1, 5, 8})
+    (text,) = said()
+    assert "version 1, 3, 5, 7, 8, ..." in text
+    assert "idCols" in text

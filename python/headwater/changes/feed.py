@@ -6,7 +6,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.changes.bounds import VersionRange
@@ -17,6 +17,7 @@ from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.history import CommitTimes
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.actions import Metadata
 
 ENABLE_CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
@@ -49,7 +50,8 @@ def open_feed(
     }
     definitions = _definitions(versions, commits, latest, open_version)
     for definition in definitions:
-        require_recorded(definition, versions)
+        if not _records(definition.metadata):
+            raise _not_recorded(definition, versions, _recorded_since(definitions, versions, latest, times))
     before = None
     first = commits[versions.first]
     if first.metadata is not None and versions.first > 0 and removes_data(first):
@@ -94,13 +96,50 @@ def require_recorded(definition: Definition, versions: VersionRange) -> None:
 
     :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA``.
     """
-    if not properties.boolean(definition.metadata.configuration, ENABLE_CHANGE_DATA_FEED):
-        raise HeadwaterError(
-            "DELTA_MISSING_CHANGE_DATA",
-            {
-                "startVersion": versions.first,
-                "endVersion": versions.last,
-                "version": definition.version,
-                "key": ENABLE_CHANGE_DATA_FEED,
-            },
+    if not _records(definition.metadata):
+        raise _not_recorded(definition, versions, None)
+
+
+def _records(metadata: Metadata) -> bool:
+    return properties.boolean(metadata.configuration, ENABLE_CHANGE_DATA_FEED)
+
+
+def _recorded_since(
+    definitions: Sequence[Definition], versions: VersionRange, latest: Snapshot, times: CommitTimes
+) -> int | None:
+    """The first version from which on all changes are recorded; None where the newest does not record its own."""
+    if not _records(latest.metadata):
+        return None
+    since: int | None = None
+    known = [(definition.version, definition.metadata) for definition in definitions]
+    for version in range(versions.last + 1, latest.version + 1):
+        if version in times.commits:
+            path = times.commits[version].path
+            metadata = parse_actions(latest.store.read(path), path).metadata
+            if metadata is not None:
+                known.append((version, metadata))
+    for version, metadata in known:
+        if not _records(metadata):
+            since = None
+        elif since is None:
+            since = version
+    return since
+
+
+def _not_recorded(definition: Definition, versions: VersionRange, since: int | None) -> HeadwaterError:
+    if since is None:
+        advice = (
+            f"ALTER TABLE ... SET TBLPROPERTIES ('{ENABLE_CHANGE_DATA_FEED}' = 'true') turns the change data feed on "
+            "for later versions; DESCRIBE HISTORY shows when it was on."
         )
+    else:
+        advice = f"The table records its changes from version {since} on: start there."
+    return HeadwaterError(
+        "DELTA_MISSING_CHANGE_DATA",
+        {
+            "startVersion": versions.first,
+            "endVersion": versions.last,
+            "version": definition.version,
+            "advice": advice,
+        },
+    )

@@ -9,9 +9,10 @@ new vector were deleted, rows only in the old one were restored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from headwater.changes.changelog import PAIRED, PAIRED_TAG
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.commits import ParsedActions
@@ -28,7 +29,8 @@ class ChangedFile:
     ``modification_time`` in milliseconds, None where the log has none.
 
     ``change_type`` is that of all rows; it is None for a change data file, whose rows have it in ``_change_type``. The
-    rows in ``without`` do not count; if ``only`` is given, just the rows in it do.
+    rows in ``without`` do not count; if ``only`` is given, just the rows in it do. ``number`` is that of the file among
+    those of its version. In a file that ``is_paired``, each preimage is directly followed by its postimage.
     """
 
     version: int
@@ -39,6 +41,8 @@ class ChangedFile:
     modification_time: int | None = None
     without: DeletionVector | None = None
     only: DeletionVector | None = None
+    number: int = 0
+    is_paired: bool = False
 
 
 def recorded_actions(commit: ParsedActions) -> list[tuple[str, dict[str, Any]]]:
@@ -74,11 +78,26 @@ def changed_files(
     :raises HeadwaterError: ``DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA``, ``DELTA_CHANGE_DATA_FILE_NOT_FOUND``
         for a deletion vector that is gone, and those of reading one.
     """
+    files = _changed_files(version, commit, table_path, store, first, end)
+    for number, file in enumerate(files, first):
+        yield replace(file, number=number)
+
+
+def _changed_files(
+    version: int, commit: ParsedActions, table_path: str, store: Store, first: int, end: int | None
+) -> Iterator[ChangedFile]:
     adds: dict[str, Mapping[str, Any]] = {}
     removes: dict[str, Mapping[str, Any]] = {}
     for kind, action in recorded_actions(commit)[first:end]:
         if kind == "cdc":
-            yield ChangedFile(version, action["path"], action["size"], action.get("partitionValues") or {})
+            tags = action.get("tags") or {}
+            yield ChangedFile(
+                version,
+                action["path"],
+                action["size"],
+                action.get("partitionValues") or {},
+                is_paired=tags.get(PAIRED_TAG) == PAIRED,
+            )
         else:
             (adds if kind == "add" else removes)[canonical_path(action["path"])] = action
     for path, add in adds.items():

@@ -271,6 +271,18 @@ class Over(Expression):
         return f"{self.function.text(show)} OVER (PARTITION BY {columns} ORDER BY {order})"
 
 
+@dataclass(frozen=True, slots=True)
+class Least(Expression):
+    """The least of a value in the rows that have the same values of some columns."""
+
+    value: Expression
+    partition_by: tuple[Expression, ...]
+
+    def text(self, show: Placeholders) -> str:
+        columns = ", ".join([column.text(show) for column in self.partition_by])
+        return f"min({self.value.text(show)}) OVER (PARTITION BY {columns})"
+
+
 NULL, TRUE, FALSE = Constant("NULL"), Constant("true"), Constant("false")
 STAR = Star()
 
@@ -376,6 +388,7 @@ class Select(Query):
 
     :param rows: None for one row without columns.
     :param hint: a hint without its comment signs, such as ``COALESCE(1)``.
+    :param order_by: what all rows are sorted by.
     """
 
     columns: tuple[Expression, ...]
@@ -385,6 +398,7 @@ class Select(Query):
     is_distinct: bool = False
     limit: int | None = None
     group_by: tuple[Expression, ...] = ()
+    order_by: tuple[Expression, ...] = ()
 
     def text(self, show: Placeholders = FOR_SPARK) -> str:
         hint = f"/*+ {self.hint} */ " if self.hint else ""
@@ -397,6 +411,8 @@ class Select(Query):
             parts.append(f"WHERE {self.where.text(show)}")
         if self.group_by:
             parts.append(f"GROUP BY {', '.join([key.text(show) for key in self.group_by])}")
+        if self.order_by:
+            parts.append(f"ORDER BY {', '.join([key.text(show) for key in self.order_by])}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
         return "\n".join(parts)
@@ -441,6 +457,16 @@ class Merge:
         evolution = "WITH SCHEMA EVOLUTION " if self.evolves else ""
         head = f"MERGE {evolution}INTO {self.target.source(show)}\nUSING {self.source.source(show)}"
         return "\n".join([f"{head} ON {self.on.text(show)}", *[clause.text(show) for clause in self.clauses]])
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll(Query):
+    """The rows of queries, whose columns are the same."""
+
+    queries: tuple[Query, ...]
+
+    def text(self, show: Placeholders = FOR_SPARK) -> str:
+        return "\nUNION ALL\n".join([query.text(show) for query in self.queries])
 
 
 def select(

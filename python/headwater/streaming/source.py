@@ -121,7 +121,7 @@ class Outstanding(NamedTuple):
         )
 
 
-def _inserted(version: int, row: Mapping[str, Any]) -> ChangedFile:
+def _inserted(version: int, row: Mapping[str, Any], number: int) -> ChangedFile:
     vector = row["deletion_vector"]
     return ChangedFile(
         version,
@@ -131,6 +131,7 @@ def _inserted(version: int, row: Mapping[str, Any]) -> ChangedFile:
         INSERT,
         row["modification_time"],
         without=None if vector is None else DeletionVector(**vector),
+        number=number,
     )
 
 
@@ -348,8 +349,9 @@ class TableStream:
             files = self._initial_files(version)
             within = end.is_initial and end.version == version
             self._require_recorded_at(version)
-            rows = _pruned_rows(files, max(index + 1, 0), end.index + 1 if within else len(files), ())
-            found += [_inserted(version, row) for row in rows.to_pylist()]
+            first = max(index + 1, 0)
+            rows = _pruned_rows(files, first, end.index + 1 if within else len(files), ())
+            found += [_inserted(version, row, number) for number, row in enumerate(rows.to_pylist(), first)]
             times[version] = files.snapshot.timestamp
             version, index = version + 1, BASE
         goes_on = (version, index) < end.position and not (end.is_initial and start.is_initial)

@@ -177,6 +177,16 @@ class ChangesBound(Request, kw_only=True):
     inclusive: bool = True
 
 
+class ChangesForm(Request, kw_only=True):
+    """How changes are read: as the change data feed, or as a changelog.
+
+    :param keys: the key columns by which a changelog pairs preimages with postimages; None where none were given.
+    """
+
+    changelog: bool = False
+    keys: list[str] | None = None
+
+
 class TableChangesRequest(Request, kw_only=True):
     """Asks for the changes of a table.
 
@@ -186,6 +196,7 @@ class TableChangesRequest(Request, kw_only=True):
 
     table: str
     bounds: list[ChangesBound]
+    form: ChangesForm
     time_travel: bool = False
     deduplication_mode: str | None = None
 
@@ -211,6 +222,9 @@ class ChangesAnswer(Answer, kw_only=True):
 
     :param version: the last of them.
     :param schema: the table's columns and those that say what changed and when.
+    :param file_schema: the columns that a relation of a group has.
+    :param position_column: the one of them that is a row's position in its file; None where there is none.
+    :param query: the rows with ``schema``, as SQL over the groups' relations; None where they are those of the groups.
     :param table_schema: the table's columns as the log has them.
     :param most_files_checked: a scan of more files begins without ``check_change_files``.
     """
@@ -219,6 +233,9 @@ class ChangesAnswer(Answer, kw_only=True):
     table_id: str
     version: int
     schema: str
+    file_schema: str
+    position_column: str | None = None
+    query: str | None = None
     table_schema: str
     column_mapping_mode: str
     most_files_checked: int
@@ -233,6 +250,7 @@ class FunctionArgument(Request, kw_only=True):
     :param sql: as the user wrote it.
     :param value: as text; None for SQL's null.
     :param micros: microseconds since the epoch, as text, where it is a time.
+    :param elements: the elements of an array as texts.
     """
 
     type: str
@@ -240,24 +258,26 @@ class FunctionArgument(Request, kw_only=True):
     sql: str
     value: str | None = None
     micros: str | None = None
+    elements: list[str] | None = None
 
 
 class BoundsOfCallRequest(Request, kw_only=True):
-    """Asks what ``table_changes(…)`` or ``table_changes_by_path(…)`` is called with."""
+    """Asks what ``table_changes(…)``, ``table_changelog(…)`` or one of them by path is called with."""
 
     function: str
     arguments: list[FunctionArgument]
 
 
 class CallBounds(Answer, kw_only=True):
-    """The table, by name or path, and the range that a call of a table function names."""
+    """The table, by name or path, the range and the form that a call of a table function names."""
 
     table: str
     bounds: list[ChangesBound]
+    form: ChangesForm
 
 
 class AsksForChangesRequest(Request, kw_only=True):
-    """Asks whether a reader's options ask for the change feed. The answer is ``bool``."""
+    """Asks which form of changes a reader's options ask for. The answer is a :class:`ChangesForm`, or None."""
 
     options: dict[str, str | None]
 

@@ -90,7 +90,8 @@ def run_job(
     answer = attempt.statement.write_tracked(specification)
     tracked = answer.tracked
     assert tracked is not None
-    written = describe_files(attempt.target, answer.files, True)
+    has_pairs = rewrite.has_pairs and not _cuts_files(attempt, specification)
+    written = describe_files(attempt.target, answer.files, True, has_pairs=has_pairs)
     return Job(
         written=written,
         changes=written.changes,
@@ -101,6 +102,13 @@ def run_job(
         source_rows=answer.counted,
         raw=[file for file in answer.files if not is_change_file(file)],
     )
+
+
+def _cuts_files(attempt: Attempt, specification: WriteSpecification) -> bool:
+    """Whether a task begins another file after some number of rows, which may part a pair."""
+    name = "maxRecordsPerFile"
+    most = specification.options.get(name) or attempt.statement.conf(f"spark.sql.files.{name}") or "0"
+    return most.strip().isdecimal() and int(most) > 0
 
 
 def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> WriteSpecification:

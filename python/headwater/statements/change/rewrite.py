@@ -100,13 +100,15 @@ class Action:
 class Rewrite:
     """A query and what its rows have: the table's columns (none where nothing is written), row ids, and change data.
 
-    Without row ids, all rows that are written are new.
+    Without row ids, all rows that are written are new. With ``has_pairs``, each preimage of the change data is directly
+    followed by its postimage, which goes to the same partition.
     """
 
     query: Query
     has_rows: bool
     has_changes: bool
     has_row_ids: bool
+    has_pairs: bool
 
 
 def compose_rewrite(
@@ -186,7 +188,7 @@ class _Levels:
             query = self._checked(query)
         if self.changes:
             query = self._with_changes(query)
-        return Rewrite(query, self.has_rows, self.changes, self.has_row_ids)
+        return Rewrite(query, self.has_rows, self.changes, self.has_row_ids, self._has_pairs())
 
     # -- Actions -------------------------------------------------------------------------------------------------------
 
@@ -354,6 +356,17 @@ class _Levels:
         ]
         columns += [Alias(when(equal(kind, _DATA), column), column.name) for column in self.row_ids]
         return Select((*columns, Alias(types, CHANGE_TYPE), Alias(is_change, names.change), *control), query)
+
+    def _has_pairs(self) -> bool:
+        """Whether there is change data, and no update can move a row to another partition."""
+        updates = [action for action in self.actions if action.clause.kind == "update"]
+        partitions = {name.lower() for name in self.target.partition_columns}
+        deciding = [(position, column) for position, column in self.stored if column.name.lower() in partitions]
+        return self.changes and not any(
+            Resolved(update.clause.values[position]) != self._own(position) or update.number in self._computing(column)
+            for update in updates
+            for position, column in deciding
+        )
 
     def _is_action(self, numbers: Sequence[int]) -> Expression:
         if not numbers:

@@ -32,6 +32,7 @@ SOURCES = (
     "excludeRegex",
     "readChangeFeed",
     "readChangeData",
+    "readChangelog",
     "schemaTrackingLocation",
     "schemaLocation",
     "streamingSourceTrackingId",

@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from headwater.bridge.messages.read import ChangesForm
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.statements.follow.known_options import check_known
 from headwater.statements.opening import Options
+from headwater.statements.read.change_feed import asked_form
 from headwater.streaming.compatibility import Rules
 from headwater.streaming.source import Reading
 
@@ -50,9 +52,12 @@ class Start(NamedTuple):
 
 
 class SourceOptions(NamedTuple):
-    """The options of a stream's source. ``max_files`` and ``max_bytes`` a micro-batch."""
+    """The options of a stream's source. ``max_files`` and ``max_bytes`` a micro-batch; ``changes`` how it reads
+    changes, None where it reads rows.
+    """
 
     reading: Reading
+    changes: ChangesForm | None
     start: Start
     max_files: int | None
     max_bytes: int | None
@@ -62,6 +67,7 @@ def source_options(given: Mapping[str, str | None], statement: Statement) -> Sou
     """The options as they are meant.
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``HEADWATER_UNKNOWN_STREAM_OPTION``,
+        ``HEADWATER_CHANGELOG_AND_CHANGE_FEED``,
         ``DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET``, ``DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS``.
     """
     options = Options(given)
@@ -72,6 +78,7 @@ def source_options(given: Mapping[str, str | None], statement: Statement) -> Sou
     max_bytes = None if "maxbytespertrigger" not in options else _size("maxBytesPerTrigger", options)
     files = options.get("maxfilespertrigger")
     max_files = _positive("maxFilesPerTrigger", files) if files is not None else None
+    changes = asked_form(options)
     return SourceOptions(
         Reading(
             ignores_deletes=_flag(options, "ignoreDeletes") or _flag(options, "ignoreFileDeletion"),
@@ -81,9 +88,10 @@ def source_options(given: Mapping[str, str | None], statement: Statement) -> Sou
             whole_commits=_flag(options, "wholeCommits"),
             excludes=_pattern(options),
             told_where_to_start=start.is_told,
-            reads_changes=_flag(options, "readChangeFeed") or _flag(options, "readChangeData"),
+            reads_changes=changes is not None,
             rules=_rules(statement),
         ),
+        changes,
         start,
         _DEFAULT_FILES if max_files is None and max_bytes is None else max_files,
         max_bytes,

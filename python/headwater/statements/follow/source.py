@@ -24,7 +24,7 @@ from headwater.bridge.messages.follow import (
     StreamEndRequest,
     StreamFilesRequest,
 )
-from headwater.bridge.messages.read import ChangesAnswer, ChangesBound, FileListAnswer
+from headwater.bridge.messages.read import ChangesAnswer, ChangesBound, ChangesForm, FileListAnswer
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
 from headwater.changes.schemas import Definition
@@ -33,13 +33,14 @@ from headwater.log.files import FILE_SCHEMA
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot, snapshot_of_files
-from headwater.protocol.types import parse_schema, schema_string
+from headwater.protocol.types import StructType, parse_schema, schema_string
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
 from headwater.statements.follow.options import SourceOptions, Start, source_options
 from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
 from headwater.statements.opening import Options, locate, open_snapshot
-from headwater.statements.read.change_feed import describe_feed, with_change_columns
+from headwater.statements.read.change_feed import columns_of_changes, describe_feed
+from headwater.statements.read.changelog import key_columns
 from headwater.statements.read.scans import answer_files, describe, names_version_of_table
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import check_change
@@ -71,7 +72,7 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     if not snapshot.schema.fields:
         raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path})
     schema = schema_string(visible.for_reading(snapshot.schema))
-    read = with_change_columns(snapshot.schema) if options.reading.reads_changes else schema
+    read = schema if options.changes is None else schema_string(_columns_of_changes(snapshot, options.changes))
     _check_given(request, schema)
     stream = StreamedTable(
         table=request.table,
@@ -104,6 +105,13 @@ def _as_defined(newest: Snapshot, definition: Definition) -> Snapshot:
         definition.metadata,
         FILE_SCHEMA.empty_table(),
     )
+
+
+def _columns_of_changes(snapshot: Snapshot, form: ChangesForm) -> StructType:
+    """The columns of a stream of changes, whose keys are checked before it starts."""
+    if form.keys is not None:
+        key_columns(form.keys, snapshot.schema, snapshot.table_path)
+    return columns_of_changes(snapshot.schema, form, snapshot.table_path)
 
 
 def _starting_micros(bounds: Sequence[ChangesBound]) -> int | None:
@@ -182,21 +190,27 @@ def stream_changes(request: StreamChangesRequest, statement: Statement) -> Chang
     between = _between(request, statement)
     found = between.stream.changes(between.start, between.end, between.told_version)
     path = locate(request.stream.table, statement).path
-    return describe_feed(path, found.definition, found.files, found.timestamps, between.end.version)
+    return describe_feed(
+        path, found.definition, found.files, found.timestamps, between.end.version, between.form, in_order=True
+    )
 
 
 class _Between(NamedTuple):
-    """A micro-batch: after ``start`` to ``end``; the first one has no start, and begins at ``told_version``."""
+    """A micro-batch: after ``start`` to ``end``; the first one has no start, and begins at ``told_version``. ``form``
+    is that of its changes.
+    """
 
     stream: TableStream
     start: Offset | None
     end: Offset
     told_version: int | None
+    form: ChangesForm
 
 
 def _between(request: StreamFilesRequest | StreamChangesRequest, statement: Statement) -> _Between:
     options = source_options(request.stream.options, statement)
     stream = _stream(request.stream, options, statement)
+    form = options.changes or ChangesForm()
     end = parse_offset(request.end, stream.table_id)
     if request.start is not None:
         start = parse_offset(request.start, stream.table_id)
@@ -204,14 +218,14 @@ def _between(request: StreamFilesRequest | StreamChangesRequest, statement: Stat
             last = end.version if end.index >= 0 else end.version - 1
             if begin(request.stream, start.version, max(last, start.version), statement):
                 stream = _stream(request.stream, options, statement, tracks=True)
-                return _Between(stream, start, end, None)
+                return _Between(stream, start, end, None, form)
         if start != end:
             _check_start(request.stream, start.version, options, statement)
-        return _Between(stream, start, end, None)
+        return _Between(stream, start, end, None, form)
     if options.start.is_latest:
         # The first micro-batch of such a stream has no rows: it only notes the version.
-        return _Between(stream, end, end, None)
-    return _Between(stream, None, end, _starting_version(request.stream, options.start, statement))
+        return _Between(stream, end, end, None, form)
+    return _Between(stream, None, end, _starting_version(request.stream, options.start, statement), form)
 
 
 def stream_committed(request: StreamCommittedRequest, statement: Statement) -> None:

@@ -1,6 +1,7 @@
-"""Reading the change data feed: ``table_changes``, the option ``readChangeFeed`` and CHANGES FROM.
+"""Reading changes: ``table_changes``, the option ``readChangeFeed`` and CHANGES FROM for the change data feed,
+``table_changelog`` and the option ``readChangelog`` for the changelog.
 
-Owns what the three share: the bounds as the user wrote them, and the answer from which the JVM builds a relation.
+Owns what these share: the bounds as the user wrote them, and the answer from which the JVM builds a relation.
 Promise: the range and its files are fixed when the query is analyzed. Later versions are not in it, and a file that
 VACUUM deleted meanwhile is an error when it is read.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -20,12 +21,14 @@ from headwater.bridge.messages.read import (
     ChangeGroup,
     ChangesAnswer,
     ChangesBound,
+    ChangesForm,
     CheckChangeFilesRequest,
     FunctionArgument,
     TableChangesRequest,
 )
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
+from headwater.changes.changelog import file_order
 from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.schemas import SCHEMA_MODE, Definition
@@ -34,9 +37,13 @@ from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DeletionVector
+from headwater.protocol.columns import format_name, parse_name_list
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
+from headwater.statements import notices
 from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.read import changelog
+from headwater.statements.read.changelog import key_columns
 from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.write.change_data import CHANGE_TYPE
 from headwater.stores import absolute_path
@@ -48,7 +55,11 @@ _CHANGE_COLUMNS = (
     StructField(COMMIT_VERSION, PrimitiveType("long")),
     StructField(COMMIT_TIMESTAMP, PrimitiveType("timestamp")),
 )
+#: The options that ask for a changelog, and that name its key columns.
+READ_CHANGELOG, KEY_COLUMNS = "readChangelog", "idCols"
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+#: The most arguments of a call, and words for it: of the change feed, and of the changelog.
+_LONGEST_CALL = ((3, "two or three", "the end"), (4, "two to four", "the end and the key columns"))
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
@@ -69,7 +80,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     )
     versions = resolve(*asked, times, snapshot.version, may_be_after_latest=statement.flag(_OUT_OF_RANGE))
     if versions is None:
-        return _empty(snapshot)
+        return _empty(snapshot, request.form)
     feed = open_feed(
         versions,
         snapshot,
@@ -77,18 +88,26 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
         lambda version: open_snapshot(request.table, statement, version),
         statement.conf(SCHEMA_MODE) or "endVersion",
     )
-    return describe_feed(snapshot.table_path, feed.definition, feed.files, feed.timestamps, versions.last)
+    return describe_feed(snapshot.table_path, feed.definition, feed.files, feed.timestamps, versions.last, request.form)
 
 
 def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBounds:
-    """The table and bounds of ``table_changes('name', start [, end])`` or ``table_changes_by_path``.
+    """The table, bounds and form of ``table_changes('name', start [, end])``, of ``table_changelog('name', start
+    [, end] [, keys])``, or of one of them by path.
+
+    The third argument of a changelog is its keys where it is an array, or a text that is no time.
 
     :raises HeadwaterError: ``INCORRECT_NUMBER_OF_ARGUMENTS``, ``DELTA_UNSUPPORTED_EXPRESSION``,
-        ``DELTA_CDC_NON_CONSTANT_ARGUMENT``.
+        ``DELTA_CDC_NON_CONSTANT_ARGUMENT``; those of :func:`key_list`.
     """
     function, arguments = request.function, request.arguments
-    if not 2 <= len(arguments) <= 3:
-        raise HeadwaterError("INCORRECT_NUMBER_OF_ARGUMENTS", {"functionName": function, "found": len(arguments)})
+    is_changelog = function.startswith("table_changelog")
+    most, allowed, optional = _LONGEST_CALL[is_changelog]
+    if not 2 <= len(arguments) <= most:
+        raise HeadwaterError(
+            "INCORRECT_NUMBER_OF_ARGUMENTS",
+            {"functionName": function, "found": len(arguments), "allowed": allowed, "optional": optional},
+        )
     for position, argument in enumerate(arguments, 1):
         if not argument.constant:
             raise HeadwaterError(
@@ -98,6 +117,9 @@ def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBo
     table, *given = arguments
     if table.type != "string" or table.value is None:
         _unsupported(table, "table", "a string")
+    keys = None
+    if is_changelog and (len(given) == 3 or (len(given) == 2 and _names_keys(given[1]))):
+        keys = _keys_of(given.pop())
     bounds = []
     for name, argument in zip(("starting", "ending"), given, strict=False):
         if argument.value is not None and argument.type in _INTEGERS:
@@ -107,16 +129,55 @@ def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBo
         else:
             _unsupported(argument, name.removesuffix("ing"), "a whole number, a string or a timestamp")
         bounds.append(ChangesBound(name=f"{name}{kind}", value=argument.value, micros=argument.micros))
-    return CallBounds(table=table.value, bounds=bounds)
+    return CallBounds(table=table.value, bounds=bounds, form=ChangesForm(changelog=is_changelog, keys=keys))
 
 
-def asks_for_changes(request: AsksForChangesRequest, statement: Statement) -> bool:
-    """Whether a reader's options ask for the change feed.
+def _names_keys(argument: FunctionArgument) -> bool:
+    is_text = argument.type == "string" and argument.value is not None
+    return argument.elements is not None or (is_text and argument.micros is None)
 
-    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
+
+def _keys_of(argument: FunctionArgument) -> list[str]:
+    if argument.elements is not None:
+        return argument.elements
+    if argument.type != "string" or argument.value is None:
+        _unsupported(argument, "keys", "a string of column names with commas between them, or an array of names")
+    return key_list(argument.value)
+
+
+def key_list(text: str) -> list[str]:
+    """The names in a list of key columns with commas between them, names of odd characters in backticks.
+
+    :raises HeadwaterError: ``HEADWATER_KEY_COLUMN_NESTED``; those of parsing names.
     """
-    options = Options(request.options)
-    return bool(options.flag("readChangeFeed")) or bool(options.flag("readChangeData"))
+    paths = parse_name_list(text)
+    for path in paths:
+        if len(path) > 1:
+            raise HeadwaterError("HEADWATER_KEY_COLUMN_NESTED", {"columnName": format_name(path), "outer": path[0]})
+    return [path[0] for path in paths]
+
+
+def asks_for_changes(request: AsksForChangesRequest, statement: Statement) -> ChangesForm | None:
+    """The form of the changes that a reader's options ask for; None where they ask for none.
+
+    :raises HeadwaterError: as :func:`asked_form`.
+    """
+    return asked_form(Options(request.options))
+
+
+def asked_form(options: Options) -> ChangesForm | None:
+    """The form of changes that the options of a batch or of a stream ask for; None where they ask for none.
+
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``HEADWATER_CHANGELOG_AND_CHANGE_FEED``; those of
+        :func:`key_list`.
+    """
+    feed = bool(options.flag("readChangeFeed")) or bool(options.flag("readChangeData"))
+    if not options.flag(READ_CHANGELOG):
+        return ChangesForm() if feed else None
+    if feed:
+        raise HeadwaterError("HEADWATER_CHANGELOG_AND_CHANGE_FEED", {})
+    keys = options.get(KEY_COLUMNS.lower())
+    return ChangesForm(changelog=True, keys=None if keys is None else key_list(keys))
 
 
 def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -> None:
@@ -170,12 +231,16 @@ def _bound(given: ChangesBound) -> Bound:
     return Bound(timestamp=int(given.micros), inclusive=inclusive)
 
 
-def _empty(snapshot: Snapshot) -> ChangesAnswer:
+def _empty(snapshot: Snapshot, form: ChangesForm) -> ChangesAnswer:
+    if form.keys is not None:
+        key_columns(form.keys, snapshot.schema, snapshot.table_path)
+    schema = schema_string(columns_of_changes(snapshot.schema, form, snapshot.table_path))
     return ChangesAnswer(
         path=snapshot.table_path,
         table_id=snapshot.metadata.id,
         version=snapshot.version,
-        schema=with_change_columns(snapshot.schema),
+        schema=schema,
+        file_schema=schema,
         table_schema=schema_string(snapshot.schema),
         column_mapping_mode="none",
         most_files_checked=MOST_FILES_CHECKED,
@@ -183,44 +248,91 @@ def _empty(snapshot: Snapshot) -> ChangesAnswer:
     )
 
 
-def with_change_columns(schema: StructType) -> str:
-    """A table's schema with the columns that say what changed and when."""
-    return schema_string(StructType((*visible.for_reading(schema), *_CHANGE_COLUMNS)))
+def columns_of_changes(schema: StructType, form: ChangesForm, table: str) -> StructType:
+    """A table's columns with those that say what changed and when and, in a changelog, in which order.
+
+    :raises HeadwaterError: ``HEADWATER_CHANGELOG_COLUMN_TAKEN``.
+    """
+    if form.changelog:
+        changelog.check_names(schema, table)
+    feed = (*visible.for_reading(schema), *_CHANGE_COLUMNS)
+    return StructType((*feed, *changelog.COLUMNS) if form.changelog else feed)
 
 
 def describe_feed(
-    table_path: str, definition: Definition, files: Sequence[ChangedFile], timestamps: Mapping[int, int], last: int
+    table_path: str,
+    definition: Definition,
+    files: Sequence[ChangedFile],
+    timestamps: Mapping[int, int],
+    last: int,
+    form: ChangesForm,
+    *,
+    in_order: bool = False,
 ) -> ChangesAnswer:
-    """Changes up to the version ``last`` as groups of files, read with a definition."""
+    """Changes up to the version ``last`` as groups of files, read with a definition.
+
+    :param in_order: whether the rows of a changelog are sorted.
+    :raises HeadwaterError: those of :func:`~headwater.statements.read.changelog.key_columns`.
+    """
     schema = definition.schema
+    columns = columns_of_changes(schema, form, table_path)
+    feed = columns_of_changes(schema, ChangesForm(), table_path)
+    names = changelog.ChangelogNames(feed) if form.changelog else None
     partition_columns = list(definition.metadata.partition_columns)
     physical = [field.physical_name for name in partition_columns if (field := schema.find(name)) is not None]
-    change_files = [file for file in files if file.change_type is None]
-    data_files = [file for file in files if file.change_type is not None]
-    constants: tuple[tuple[list[ChangedFile], list[str]], ...] = ((data_files, [CHANGE_TYPE]), (change_files, []))
+    groups: list[ChangeGroup] = []
+    paired: list[bool | None] = []
+    # A changelog reads files of pairs apart, so that no row has to say of which kind its file is.
+    for is_paired, some in _grouped(files, by_pairs=form.changelog):
+        constants = [] if is_paired is not None else [CHANGE_TYPE]
+        order = [] if names is None else [names.order]
+        paired.append(is_paired)
+        groups.append(
+            ChangeGroup(
+                partition_columns=[*partition_columns, *constants, *order, COMMIT_VERSION, COMMIT_TIMESTAMP],
+                files=[
+                    _listed(file, physical, table_path, timestamps[file.version], has_order=form.changelog)
+                    for file in some
+                ],
+                size_in_bytes=sum(file.size for file in some),
+                has_deletion_vectors=any(file.without or file.only for file in some),
+            )
+        )
+    query = None
+    if names is not None:
+        keys = [] if form.keys is None else changelog.key_columns(form.keys, schema, table_path)
+        if not keys and False in paired:
+            notices.of_unpaired_images(
+                table_path, {f.version for f in files if f.change_type is None and not f.is_paired}
+            )
+        query = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=in_order).text()
     return ChangesAnswer(
         path=table_path,
         table_id=definition.metadata.id,
         version=last,
-        schema=with_change_columns(schema),
+        schema=schema_string(columns),
+        file_schema=schema_string(feed if names is None else StructType((*feed, *names.in_files))),
+        position_column=None if names is None else names.position,
+        query=query,
         table_schema=schema_string(schema),
         column_mapping_mode=definition.mapping_mode,
         most_files_checked=MOST_FILES_CHECKED,
-        groups=[
-            ChangeGroup(
-                partition_columns=[*partition_columns, *names, COMMIT_VERSION, COMMIT_TIMESTAMP],
-                files=[_listed(file, physical, table_path, timestamps[file.version]) for file in some],
-                size_in_bytes=sum(file.size for file in some),
-                has_deletion_vectors=any(file.without or file.only for file in some),
-            )
-            for some, names in constants
-            if some
-        ],
+        groups=groups,
     )
 
 
+def _grouped(files: Sequence[ChangedFile], *, by_pairs: bool) -> Iterator[tuple[bool | None, list[ChangedFile]]]:
+    """Groups of files: data files, then change data files, of which those of pairs may come apart. Each group with
+    whether its images are paired; None where it has none.
+    """
+    groups: dict[bool | None, list[ChangedFile]] = {None: [], False: [], True: []}
+    for file in files:
+        groups[None if file.change_type is not None else file.is_paired and by_pairs].append(file)
+    return ((is_paired, some) for is_paired, some in groups.items() if some)
+
+
 def _listed(
-    file: ChangedFile, partition_names: Sequence[str], table_path: str, timestamp: int
+    file: ChangedFile, partition_names: Sequence[str], table_path: str, timestamp: int, *, has_order: bool
 ) -> list[str | int | None]:
     """A file as the JVM's lists have it: path, size, time, deletion vector, then the partition columns as texts."""
     return [
@@ -230,6 +342,7 @@ def _listed(
         _rows(file, table_path),
         *(file.partition_values.get(name) for name in partition_names),
         *([] if file.change_type is None else [file.change_type]),
+        *([str(file_order(file.number))] if has_order else []),
         str(file.version),
         f"{timestamp_text(timestamp * 1000, digits=3)}Z",
     ]

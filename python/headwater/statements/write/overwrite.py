@@ -134,7 +134,7 @@ def _copy_others(
         query = select(*columns, *map(Column, row_ids), rows=rows, where=Not(call("coalesce", matches, FALSE)))
         spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
     statement.step("copy rows that are not replaced")
-    return describe_files(target, statement.write(spec), data_change)
+    return describe_files(target, statement.write(spec), data_change, has_pairs=True)
 
 
 def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> Overwrite:

@@ -13,6 +13,7 @@ from typing import Any
 
 from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, WrittenFile
 from headwater.bridge.statement import Statement
+from headwater.changes.changelog import PAIRED, PAIRED_TAG
 from headwater.errors import HeadwaterError, conditions
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
@@ -160,7 +161,7 @@ def write_rows(
     spec = specification(target, query, options)
     statement.step("write rows")
     files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
-    written = describe_files(target, files, data_change)
+    written = describe_files(target, files, data_change, has_pairs=changes)
     written.schema = advanced_identities(target, identities, [f for f in files if not is_change_file(f)])
     return written
 
@@ -172,15 +173,21 @@ def advanced_identities(
     return _advance(target.schema, identities, statistics_leaves(target), files) if identities and files else None
 
 
-def describe_files(target: Target, files: Sequence[WrittenFile], data_change: bool) -> Written:
-    """The ``add`` and ``cdc`` actions of a write job's files."""
+def describe_files(
+    target: Target, files: Sequence[WrittenFile], data_change: bool, *, has_pairs: bool = False
+) -> Written:
+    """The ``add`` and ``cdc`` actions of a write job's files.
+
+    :param has_pairs: whether each preimage of its change data is directly followed by its postimage.
+    """
     leaves = statistics_leaves(target)
     written = Written()
     compat = max(iceberg_compat(target.protocol, target.metadata), default=1)
     for described in files:
         if is_change_file(described):
             values = partition_values(target.schema, described.partition)
-            written.changes.append(AddCDCFile(encode_path(described.path), values, described.size))
+            tags = {PAIRED_TAG: PAIRED} if has_pairs else None
+            written.changes.append(AddCDCFile(encode_path(described.path), values, described.size, tags))
             continue
         written.rows += described.rows
         written.files.append(

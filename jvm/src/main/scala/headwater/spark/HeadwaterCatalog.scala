@@ -5,7 +5,7 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StatementContext}
-import headwater.spark.bridge.messages.{AlterTableRequest, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
+import headwater.spark.bridge.messages.{AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
 import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
@@ -89,7 +89,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
   override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog = loadTable(ident) match {
     case table: HeadwaterTable =>
-      HeadwaterChangelog.load(session, table.path, HeadwaterChangelog.bounds(context), deduplicationMode = Some(context.deduplicationMode.value))
+      HeadwaterChangelog.load(session, table.path, HeadwaterChangelog.bounds(context), ChangesForm.Feed, deduplicationMode = Some(context.deduplicationMode.value))
     case _ => super.loadChangelog(ident, context, options)
   }
 

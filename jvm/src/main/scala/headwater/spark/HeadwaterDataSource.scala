@@ -51,10 +51,15 @@ class HeadwaterDataSource
   }
 
   private def getTable(session: SparkSession, path: String, options: CaseInsensitiveStringMap): Table = {
-    if (HeadwaterChangelog.asked(session, options)) {
-      val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
-      return HeadwaterChangelog.later(session, path, HeadwaterChangelog.bounds(session, options), timeTravel)
+    HeadwaterChangelog.asked(session, options) match {
+      case Some(form) =>
+        val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
+        HeadwaterChangelog.later(session, path, HeadwaterChangelog.bounds(session, options), form, timeTravel)
+      case None => getRows(session, path, options)
     }
+  }
+
+  private def getRows(session: SparkSession, path: String, options: CaseInsensitiveStringMap): Table = {
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw Bridge.refusal(session, TwoVersionsRequest())
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),

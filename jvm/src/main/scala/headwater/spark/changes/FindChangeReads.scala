@@ -11,11 +11,13 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_RELATION
 case class FindChangeReads(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_RELATION)) {
     case relation: UnresolvedRelation
-        if !relation.isStreaming && relation.getTagValue(FindChangeReads.Found).isEmpty && HeadwaterChangelog.asked(session, relation.options) =>
-      val found = relation.copy()
-      found.copyTagsFrom(relation)
-      found.setTagValue(FindChangeReads.Found, ())
-      ChangesOf(found, HeadwaterChangelog.bounds(session, relation.options), None)
+        if !relation.isStreaming && relation.getTagValue(FindChangeReads.Found).isEmpty =>
+      HeadwaterChangelog.asked(session, relation.options).map { form =>
+        val found = relation.copy()
+        found.copyTagsFrom(relation)
+        found.setTagValue(FindChangeReads.Found, ())
+        ChangesOf(found, HeadwaterChangelog.bounds(session, relation.options), form, None)
+      }.getOrElse(relation)
   }
 }
 

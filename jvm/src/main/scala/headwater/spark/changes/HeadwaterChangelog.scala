@@ -5,18 +5,20 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, FunctionArgument, TableChangesRequest}
+import headwater.spark.bridge.messages.{AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest}
 import headwater.spark.scan.TableState
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, Union}
+import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.connector.catalog.{Changelog, ChangelogContext, ChangelogRange, Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.bridge.QueryCompiler
 import org.apache.spark.sql.headwater.dml.VariableResolver
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
+import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -47,7 +49,10 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
   def toPlan(seen: Option[Seq[Attribute]]): LogicalPlan = {
     val relations = info.groups.map(toRelation)
     if (relations.isEmpty) LocalRelation(seen.getOrElse(SparkInternals.attributes(columnTypes)), Nil)
-    else {
+    else if (info.query.isDefined) {
+      val rows = QueryCompiler.compile(session, info.query.get, relations)
+      seen.map(_.zip(rows.output).map { case (before, column) => Alias(column, column.name)(before.exprId) }).map(Project(_, rows)).getOrElse(rows)
+    } else {
       val first = relations.head
       val output = seen.map(_.zip(first.output).map { case (before, column) => before.withName(column.name).asInstanceOf[AttributeReference] })
       val known = first.copy(output = output.getOrElse(first.output))
@@ -56,32 +61,40 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
   }
 
   private def toRelation(group: ChangeGroup): LogicalRelation = {
-    val partitions = StructType(group.partitionColumns.map(c => columnTypes(columnTypes.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
-    val state = TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.schema, rowTracking = None)
-    val format = new HeadwaterParquetFileFormat(path, info.tableSchema, info.columnMappingMode, group.hasDeletionVectors, state.version)
+    val columns = DataType.fromJson(info.fileSchema).asInstanceOf[StructType]
+    val partitions = StructType(group.partitionColumns.map(c => columns(columns.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+    val state = TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.fileSchema, rowTracking = None)
+    val format = new HeadwaterParquetFileFormat(
+      path, info.tableSchema, info.columnMappingMode, group.hasDeletionVectors, state.version, positionColumn = info.positionColumn)
     val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked)
-    LogicalRelation(HadoopFsRelation(index, partitions, columnTypes, None, format, Map.empty)(session))
+    LogicalRelation(HadoopFsRelation(index, partitions, columns, None, format, Map.empty)(session))
   }
 }
 
 object HeadwaterChangelog {
   private val RangeOptions = Seq("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
-  private val Switches = Seq("readChangeFeed", "readChangeData")
+  private val Switches = Seq("readChangeFeed", "readChangeData", "readChangelog")
 
   /** Loads the changes of the table at a path from the handler. */
   def load(
-      session: SparkSession, path: String, bounds: Seq[ChangesBound], timeTravel: Boolean = false, deduplicationMode: Option[String] = None): HeadwaterChangelog = {
-    val answer = Bridge.call(session, TableChangesRequest(path, bounds, timeTravel, deduplicationMode))
+      session: SparkSession,
+      path: String,
+      bounds: Seq[ChangesBound],
+      form: ChangesForm,
+      timeTravel: Boolean = false,
+      deduplicationMode: Option[String] = None): HeadwaterChangelog = {
+    val answer = Bridge.call(session, TableChangesRequest(path, bounds, form, timeTravel, deduplicationMode))
     new HeadwaterChangelog(session, answer)
   }
 
   /** The same, loaded when a query asks for its columns. A stream opens the table in this way, too, but reads it in its own. */
-  def later(session: SparkSession, path: String, bounds: Seq[ChangesBound], timeTravel: Boolean): HeadwaterChangelog =
-    new HeadwaterChangelog(session, Bridge.call(session, TableChangesRequest(path, bounds, timeTravel, None)))
+  def later(session: SparkSession, path: String, bounds: Seq[ChangesBound], form: ChangesForm, timeTravel: Boolean): HeadwaterChangelog =
+    new HeadwaterChangelog(session, Bridge.call(session, TableChangesRequest(path, bounds, form, timeTravel, None)))
 
-  /** Whether a reader's options ask for changes. The handler checks their values. */
-  def asked(session: SparkSession, options: CaseInsensitiveStringMap): Boolean = Switches.exists(options.containsKey) &&
-    Bridge.call(session, AsksForChangesRequest(options.asCaseSensitiveMap().asScala.toMap))
+  /** The form of the changes that a reader's options ask for; None if they ask for none. The handler checks their values. */
+  def asked(session: SparkSession, options: CaseInsensitiveStringMap): Option[ChangesForm] =
+    if (!Switches.exists(options.containsKey)) None
+    else Bridge.call(session, AsksForChangesRequest(options.asCaseSensitiveMap().asScala.toMap))
 
   /** The bounds in a reader's options. */
   def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[ChangesBound] = RangeOptions.filter(options.containsKey).map { name =>
@@ -98,13 +111,15 @@ object HeadwaterChangelog {
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     def as(kind: DataType) = if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
     val isTime = argument.dataType.typeName.matches("string|date|timestamp.*")
+    val elements = Option.when(argument.dataType.isInstanceOf[ArrayType])(as(ArrayType(StringType))).flatMap(Option(_)).map(_.asInstanceOf[ArrayData])
     FunctionArgument(
       `type` = argument.dataType.simpleString,
       constant = constant,
       sql = value.sql,
       value = Option(as(StringType)).map(_.toString),
       // Some dates lie beyond the last timestamp.
-      micros = Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).flatMap(Option(_)).map(_.toString))
+      micros = Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).flatMap(Option(_)).map(_.toString),
+      elements = elements.map(_.toArray[UTF8String](StringType).toSeq.map(String.valueOf(_))))
   }
 
   /** The bounds of CHANGES FROM … TO …. */

@@ -15,12 +15,13 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case TableChangesCall(function, arguments) =>
       val named = Bridge.call(session, BoundsOfCallRequest(function, arguments.map(HeadwaterChangelog.describe(session, _))))
-      if (function == TableChangesFunctions.ByPath) HeadwaterChangelog.load(session, HeadwaterTable.path(session, named.table), named.bounds).toPlan(None)
-      else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(named.table)), named.bounds, Some(function))
-    case ChangesOf(child, bounds, function) if child.resolved => EliminateSubqueryAliases(child) match {
+      if (function.endsWith(TableChangesFunctions.ByPath))
+        HeadwaterChangelog.load(session, HeadwaterTable.path(session, named.table), named.bounds, named.form).toPlan(None)
+      else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(named.table)), named.bounds, named.form, Some(function))
+    case ChangesOf(child, bounds, form, function) if child.resolved => EliminateSubqueryAliases(child) match {
       case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
         case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
-          HeadwaterChangelog.load(session, table.path, bounds, timeTravel = !table.asked.isLatest).toPlan(None)
+          HeadwaterChangelog.load(session, table.path, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
       }
       case other if function.isDefined || other.isInstanceOf[View] =>
         throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))

@@ -3,7 +3,7 @@ package headwater.spark.changes
 import org.apache.spark.sql.catalyst.analysis.UnresolvedLeafNode
 import org.apache.spark.sql.catalyst.expressions.Expression
 
-/** A call of `table_changes` or `table_changes_by_path`. */
+/** A call of one of [[TableChangesFunctions]]. */
 case class TableChangesCall(function: String, arguments: Seq[Expression]) extends UnresolvedLeafNode {
   override def nodeName: String = function
 }

@@ -97,7 +97,16 @@ object ChangesBound {
     FromJson.message(in => ChangesBound(in[String]("name"), in[Option[String]]("value"), in[Option[String]]("micros"), in[Boolean]("inclusive")))
 }
 
-final case class TableChangesRequest(table: String, bounds: Seq[ChangesBound], timeTravel: Boolean, deduplicationMode: Option[String])
+final case class ChangesForm(changelog: Boolean, keys: Option[Seq[String]]) extends Message
+
+object ChangesForm {
+  val Feed: ChangesForm = ChangesForm(changelog = false, keys = None)
+
+  implicit val fromJson: FromJson[ChangesForm] =
+    FromJson.message(in => ChangesForm(in[Boolean]("changelog"), in[Option[Seq[String]]]("keys")))
+}
+
+final case class TableChangesRequest(table: String, bounds: Seq[ChangesBound], form: ChangesForm, timeTravel: Boolean, deduplicationMode: Option[String])
     extends Call[ChangesAnswer]("table_changes")
 
 final case class ChangeGroup(partitionColumns: Seq[String], files: JsonNode, sizeInBytes: Long, hasDeletionVectors: Boolean) extends Message
@@ -115,6 +124,9 @@ final case class ChangesAnswer(
     tableId: String,
     version: Long,
     schema: String,
+    fileSchema: String,
+    positionColumn: Option[String],
+    query: Option[String],
     tableSchema: String,
     columnMappingMode: String,
     mostFilesChecked: Int,
@@ -127,23 +139,28 @@ object ChangesAnswer {
     in[String]("tableId"),
     in[Long]("version"),
     in[String]("schema"),
+    in[String]("fileSchema"),
+    in[Option[String]]("positionColumn"),
+    in[Option[String]]("query"),
     in[String]("tableSchema"),
     in[String]("columnMappingMode"),
     in[Int]("mostFilesChecked"),
     in[Seq[ChangeGroup]]("groups")))
 }
 
-final case class FunctionArgument(`type`: String, constant: Boolean, sql: String, value: Option[String], micros: Option[String]) extends Message
+final case class FunctionArgument(
+    `type`: String, constant: Boolean, sql: String, value: Option[String], micros: Option[String], elements: Option[Seq[String]])
+    extends Message
 
 final case class BoundsOfCallRequest(function: String, arguments: Seq[FunctionArgument]) extends Call[CallBounds]("bounds_of_call")
 
-final case class CallBounds(table: String, bounds: Seq[ChangesBound]) extends Message
+final case class CallBounds(table: String, bounds: Seq[ChangesBound], form: ChangesForm) extends Message
 
 object CallBounds {
-  implicit val fromJson: FromJson[CallBounds] = FromJson.message(in => CallBounds(in[String]("table"), in[Seq[ChangesBound]]("bounds")))
+  implicit val fromJson: FromJson[CallBounds] = FromJson.message(in => CallBounds(in[String]("table"), in[Seq[ChangesBound]]("bounds"), in[ChangesForm]("form")))
 }
 
-final case class AsksForChangesRequest(options: Map[String, String]) extends Call[Boolean]("asks_for_changes")
+final case class AsksForChangesRequest(options: Map[String, String]) extends Call[Option[ChangesForm]]("asks_for_changes")
 
 final case class ChangeFile(version: Long, path: String, rows: Option[String]) extends Message
 

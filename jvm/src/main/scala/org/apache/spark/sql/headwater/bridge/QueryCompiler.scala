@@ -22,8 +22,18 @@ import org.apache.spark.sql.types.{DataType, StructType}
  */
 object QueryCompiler {
   def compile(session: SparkSession, sql: String, plans: Seq[LogicalPlan], expressions: Seq[Expression], matched: PositionSet, counter: RowCounter, keys: => KeySetAccumulator): LogicalPlan = {
-    fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, expressions, matched, counter, keys)
+    fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, {
+      case UnresolvedAttribute(Seq("hw_expr", n)) => expressions(n.toInt)
+      case f: UnresolvedFunction if f.nameParts == Seq("is_matched") => IsMatched(f.arguments(0), matched)
+      case f: UnresolvedFunction if f.nameParts == Seq("count_row") => CountRow(counter)
+      case f: UnresolvedFunction if f.nameParts == Seq("note_keys") => CollectKeys(f.arguments, keys)
+      case f: UnresolvedFunction if f.nameParts == Seq("raise_row_error") => RaiseRowError(f.arguments(0), f.arguments(1), f.arguments(2))
+    })
   }
+
+  /** The same for a query that reads, over plans alone; resolved. */
+  def compile(session: SparkSession, sql: String, plans: Seq[LogicalPlan]): LogicalPlan =
+    SparkInternals.logicalPlan(SparkInternals.ofRows(session, fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, PartialFunction.empty)))
 
   /** Parses an expression that a user wrote, without its alias. Throws Spark's own error. The result is unresolved. */
   def parse(session: SparkSession, text: String): Expression =
@@ -53,17 +63,11 @@ object QueryCompiler {
     }
   }
 
-  private def fill(plan: LogicalPlan, plans: Seq[LogicalPlan], expressions: Seq[Expression], matched: PositionSet, counter: RowCounter, keys: => KeySetAccumulator): LogicalPlan =
+  private def fill(plan: LogicalPlan, plans: Seq[LogicalPlan], expressions: PartialFunction[Expression, Expression]): LogicalPlan =
     plan.transformUp {
       case UnresolvedRelation(Seq("hw_plan", n), _, _) => plans(n.toInt)
       // Upwards, so that nothing inside a replacement is taken for a placeholder.
-      case node => node.transformExpressionsUp {
-        case UnresolvedAttribute(Seq("hw_expr", n)) => expressions(n.toInt)
-        case f: UnresolvedFunction if f.nameParts == Seq("is_matched") => IsMatched(f.arguments(0), matched)
-        case f: UnresolvedFunction if f.nameParts == Seq("count_row") => CountRow(counter)
-        case f: UnresolvedFunction if f.nameParts == Seq("note_keys") => CollectKeys(f.arguments, keys)
-        case f: UnresolvedFunction if f.nameParts == Seq("raise_row_error") => RaiseRowError(f.arguments(0), f.arguments(1), f.arguments(2))
-      }
+      case node => node.transformExpressionsUp(expressions)
     }
 
   /** The type of an expression over a schema (JSON). Throws Spark's own error if it does not resolve. */

@@ -55,7 +55,9 @@ object WriteJob {
     val written = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
-    val (plan, columns) = withPartitionsInFiles(rows, written, specification)
+    val (unordered, columns) = withPartitionsInFiles(rows, written, specification)
+    val partitions = specification.partitionBy.map(name => written.find(_.name == name).get)
+    val plan = if (specification.tracked && specification.changeColumn.isDefined) ChangeDataOrder.sorted(unordered, columns, partitions) else unordered
     FileFormatWriterShim.write(
       session,
       plan,
@@ -63,7 +65,7 @@ object WriteJob {
       committer,
       FileFormatWriter.OutputSpec(path, Map.empty, columns),
       session.sessionState.newHadoopConfWithOptions(specification.options),
-      specification.partitionBy.map(name => written.find(_.name == name).get),
+      partitions,
       specification.options)
   }
 
