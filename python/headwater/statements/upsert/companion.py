@@ -52,7 +52,7 @@ from headwater.statements.committing import commit, removals, transaction
 from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.read.scans import relation_over
 from headwater.statements.rerunning import RETRIED
-from headwater.statements.upsert.events import Events
+from headwater.statements.upsert.events import Events, collated
 from headwater.statements.write.rows import Target, Written, describe_files, specification
 from headwater.transaction import Transaction
 from headwater.transaction.queueing import backoff_seconds
@@ -117,7 +117,7 @@ def not_outdated(
     names = events.names
     taken = [names.of(f"deleted_{i}") for i in range(len(companion.columns))]
     gone = names.of("deleted_at")
-    columns = [Column(name) for name in companion.columns]
+    columns = [collated(Column(name), key) for name, key in zip(companion.columns, events.keys, strict=True)]
     sequence = Cast(Column(_SEQUENCE), _kind(events))
     remembered = select(
         *(Alias(column, name) for column, name in zip(columns, taken, strict=True)),

@@ -8,11 +8,13 @@ which neither is the newer.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import (
     ArrayType,
@@ -58,14 +60,18 @@ from headwater.sql.composing import (
 )
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.upsert.options import KEYS, Upsert, find_column, find_keys, find_left_out
-from headwater.statements.write.rows import is_shown, row_error
+from headwater.statements.write.rows import row_error
 
 #: Types whose values have no order that Spark compares by.
 _UNORDERED = ("void", "variant", "interval")
 #: Types of one value that columns may have and keys may not.
 _NO_KEYS = ("void", "variant", "interval")
 #: The most columns of a row that an error shows.
-_MOST_SHOWN = 10
+_MOST_SHOWN = 30
+#: The declared type of a text that is stored with blanks up to its length.
+_CHARACTERS = re.compile(r"char\((\d+)\)", re.IGNORECASE)
+#: Spark's metadata key for the collations of a column's texts: of the column itself, under its name.
+_COLLATIONS = "__COLLATIONS"
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Events:
     :param schema: the columns that are stored, of the types that the rows have.
     :param keys: the key columns, with the types and the metadata that the table has them with.
     :param sequence: the type of the sequence; None without one.
-    :param casts: the types that keys and what the sequence is computed from have in the table, by lower-case names.
+    :param as_stored: keys, and what the sequence is computed from, as the table has them, by names in lower case.
     :param references: the columns that the sequence is computed from.
     """
 
@@ -83,7 +89,7 @@ class Events:
     schema: StructType
     keys: Sequence[StructField]
     sequence: DataType | None
-    casts: Mapping[str, DataType]
+    as_stored: Mapping[str, StructField]
     references: frozenset[str]
     names: InternalNames
 
@@ -126,8 +132,8 @@ def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statem
     if upsert.sequence is not None:
         kind, references = _sequence(upsert.sequence, rows, stored, seen, statement)
     names = InternalNames.beside([*rows.names, *seen.names])
-    casts = {name.lower(): find_column(name, seen, KEYS).type for name in [*upsert.keys, *references]}
-    return Events(upsert, stored, keys, kind, casts, references, names)
+    as_stored = {name.lower(): find_column(name, seen, KEYS) for name in [*upsert.keys, *references]}
+    return Events(upsert, stored, keys, kind, as_stored, references, names)
 
 
 def _check_not_computed(upsert: Upsert, table: StructType) -> None:
@@ -187,7 +193,7 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
     :param plan: the number of the plan that has the rows.
     """
     upsert, keys = events.upsert, [Column(key.name) for key in events.keys]
-    columns = [_as_stored(column, events.casts.get(column.name.lower())) for column in events.schema]
+    columns = [_as_stored(column, events.as_stored.get(column.name.lower())) for column in events.schema]
     deletes: Expression = FALSE
     if upsert.deletes is not None:
         deletes = call("coalesce", Resolved(statement.place(upsert.deletes)), FALSE)
@@ -204,11 +210,27 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
     return _newest_of_each(events, rows, keys, sequence)
 
 
-def _as_stored(column: StructField, kind: DataType | None) -> Expression:
+def _as_stored(column: StructField, stored: StructField | None) -> Expression:
     """A column of the rows; what is compared is as the table has it, where two values may be one."""
-    if kind is None or kind == column.type:
-        return Column(column.name)
-    return Alias(Cast(Column(column.name), kind), column.name)
+    value: Expression = Column(column.name)
+    if stored is None:
+        return value
+    if stored.type != column.type:
+        value = Cast(value, stored.type)
+    declared = _CHARACTERS.fullmatch(str(stored.metadata.get(DECLARED_TYPE, "")))
+    if declared is not None:
+        length = Number(int(declared[1]))
+        padded = call("rpad", value, length, Text(" "))
+        value = when(infix("<", call("char_length", value), length), padded, value)
+    value = collated(value, stored)
+    return value if isinstance(value, Column) else Alias(value, column.name)
+
+
+def collated(value: Expression, column: StructField) -> Expression:
+    """A value that is compared as those of a column are."""
+    of_fields = column.metadata.get(_COLLATIONS)
+    name = of_fields.get(column.name) if isinstance(of_fields, Mapping) else None
+    return value if name is None else call("collate", value, Text(str(name).rpartition(".")[2]))
 
 
 def _no_null_key(events: Events) -> Expression:
@@ -277,18 +299,23 @@ def _is_comparable(kind: DataType) -> bool:
 
 def _shown_as_text(columns: Sequence[StructField]) -> Expression:
     """``a = 1, b = x``, of a row's columns."""
-    return _listed([(column.name, Column(column.name)) for column in columns if is_shown(column)])
+    return _listed([(column, Column(column.name)) for column in columns])
 
 
 def _first_as_text(events: Events, first: str) -> Expression:
-    shown = enumerate(events.schema)
-    return _listed([(column.name, Field((first, f"c{i}"))) for i, column in shown if is_shown(column)])
+    return _listed([(column, Field((first, f"c{i}"))) for i, column in enumerate(events.schema)])
 
 
-def _listed(columns: Sequence[tuple[str, Expression]]) -> Expression:
+def _listed(columns: Sequence[tuple[StructField, Expression]]) -> Expression:
     parts: list[Expression] = []
-    for name, value in columns[:_MOST_SHOWN]:
+    for column, value in columns:
+        if isinstance(column.type, SpatialType) or column.type == PrimitiveType("void"):
+            continue
+        if column.type == PrimitiveType("binary"):
+            value = call("hex", value)
         separator = ", " if parts else ""
         text = call("coalesce", Cast(value, PrimitiveType("string")), Text("null"))
-        parts += [Text(f"{separator}{format_name((name,))} = "), text]
+        parts += [Text(f"{separator}{format_name((column.name,))} = "), text]
+        if len(parts) == 2 * _MOST_SHOWN:
+            break
     return call("concat", *parts) if parts else Text("")

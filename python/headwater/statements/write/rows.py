@@ -286,13 +286,13 @@ def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructT
     holds = every(*(is_not_null(column) for _, column in columns))
     assert holds is not None
     violated = Case(tuple((IsNull(column), Text(name)) for name, column in columns))
-    shown = [column for column in schema if is_shown(column)][:_MOST_SHOWN]
+    shown = [column for column in schema if _shown(column)][:_MOST_SHOWN]
     return when(holds, TRUE, row_error(condition, {"columnName": violated}, shown))
 
 
 def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
     name = Text(check.name)
-    shown = [column for column in _mentioned(check.text, schema) if is_shown(column)]
+    shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
     fill = {"constraintName": name, "columnName": name, "expression": Text(check.text)}
     return when(_holds(check, schema, parsed), TRUE, row_error(condition, fill, shown))
 
@@ -332,8 +332,7 @@ def _mentioned(sql: str, schema: StructType) -> list[StructField]:
     return [f for f in schema if re.search(rf"(?<!\w){re.escape(f.name.lower())}(?!\w)", folded)]
 
 
-def is_shown(column: StructField) -> bool:
-    """Whether an error about a row shows the values of a column."""
+def _shown(column: StructField) -> bool:
     return (
         isinstance(column.type, PrimitiveType)
         and column.type.name not in ("void", "binary", "variant")
