@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cases as reading
-from bench import commits, dml, limits, row_tracking, stream_in, stream_many, stream_out
+from bench import commits, dml, limits, row_tracking, stream_in, stream_many, stream_out, upsert
 from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
@@ -27,7 +27,7 @@ Times = dict[str, list[float]]
 
 def cases() -> list[Case]:
     """Every case."""
-    rooms = (reading, commits, dml, row_tracking, limits, stream_in, stream_out, stream_many)
+    rooms = (reading, commits, dml, row_tracking, limits, stream_in, stream_out, stream_many, upsert)
     return [case for room in rooms for case in room.cases()]
 
 

@@ -34,16 +34,18 @@ def _base(bench: Bench, name: str, create: str) -> Path:
     return path
 
 
-def _source(bench: Bench, name: str, query: str) -> Path:
+def source_of(bench: Bench, name: str, query: str) -> Path:
+    """The Parquet files with the rows of a query."""
     path = bench.directory / f"source-{name}"
     if not path.exists():
         bench.sparks[PEER].run(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet {query}")
     return path
 
 
-def _copy(bench: Bench, base: Path, name: str, side: str, number: int) -> Path:
+def copied(bench: Bench, base: str, create: str, name: str, side: str, number: int) -> Path:
+    """A copy, for one round of a side, of the table that all rounds of both sides start from."""
     copy = bench.directory / f"{name}-{side}-{number}"
-    shutil.copytree(base, copy, copy_function=os.link)
+    shutil.copytree(_base(bench, base, create), copy, copy_function=os.link)
     bench.spark(side).run(f"SELECT count(*) FROM delta.`{copy}` WHERE id < 0")
     return copy
 
@@ -54,9 +56,8 @@ def _statement(
     """One statement on a fresh copy, ``{path}`` and ``{source}`` filled in."""
 
     def timed(bench: Bench, side: str, number: int) -> float:
-        base = _base(bench, name.split("/")[0], create(bench))
-        reading = _source(bench, name.replace("/", "-"), source(bench)) if source else None
-        copy = _copy(bench, base, name.replace("/", "-"), side, number)
+        reading = source_of(bench, name.replace("/", "-"), source(bench)) if source else None
+        copy = copied(bench, name.split("/")[0], create(bench), name.replace("/", "-"), side, number)
         try:
             return bench.spark(side).run(text.format(path=copy, source=reading, n=number))
         finally:
@@ -65,7 +66,8 @@ def _statement(
     return timed
 
 
-def _large(vectors: bool) -> Query:
+def large(vectors: bool) -> Query:
+    """What follows CREATE TABLE of the large table."""
     return lambda bench: (
         f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}') "
         f"AS SELECT {COLUMNS} FROM range(0, {bench.rows}, 1, {_FILES})"
@@ -150,7 +152,7 @@ def cases() -> Iterator[Case]:
     update = f"UPDATE delta.`{{path}}` SET amount = amount + 1 WHERE {one_in_a_hundred}"
     delete = f"DELETE FROM delta.`{{path}}` WHERE {one_in_a_hundred}"
     update_few = "UPDATE delta.`{path}` SET amount = amount + 1 WHERE id % 1000000 = 7"
-    large: list[tuple[str, str, bool, str, Query | None, float]] = [
+    on_large: list[tuple[str, str, bool, str, Query | None, float]] = [
         ("update-vectors", "UPDATE of 1 %, deletion vectors", True, update, None, 0.35),
         ("update-few", "UPDATE of 5 rows, deletion vectors", True, update_few, None, 0.35),
         ("delete-vectors", "DELETE of 1 %, deletion vectors", True, delete, None, 0.35),
@@ -160,8 +162,8 @@ def cases() -> Iterator[Case]:
         ("merge-clustered", "MERGE into 2 of 50 files", False, _UPSERT, _clustered, 0.3),
         ("merge-insert", "insert-only MERGE", False, _INSERT_ONLY, _spread, 0.7),
     ]
-    for name, title, vectors, text, source, ratio in large:
-        timed = _statement(f"{'vectors' if vectors else 'copy'}/{name}", _large(vectors), text, source)
+    for name, title, vectors, text, source, ratio in on_large:
+        timed = _statement(f"{'vectors' if vectors else 'copy'}/{name}", large(vectors), text, source)
         yield Case(name, title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=_WARM_UP)
     yield Case(
         "merge-wide",

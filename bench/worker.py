@@ -172,6 +172,25 @@ def batches_in(source: str, checkpoint: str, batches: int) -> dict[str, Any]:
     return {"seconds": _seconds_of_batches(writer.start, batches)}
 
 
+def upsert(source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+    """Upsert the rows of Parquet files."""
+    began = time.perf_counter()
+    _spark.read.parquet(source).write.format("delta").mode("append").options(**options).save(table)
+    return {"seconds": time.perf_counter() - began}
+
+
+def batches_upserted(table: str, checkpoint: str, batches: int) -> dict[str, Any]:
+    """Upsert ten rows a micro-batch, one of which deletes; the seconds of each of so many micro-batches."""
+    rows = _spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).option("numPartitions", 1).load()
+    rows = rows.selectExpr("value * 7919 % 1000 AS key", "value", "value % 10 = 3 AS gone")
+    options = {"idCols": "key", "sequenceBy": "value", "deleteWhen": "gone", "checkpointLocation": checkpoint}
+    return {
+        "seconds": _seconds_of_batches(
+            lambda: rows.writeStream.format("delta").options(**options).start(table), batches
+        )
+    }
+
+
 def _seconds_of_batches(start: Callable[[], Any], batches: int) -> list[float]:
     _spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 2 * batches)
     query = start()
@@ -223,6 +242,7 @@ _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
     for f in (
         *(start, run, appends, upserts, rows, plan, scan),
         *(stream_out, stream_in, first_batch, batches_out, batches_in, streams),
+        *(upsert, batches_upserted),
         *(handler_peak, heap_peak),
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ class Upserted:
     @property
     def version(self) -> int:
         return self.history()[0].version
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(file for file in self.path.rglob("*") if file.is_file() and file.suffix not in (".crc", ".tmp"))
 
     def companions(self) -> list[Path]:
         return sorted((self.path / "_headwater_upsert").glob("*/_delta_log"))
@@ -131,3 +136,219 @@ def test_every_writer_upserts(spark, database):
     gone = spark.sql("SELECT 1 AS id, 6 AS at, 'x' AS v, true AS gone")
     DeltaTable.forName(spark, "t").upsert(gone, ["id"], sequenceBy="at", deleteWhen="gone", exceptColumns=["gone"])
     assert sorted(spark.table("t").collect()) == [(2, 5, "sql")]
+
+
+def test_columns_are_matched_by_name(table):
+    """One that the rows lack keeps its value in an update; an insert gives it its default, or null."""
+    properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    columns = "id INT, v STRING DEFAULT 'new', n INT, g INT GENERATED ALWAYS AS (id * 2)"
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` ({columns}) USING delta {properties}")
+    table.write("SELECT 7 AS n, 1 AS ID, 'a' AS v")
+    table.write("SELECT '1' AS id, 8L AS n UNION ALL SELECT '2', 9L")
+    assert table.rows == [(1, "a", 8, 2), (2, "new", 9, 4)]
+    refused("DELTA_METADATA_MISMATCH", lambda: table.write("SELECT 1 AS id, 1 AS more"), "more")
+    table.write("SELECT 1 AS id, 1 AS more", mergeSchema=True)
+    assert table.rows == [(1, "a", 8, 2, 1), (2, "new", 9, 4, None)]
+
+
+def test_nulls_can_leave_the_stored_values(table):
+    table.write([(1, 1, "a", False), (2, 1, None, False)])
+    table.write([(1, 2, None, None), (3, 1, None, True)], ignoreNullUpdates=True)
+    assert table.rows == [(1, 2, "a", False), (2, 1, None, False), (3, 1, None, True)]
+
+
+def test_changes_marks_and_partitions_are_those_of_a_merge(table):
+    properties = "'delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true'"
+    columns = "id INT, part STRING, at INT"
+    table.spark.sql(
+        f"CREATE TABLE delta.`{table.path}` ({columns}) USING delta PARTITIONED BY (part) TBLPROPERTIES ({properties})"
+    )
+    options = {"idCols": "part,id", "sequenceBy": "at", "deleteWhen": "gone", "exceptColumns": "gone"}
+    made = "SELECT CAST(id AS INT), IF(id < 5, 'a', 'b') AS part, 1 AS at, false AS gone FROM range(0, 10, 1, 1)"
+    table.write(made, **options)
+    table.write("SELECT 3 AS id, 'a' AS part, 2 AS at, true AS gone UNION ALL SELECT 3, 'b', 2, true", **options)
+    changed = f"SELECT id, part, at, _change_type FROM table_changes_by_path('{table.path}', 2)"
+    assert [tuple(row) for row in table.spark.sql(changed).collect()] == [(3, "a", 1, "delete")]
+    newest = table.history()[0]
+    assert newest.operationMetrics["numTargetDeletionVectorsAdded"] == "1"
+    table.write("SELECT 3 AS id, 'b' AS part, 1 AS at, false AS gone", **options)
+    assert len(table.rows) == 9
+
+
+def test_an_identified_batch_is_written_once(table):
+    """A repeated one does nothing, though other writers came between; nor does one that changed nothing."""
+    table.write([(1, 1, "a", False)], txnAppId="app", txnVersion=1)
+    table.write([(1, 2, "b", False)])
+    table.write([(1, 1, "a", False)], txnAppId="app", txnVersion=1)
+    assert (table.version, table.rows) == (1, [(1, 2, "b", False)])
+    table.write([(1, 1, "late", False)], sequenceBy="at", txnAppId="app", txnVersion=2)
+    table.write([(1, 3, "c", False)], sequenceBy="at", txnAppId="app", txnVersion=2)
+    assert (table.version, table.rows) == (2, [(1, 2, "b", False)])
+
+
+KEY_TYPES = {
+    "DOUBLE": ("double('NaN')", "-0.0D", "0.0D"),
+    "STRING COLLATE UTF8_LCASE": ("'Ab' COLLATE UTF8_LCASE", "'x' COLLATE UTF8_LCASE", "'X' COLLATE UTF8_LCASE"),
+    "CHAR(5)": ("'ab'", "'x'", "'x '"),
+}
+
+
+@pytest.mark.parametrize("kind", KEY_TYPES)
+def test_keys_are_equal_as_spark_has_it(table, kind):
+    """NaN equals NaN, 0.0 equals -0.0; of a key with another type than the table's, what is stored counts."""
+    plain, other, same = KEY_TYPES[kind]
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` (id {kind}, at INT) USING delta")
+    options = {"sequenceBy": "at", "deleteWhen": "at = 5"}
+    table.write(f"SELECT {plain} AS id, 1 AS at UNION ALL SELECT {other}, 1", **options)
+    table.write(f"SELECT {same} AS id, 5 AS at UNION ALL SELECT {other}, 4 UNION ALL SELECT {plain}, 3", **options)
+    table.write(f"SELECT {other} AS id, 2 AS at", **options)
+    assert [at for _, at in table.rows] == [3]
+    refused(
+        "HEADWATER_UPSERT_SEVERAL_ROWS_OF_KEY", lambda: table.write(f"SELECT {same} AS id UNION ALL SELECT {other}")
+    )
+
+
+def test_keys_of_a_wider_type_are_those_that_were_deleted(table):
+    properties = "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` (id INT, at INT) USING delta {properties}")
+    options = {"sequenceBy": "at", "deleteWhen": "at = 6", "mergeSchema": True}
+    table.write("SELECT 1 AS id, 6 AS at", **options)
+    table.write("SELECT 5000000000L AS id, 6 AS at UNION ALL SELECT 2L, 4", **options)
+    table.write("SELECT 5000000000L AS id, 5L AS at UNION ALL SELECT 1L, 5L UNION ALL SELECT 2L, 5L", **options)
+    assert table.rows == [(2, 5)]
+    assert [len(list(companion.parent.glob("_delta_log/*.json"))) for companion in table.companions()] == [2]
+
+
+def test_a_stream_upserts_each_batch_once(spark, tmp_path):
+    """In output modes append and update; a new start of the query goes on."""
+    source, target, checkpoint = (str(tmp_path / name) for name in ("source", "target", "checkpoint"))
+
+    def feed(*rows: Row) -> None:
+        spark.createDataFrame(rows, COLUMNS).write.format("delta").mode("append").save(source)
+
+    def run(mode: str, to: str, checkpoint: str, frame: Any, **options: Any) -> list[Row]:
+        writer = frame.writeStream.format("delta").outputMode(mode).options(**options)
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(to)
+        query.awaitTermination()
+        return sorted(map(tuple, spark.read.format("delta").load(to).collect()))
+
+    def events() -> Any:
+        return spark.readStream.format("delta").load(source)
+
+    feed((1, 1, "a", False), (1, 2, "b", False), (2, 5, None, True))
+    assert run("append", target, checkpoint, events(), **ORDERED) == [(1, 2, "b")]
+    feed((2, 4, "late", False), (3, 1, "c", False))
+    assert run("update", target, checkpoint, events(), **ORDERED) == [(1, 2, "b"), (3, 1, "c")]
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{target}`").collect()
+    assert [row.operationParameters.get("epochId") for row in history] == ["1", "0", None]
+    counts = str(tmp_path / "counts")
+    assert run("update", counts, counts + "-c", events().groupBy("id").count(), idCols="id")[0] == (1, 2)
+    feed((1, 9, "d", False))
+    assert run("update", counts, counts + "-c", events().groupBy("id").count(), idCols="id") == [(1, 3), (2, 2), (3, 1)]
+
+
+def test_a_batch_of_a_stream_that_failed_is_applied_once(spark, tmp_path):
+    """Its deletions are in the companion already when it is repeated."""
+    source, target, checkpoint = (str(tmp_path / name) for name in ("source", "target", "checkpoint"))
+    spark.sql(
+        f"CREATE TABLE delta.`{target}` (id INT, at INT, v STRING, CONSTRAINT short CHECK (length(v) < 3)) USING delta"
+    )
+    rows = [(1, 6, None, True), (2, 1, "long", False)]
+    spark.createDataFrame(rows, COLUMNS).write.format("delta").save(source)
+    events = spark.readStream.format("delta").load(source).writeStream.format("delta").options(**ORDERED)
+    writer = events.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
+        writer.start(target).awaitTermination()
+    spark.sql(f"ALTER TABLE delta.`{target}` DROP CONSTRAINT short")
+    writer.start(target).awaitTermination()
+    late = spark.createDataFrame([(1, 5, "late", False)], COLUMNS)
+    late.write.format("delta").mode("append").options(**ORDERED).save(target)
+    assert [tuple(row) for row in spark.read.format("delta").load(target).collect()] == [(2, 1, "long")]
+    companion = next((tmp_path / "target" / "_headwater_upsert").glob("*"))
+    assert [row.version for row in spark.sql(f"DESCRIBE HISTORY delta.`{companion}`").collect()] == [0]
+
+
+REFUSED_OPTIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("HEADWATER_UPSERT_COLUMN_NOT_FOUND", {"idCols": "ids"}, ("ids", "Did you mean id?")),
+    ("HEADWATER_UPSERT_COLUMN_NOT_FOUND", {"exceptColumns": "hone"}, ("hone", "Did you mean gone?")),
+    ("HEADWATER_UPSERT_NESTED_COLUMN", {"idCols": "id,v.x"}, ("v.x",)),
+    ("DELTA_ILLEGAL_OPTION", {"idCols": " "}, ("idCols",)),
+    ("DELTA_ILLEGAL_OPTION", {"idCols": "id,ID"}, ("more than once",)),
+    ("DELTA_ILLEGAL_OPTION", {"exceptColumns": "ID"}, ("key columns",)),
+    ("DELTA_ILLEGAL_OPTION", {"storedAs": "scd3"}, ("scd3",)),
+    ("DELTA_ILLEGAL_OPTION", {"ignoreNullUpdates": "perhaps"}, ("perhaps",)),
+    ("DELTA_ILLEGAL_OPTION", {"tombstoneRetention": "1 day"}, ("sequenceBy",)),
+    ("DELTA_INVALID_INTERVAL", {"sequenceBy": "at", "deleteWhen": "gone", "tombstoneRetention": "soon"}, ("soon",)),
+    ("HEADWATER_UNKNOWN_UPSERT_OPTION", {"sequenceBy ": "at"}, ("Did you mean sequenceBy?",)),
+    ("HEADWATER_UPSERT_WITHOUT_KEYS", {"idCols": None, "deleteWhen": "gone"}, ("deleteWhen",)),
+    ("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"}, ("overwrite",)),
+    ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"partitionOverwriteMode": "dynamic"}, ("idCols",)),
+    ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"replaceWhere": "id = 1"}, ("replaceWhere",)),
+    ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"replaceUsing": "id"}, ("replaceUsing",)),
+    ("DELTA_IDEMPOTENT_WRITE_INCOMPLETE", {"txnAppId": "a"}, ("txnVersion",)),
+    ("HEADWATER_UPSERT_SEQUENCE_NOT_STORED", {"sequenceBy": "at", "exceptColumns": "at"}, ("at",)),
+    ("HEADWATER_UPSERT_SEQUENCE_OF_NO_COLUMN", {"sequenceBy": "1"}, ()),
+    ("HEADWATER_UPSERT_SEQUENCE_TYPE", {"sequenceBy": "map(at, v)"}, ("map<int,string>",)),
+    ("HEADWATER_UPSERT_EXPRESSION_NOT_OF_ONE_ROW", {"sequenceBy": "at + rand()"}, ("rand",)),
+    ("HEADWATER_UPSERT_EXPRESSION_NOT_OF_ONE_ROW", {"deleteWhen": "rand() > 1"}, ("rand",)),
+    ("UNRESOLVED_COLUMN.WITH_SUGGESTION", {"sequenceBy": "ate"}, ("ate",)),
+    ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", {"deleteWhen": "at"}, ("at",)),
+]
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["new", "existing"])
+def test_options_that_cannot_be(table, exists):
+    """Nothing is made, nothing is changed."""
+    if exists:
+        table.write([(1, 1, "a", False)])
+    before = table.files
+    for condition, options, words in REFUSED_OPTIONS:
+        given = {"deleteWhen": "gone"} if "sequenceBy" in options else {}
+        refused(condition, partial(table.write, [(1, 2, "b", False)], **{**given, **options}), *words)
+    assert table.files == before
+
+
+REFUSED_ROWS: list[tuple[str, list[Row], tuple[str, ...]]] = [
+    ("HEADWATER_UPSERT_NULL_KEY", [(None, 1, "a", False)], ("id", "at = 1, v = a")),
+    ("HEADWATER_UPSERT_NULL_SEQUENCE", [(1, None, "a", False)], ("id = 1",)),
+    ("HEADWATER_UPSERT_EQUAL_SEQUENCES", [(1, 2, "a", False), (1, 2, "b", False)], ("id = 1", "v = a", "v = b")),
+    ("HEADWATER_UPSERT_EQUAL_SEQUENCES", [(1, 2, "a", False), (1, 2, "a", True)], ("id = 1",)),
+]
+
+
+def test_rows_that_cannot_be_stored(table):
+    """Each is shown; nothing of its batch is written, deletions neither."""
+    table.write([(1, 1, "a", False)])
+    for condition, rows, words in REFUSED_ROWS:
+        refused(condition, partial(table.write, [(9, 1, None, True), *rows], **ORDERED), *words)
+    again = [(1, 1, "x", False), (1, 1, "x", False)]
+    refused("HEADWATER_UPSERT_SEVERAL_ROWS_OF_KEY", lambda: table.write(again), "id = 1")
+    refused("HEADWATER_UPSERT_COLUMN_NOT_FOUND", lambda: table.write([(1, "a")], "at INT, v STRING"), "id")
+    assert (table.version, table.companions()) == (0, [])
+
+
+@pytest.mark.parametrize("kind", ["ARRAY<INT>", "STRUCT<a: INT>", "MAP<INT, INT>", "VARIANT"])
+def test_keys_of_many_values_are_refused(table, kind):
+    refused("HEADWATER_UPSERT_KEY_TYPE", lambda: table.write(f"SELECT CAST(NULL AS {kind}) AS id"), "id")
+
+
+def test_keys_that_the_table_computes_are_refused(table):
+    columns = "id INT GENERATED ALWAYS AS (n + 1), n INT, i BIGINT GENERATED BY DEFAULT AS IDENTITY"
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` ({columns}) USING delta")
+    refused("HEADWATER_UPSERT_COMPUTED_KEY", lambda: table.write("SELECT 1 AS id, 1 AS n"), "generated")
+    refused("HEADWATER_UPSERT_COMPUTED_KEY", lambda: table.write("SELECT 1L AS i, 1 AS n", idCols="i"), "identity")
+
+
+def test_streams_that_cannot_be(spark, tmp_path):
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+
+    def start(mode: str, **options: Any) -> Callable[[], Any]:
+        writer = rows.groupBy("value").count().writeStream.format("delta").outputMode(mode).options(**options)
+        return lambda: writer.option("checkpointLocation", str(tmp_path / "c")).start(str(tmp_path / "t"))
+
+    refused("HEADWATER_UPSERT_NEEDS_APPEND", start("complete", idCols="value"), "complete")
+    refused("DELTA_UNSUPPORTED_OUTPUT_MODE", start("update"), "update")
+    refused("HEADWATER_UNKNOWN_STREAM_OPTION", start("update", idCols="value", sequencBy="count"), "sequenceBy")
+    refused("HEADWATER_UPSERT_WITHOUT_KEYS", start("complete", sequenceBy="count"), "sequenceBy")
+    refused("DELTA_ILLEGAL_OPTION", start("update", idCols="value", storedAs="scd3"), "scd3")
+    assert not (tmp_path / "t").exists()

@@ -130,17 +130,23 @@ def upsert_of(options: Options) -> Upsert:
     return upsert
 
 
-def check_unknown(given: Mapping[str, str | None]) -> None:
-    """Refuse options of a batch write by keys that there are not: one misspelt would change what is written.
+def check(given: Mapping[str, str | None], mode: str) -> Upsert:
+    """What the options of a batch write ask; an option that there is not is refused, as one misspelt would change what
+    is written.
 
-    :raises HeadwaterError: ``HEADWATER_UNKNOWN_UPSERT_OPTION`` with the nearest name.
+    :param mode: how the write treats the rows that are there.
+    :raises HeadwaterError: those of :func:`upsert_of`; ``HEADWATER_UPSERT_NEEDS_APPEND``;
+        ``HEADWATER_UNKNOWN_UPSERT_OPTION`` with the nearest name.
     """
+    if mode != "append":
+        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": mode})
     known = {name.lower(): name for name in (*NAMES, *_OF_WRITES, *_REPLACING, "dataChange")}
     for name, value in given.items():
         if value is not None and name.lower() not in known and not name.lower().startswith(_OPEN_PREFIXES):
             near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
             suggestion = f" Did you mean {known[near[0]]}?" if near else ""
             raise HeadwaterError("HEADWATER_UNKNOWN_UPSERT_OPTION", {"option": name, "suggestion": suggestion})
+    return upsert_of(Options(given))
 
 
 def find_column(name: str, schema: StructType, option: str) -> StructField:

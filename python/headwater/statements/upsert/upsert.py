@@ -37,7 +37,7 @@ from headwater.statements.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.upsert.companion import Companion, companion_of, newest, not_outdated, remember
 from headwater.statements.upsert.events import Events, events_of, prepare
 from headwater.statements.upsert.merging import compose, described
-from headwater.statements.upsert.options import asked, check_unknown, upsert_of
+from headwater.statements.upsert.options import Upsert, asked, check, upsert_of
 from headwater.statements.write import insert
 from headwater.statements.write.insert import may_evolve, still_fits, widens
 from headwater.statements.write.rows import unknown_columns_error
@@ -55,11 +55,9 @@ def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
     options = Options(request.options)
     if not asked(options):
         return insert.write(request, statement)
-    check_unknown(request.options)
-    if request.mode != "append" or request.replace_where is not None:
-        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"})
+    upsert = check(request.options, "overwrite" if request.replace_where is not None else request.mode)
     rows = _Rows(request.plan, request.schema, request.reads_table)
-    return _Upsert(request, request.name, rows, options, statement).run()
+    return _Batch(upsert, request, request.name, rows, options, statement).run()
 
 
 def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
@@ -67,11 +65,9 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
     options = Options(request.options)
     if request.plan is None or request.row_schema is None or not asked(options):
         return create.create_table(request, statement)
-    check_unknown(request.options)
-    if request.mode != "create":
-        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"})
+    upsert = check(request.options, "append" if request.mode == "create" else "overwrite")
     rows = parse_schema(request.row_schema)
-    events = events_of(upsert_of(options), rows, None, statement)
+    events = events_of(upsert, rows, None, statement)
     kept = Relation(statement.keep(prepare(events, request.plan, statement).text()))
     columns = [Column(name) for name in events.schema.names]
     there = statement.keep(select(*columns, rows=kept, where=Not(Column(events.deletes_name))).text())
@@ -93,7 +89,7 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
     # Another writer was the first.
     statement.discard()
     given = _Rows(request.plan, request.row_schema, False)
-    return _Upsert(_Seen(request.table, None, None), None, given, options, statement).run()
+    return _Batch(upsert, _Seen(request.table, None, None), None, given, options, statement).run()
 
 
 def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
@@ -102,9 +98,10 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
     options = Options(batch.sink.options)
     if not asked(options):
         return sink.write_batch(request, statement)
+    upsert = upsert_of(options)
     version, table_id = request.version, request.table_id
     if version is None:
-        sink.create_empty(batch, upsert_of(options).left_out, statement)
+        sink.create_empty(batch, upsert.left_out, statement)
         snapshot = open_snapshot(batch.sink.table, statement)
         version, table_id = snapshot.version, snapshot.metadata.id
     seen = _Seen(batch.sink.table, table_id, version)
@@ -112,7 +109,7 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
     rows = _Rows(request.plan, request.schema, False)
     application = (batch.query_id, batch.batch_id)
     parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
-    return _Upsert(seen, None, rows, options, statement, application, parameters).run()
+    return _Batch(upsert, seen, None, rows, options, statement, application, parameters).run()
 
 
 class _Seen(NamedTuple):
@@ -136,7 +133,7 @@ class _Rows:
     reads_table: bool
 
 
-class _Upsert:
+class _Batch:
     """The attempts to upsert one batch of rows.
 
     :param application: the application id and version of a stream's batch.
@@ -144,6 +141,7 @@ class _Upsert:
 
     def __init__(
         self,
+        upsert: Upsert,
         seen: WriteRequest | _Seen,
         name: str | None,
         rows: _Rows,
@@ -152,9 +150,8 @@ class _Upsert:
         application: tuple[str, int] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> None:
-        self.seen, self.name, self.rows = seen, name, rows
+        self.upsert, self.seen, self.name, self.rows = upsert, seen, name, rows
         self.options, self.statement = options, statement
-        self.upsert = upsert_of(options)
         self.identity = application or idempotence(options, statement)
         self.application = application
         self.parameters = {**self.upsert.parameters(), **(parameters or {})}

@@ -60,8 +60,8 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
     if "versionasof" in options or "timestampasof" in options or names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
     overwriting = mode == "Overwrite"
-    if upsert_options.asked(options) and overwriting:
-        raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"})
+    if upsert_options.asked(options):
+        upsert_options.check(request.options, "overwrite" if overwriting else "append")
     exists = table_exists(location.path, location.store)
     if not exists:
         if overwriting:
@@ -102,14 +102,15 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     """The columns a write must bring, in the table's order: all it will have, less those it computes itself."""
     snapshot = open_snapshot(request.table, statement, request.version)
     options = Options(request.options)
-    refuse_criteria(options, "filter" if request.replace_where is not None else request.mode)
     data = parse_schema(request.schema)
     table = snapshot.schema
     if not request.by_name:
         data = named_by_position(table, data)
     if upsert_options.asked(options):
+        upsert_options.check(request.options, "overwrite" if request.replace_where is not None else request.mode)
         # Matched when they are merged: not all of them need be stored.
         return ResolvedWrite(schema=schema_string(data))
+    refuse_criteria(options, "filter" if request.replace_where is not None else request.mode)
     target = table
     if _overwrites_schema(request, options):
         target = data

@@ -1,0 +1,96 @@
+"""The cases of upserts: ours by ``idCols``, the peer's by the MERGE that its users write in ``foreachBatch``.
+
+Both sides begin each round with the same files, as those of :mod:`bench.dml`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from bench.cases import COLUMNS, Against, Bench, Case
+from bench.dml import copied, large, source_of
+from bench.sparks import OURS, PEER
+
+_KEYS = 100_000
+_FIRST = "first ten"
+_BATCHES = 1000
+_COMPARED = 10
+_WARM_UP_BATCHES = 60
+
+_MERGE = """MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id
+WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+#: The peer remembers no deletions: of its users, most do not either.
+_MERGE_OF_NEWEST = """MERGE INTO delta.`{path}` AS t USING (
+  SELECT * EXCEPT (n) FROM (
+    SELECT *, row_number() OVER (PARTITION BY id ORDER BY amount DESC) AS n FROM parquet.`{source}`
+  ) WHERE n = 1
+) AS s ON t.id = s.id
+WHEN MATCHED AND s.gone AND s.amount >= t.amount THEN DELETE
+WHEN MATCHED AND s.amount >= t.amount THEN UPDATE SET *
+WHEN NOT MATCHED AND NOT s.gone THEN INSERT *"""
+_SEQUENCED = {"sequenceBy": "amount", "deleteWhen": "gone", "exceptColumns": "gone"}
+
+
+def _events(bench: Bench) -> str:
+    """Rows of every file, and one new row for ten known ones."""
+    step = bench.rows * 11 // 10 // _KEYS
+    return f"SELECT {COLUMNS} FROM (SELECT id * {step} AS id FROM range(0, {_KEYS}, 1, 2))"
+
+
+def _deleting_events(bench: Bench) -> str:
+    """The same, newer than the table's; one of twenty deletes, and one of ten comes again, older."""
+    newer = f"SELECT * REPLACE (amount + 1 AS amount), id % 20 = 0 AS gone FROM ({_events(bench)})"
+    older = f"SELECT *, false AS gone FROM ({_events(bench)}) WHERE id % 10 = 1"
+    return f"{newer} UNION ALL {older}"
+
+
+def _upserted(name: str, events: Callable[[Bench], str], merge: str, options: dict[str, str]) -> Case:
+    def timed(bench: Bench, side: str, number: int) -> float:
+        source = source_of(bench, name, events(bench))
+        copy = copied(bench, "vectors", large(vectors=True)(bench), name, side, number)
+        try:
+            if side == PEER:
+                return bench.spark(side).run(merge.format(path=copy, source=source))
+            given = {"idCols": "id", **options}
+            return float(
+                bench.spark(side).call("upsert", source=str(source), table=str(copy), options=given)["seconds"]
+            )
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+
+    title = f"upsert of {_KEYS:,} keys" + (", with sequence and deletions" if options else "")
+    return Case(name, title, (Against(PEER, ratio=0.6 if options else 0.4),), timed, 5, warm_up=6)
+
+
+def _batches(bench: Bench, name: str, batches: int) -> list[float]:
+    table, checkpoint = bench.directory / f"{name}-table", bench.directory / f"{name}-checkpoint"
+    for folder in (table, checkpoint):
+        shutil.rmtree(folder, ignore_errors=True)
+    answer = bench.spark(OURS).call("batches_upserted", table=str(table), checkpoint=str(checkpoint), batches=batches)
+    return [float(seconds) for seconds in answer["seconds"]]
+
+
+def _stream() -> Case:
+    known: dict[int, list[float]] = {}
+
+    def prepare(bench: Bench, side: str) -> None:
+        if side == OURS:
+            _batches(bench, "upsert-stream-warm-up", _WARM_UP_BATCHES)
+
+    def timed(bench: Bench, side: str, number: int) -> float:
+        """Seconds of a micro-batch of one stream: the median of the last, or for the other side of the first."""
+        if number not in known:
+            known[number] = _batches(bench, "upsert-stream", _BATCHES)
+        return median(known[number][:_COMPARED] if side == _FIRST else known[number][-_COMPARED:])
+
+    title = f"a micro-batch upserted by a stream, the last of {_BATCHES:,}"
+    return Case("upsert-stream", title, (Against(_FIRST, ratio=1.0),), timed, 1, prepare, warm_up=0)
+
+
+def cases() -> Iterator[Case]:
+    """The cases."""
+    yield _upserted("upsert", _events, _MERGE, {})
+    yield _upserted("upsert-sequence", _deleting_events, _MERGE_OF_NEWEST, _SEQUENCED)
+    yield _stream()
