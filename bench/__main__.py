@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cases as reading
-from bench import commits, dml, limits, row_tracking, stream_in, stream_many, stream_out, upsert
+from bench import commits, compaction, dml, limits, row_tracking, stream_in, stream_many, stream_out, upsert
 from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 

@@ -50,7 +50,7 @@ def copied(bench: Bench, base: str, create: str, name: str, side: str, number: i
     return copy
 
 
-def _statement(
+def on_a_copy(
     name: str, create: Callable[[Bench], str], text: str, source: Query | None = None
 ) -> Callable[[Bench, str, int], float]:
     """One statement on a fresh copy, ``{path}`` and ``{source}`` filled in."""
@@ -136,7 +136,7 @@ def cases() -> Iterator[Case]:
         ),
     ]
     for name, title, text, source in small:
-        timed = _statement(f"small/{name}", _small, text, source)
+        timed = on_a_copy(f"small/{name}", _small, text, source)
         yield Case(
             name, title.replace("{small:,}", f"{_SMALL_ROWS:,}"), (Against(PEER, ratio=0.4),), timed, 11, warm_up=8
         )
@@ -144,7 +144,7 @@ def cases() -> Iterator[Case]:
         "delete-partition",
         "DELETE of a partition",
         (Against(PEER, ratio=0.3),),
-        _statement("partitioned/delete", _partitioned, "DELETE FROM delta.`{path}` WHERE part = 7"),
+        on_a_copy("partitioned/delete", _partitioned, "DELETE FROM delta.`{path}` WHERE part = 7"),
         11,
         warm_up=8,
     )
@@ -163,13 +163,13 @@ def cases() -> Iterator[Case]:
         ("merge-insert", "insert-only MERGE", False, _INSERT_ONLY, _spread, 0.7),
     ]
     for name, title, vectors, text, source, ratio in on_large:
-        timed = _statement(f"{'vectors' if vectors else 'copy'}/{name}", large(vectors), text, source)
+        timed = on_a_copy(f"{'vectors' if vectors else 'copy'}/{name}", large(vectors), text, source)
         yield Case(name, title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=_WARM_UP)
     yield Case(
         "merge-wide",
         f"MERGE of 10 clauses, {_WIDE_COLUMNS} columns",
         (Against(PEER, ratio=0.6),),
-        _statement("wide/merge", _wide, _ten_clauses(), _wide_source),
+        on_a_copy("wide/merge", _wide, _ten_clauses(), _wide_source),
         5,
         warm_up=_WARM_UP,
     )

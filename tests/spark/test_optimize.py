@@ -11,6 +11,7 @@ import pytest
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import LocalStore
 from headwater.tables import DeltaTable
+from support.gates import Gate, register
 from support.requests import actions
 
 pytestmark = pytest.mark.spark
@@ -210,6 +211,39 @@ def test_the_api(spark, table, path) -> None:
     answer = DeltaTable.forPath(spark, str(path)).optimize().where("p = 'p0'").executeCompaction()
     assert answer.select("metrics.numFilesRemoved").collect() == [(3,)]
     assert answer.columns == spark.sql(f"OPTIMIZE {name} WHERE p = 'p0'").columns == ["path", "metrics"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected", "alone"),
+    [
+        ("DELETE FROM {t} WHERE id = 3 AND gate(CAST(id AS INT)) = 3", None, 1),
+        ("UPDATE {t} SET v = 'w' WHERE id = 3 AND gate(CAST(id AS INT)) = 3", "w", 1),
+        (
+            "MERGE INTO {t} t USING (SELECT 3L AS id) s ON t.id = s.id "
+            "WHEN MATCHED AND gate(CAST(t.id AS INT)) = 3 THEN UPDATE SET v = 'w'",
+            "w",
+            2,
+        ),
+    ],
+    ids=["DELETE", "UPDATE", "MERGE"],
+)
+def test_a_statement_that_loses_to_it_does_not_run_again(
+    spark, rows, table, path, tmp_path, statement, expected, alone
+) -> None:
+    """``alone``: how often it evaluates its condition where no other writer is."""
+    name = table(partitioned=False, enableDeletionVectors="true")
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    register(spark, gate)
+    runs = Gate(spark.sql, gate).lose(statement.format(t=name), lambda: spark.sql(f"OPTIMIZE {name}"))
+    assert runs == alone
+    operations = [row.operation for row in spark.sql(f"DESCRIBE HISTORY {name} LIMIT 2").collect()]
+    assert operations == [statement.split(" ", maxsplit=1)[0], "OPTIMIZE"]
+    assert rows(f"SELECT id, v FROM {name} ORDER BY id") == [
+        (i, f"v{i}" if i != 3 else expected) for i in range(60) if i != 3 or expected
+    ]
+    (gone,) = actions(path, 5, "remove")
+    assert gone["path"] == actions(path, 4, "add")[0]["path"]
 
 
 @pytest.mark.parametrize("vectors", [True, False])
