@@ -27,7 +27,7 @@ Times = dict[str, list[float]]
 
 def cases() -> list[Case]:
     """Every case."""
-    rooms = (reading, commits, dml, row_tracking, limits, stream_in, stream_out, stream_many, upsert)
+    rooms = (reading, commits, dml, compaction, row_tracking, limits, stream_in, stream_out, stream_many, upsert)
     return [case for room in rooms for case in room.cases()]
 
 
