@@ -25,6 +25,7 @@ _PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_tex
         _PROJECT["build-system"]["requires"],
         _PROJECT["project"]["dependencies"],
         _PROJECT["project"]["optional-dependencies"]["connect"],
+        _PROJECT["project"]["optional-dependencies"]["pipelines"],
     ],
 )
 def test_package_requires_exactly_the_supported_versions(requirements: list[str]) -> None:
