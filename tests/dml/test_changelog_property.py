@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.changelogs import dicts, in_order, pairs, statements, states
+from headwater import changelog
+from support.changelogs import COLUMNS, dicts, in_order, pairs, statements, states
 
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "10"))
 SEED = "HEADWATER_TEST_EXAMPLES" not in os.environ
@@ -38,6 +39,13 @@ def test_applied_row_by_row_it_is_the_table(
     for version in {*rng.sample(sorted(tables), min(4, len(tables))), last}:
         read = spark.sql(f"SELECT * FROM t VERSION AS OF {version}").collect()
         assert Counter(tuple(row) for row in read) == tables[version], version
+    (path,) = spark.sql("DESCRIBE DETAIL t").select("location").first()
+    by_arrow = changelog.read(path, starting_version=1)
+    assert by_arrow.schema.names == [*spark.table("t").columns, *COLUMNS]
+    found = by_arrow.read_all().to_pylist()
+    for row in found:
+        row["_commit_timestamp"] = row["_commit_timestamp"].replace(tzinfo=None)
+    assert found == in_order(rows)
     # No statement moves a row to another partition, so all updates are pairs, and of one key.
     updates = [row for row in in_order(rows) if row["_row_kind"] in ("-U", "+U")]
     assert len(pairs(rows)) * 2 == len(updates) > 0

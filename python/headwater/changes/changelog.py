@@ -20,11 +20,18 @@ So a key that a commit deletes and inserts is deleted first. Pairs are known in 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Sequence
 from enum import Enum
+
+from headwater.errors import HeadwaterError
+from headwater.protocol.types import StructType
 
 #: The tag of a change data file whose pre- and postimages are side by side, and its value.
 PAIRED_TAG, PAIRED = "headwater.pairedImages", "true"
 
+#: The columns of the change feed after the table's own.
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 #: The columns of a changelog after those of the change feed.
 ROW_KIND, ROW_KIND_CODE, ORDINAL = "_row_kind", "_row_kind_code", "_ordinal"
 
@@ -32,6 +39,10 @@ ROW_KIND, ROW_KIND_CODE, ORDINAL = "_row_kind", "_row_kind_code", "_ordinal"
 CLASS_SHIFT, FILE_SHIFT = 60, 32
 #: The class of pairs that are found by keys.
 PAIRED_BY_KEYS = 3
+#: How similar a column must be to a name that is none to be suggested.
+_SIMILAR = 0.6
+#: The most versions that a warning lists.
+_MOST_VERSIONS = 5
 
 
 class RowKind(Enum):
@@ -60,3 +71,45 @@ class RowKind(Enum):
 def file_order(number: int) -> int:
     """The part of its rows' ordinals that a file's number in its commit decides."""
     return number << FILE_SHIFT
+
+
+def check_names(schema: StructType, table: str) -> None:
+    """That a table has no column with the name of one of the changelog's own.
+
+    :raises HeadwaterError: ``HEADWATER_CHANGELOG_COLUMN_TAKEN``.
+    """
+    for name in (ROW_KIND, ROW_KIND_CODE, ORDINAL):
+        taken = schema.find(name)
+        if taken is not None:
+            raise HeadwaterError("HEADWATER_CHANGELOG_COLUMN_TAKEN", {"tableName": table, "columnName": taken.name})
+
+
+def key_columns(keys: Sequence[str], schema: StructType, table: str) -> list[str]:
+    """Key columns by the names that the table has them.
+
+    :raises HeadwaterError: ``HEADWATER_KEY_COLUMN_NOT_FOUND``, ``HEADWATER_NO_KEY_COLUMNS``.
+    """
+    if not keys:
+        raise HeadwaterError("HEADWATER_NO_KEY_COLUMNS", {"tableName": table})
+    found = []
+    for key in keys:
+        field = schema.find(key)
+        if field is None:
+            near = difflib.get_close_matches(key.lower(), [n.lower() for n in schema.names], n=3, cutoff=_SIMILAR)
+            names = [name for name in schema.names if name.lower() in near] or schema.names
+            raise HeadwaterError(
+                "HEADWATER_KEY_COLUMN_NOT_FOUND",
+                {"columnName": key, "tableName": table, "suggestion": ", ".join(names)},
+            )
+        found.append(field.name)
+    return found
+
+
+def unpaired_advice(table: str, versions: Collection[int]) -> str:
+    """What to say of updates that a changelog cannot give row by row."""
+    shown = ", ".join(map(str, sorted(versions)[:_MOST_VERSIONS])) + (", ..." if len(versions) > _MOST_VERSIONS else "")
+    return (
+        f"{table}: the change data files of version {shown} do not say which preimage and which postimage are one "
+        "row: the changelog has all preimages of such a commit before its postimages. Name the key columns, as in "
+        "table_changelog('t', 1, 'id') or option('idCols', 'id'), to have them in pairs"
+    )

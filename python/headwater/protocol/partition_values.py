@@ -75,6 +75,14 @@ def parse_value(text: str | None, data_type: DataType, time_zone: str = "UTC") -
     return _parser(data_type, time_zone)(text)
 
 
+def typed_value(text: str | None, name: str, data_type: DataType, time_zone: str = "UTC") -> Any:
+    """As :func:`parse_value`, for the column of a name.
+
+    :raises HeadwaterError: ``DELTA_INVALID_PARTITION_VALUE``.
+    """
+    return None if not text else _parse(_parser(data_type, time_zone), text, name, data_type)
+
+
 def parse_timestamp(text: str, zone: tzinfo | None) -> int:
     """Microseconds since the epoch of a text in ISO 8601 or Spark's form.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 
+from headwater.changes.changelog import unpaired_advice
 from headwater.log.segment import warn_once
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS
@@ -18,8 +19,6 @@ from headwater.statements.settings import SETTINGS, UNUSED_SETTINGS
 _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.
 OWN_SETTINGS = tuple(s.name for s in SETTINGS if s.name.startswith(_OWN) and not s.is_family)
-#: The most versions that a warning lists.
-_MOST_VERSIONS = 5
 _OWN_FAMILIES = ("spark.headwater.store.", "spark.headwater.dml.")
 
 
@@ -54,13 +53,7 @@ def of_written(snapshot: Snapshot) -> None:
 
 def of_unpaired_images(table: str, versions: Collection[int]) -> None:
     """Warn of updates that a changelog cannot give row by row."""
-    shown = ", ".join(map(str, sorted(versions)[:_MOST_VERSIONS])) + (", ..." if len(versions) > _MOST_VERSIONS else "")
-    warn_once(
-        table,
-        f"{table}: the change data files of version {shown} do not say which preimage and which postimage are one "
-        "row: the changelog has all preimages of such a commit before its postimages. Name the key columns, as in "
-        "table_changelog('t', 1, 'id') or option('idCols', 'id'), to have them in pairs",
-    )
+    warn_once(table, unpaired_advice(table, versions))
 
 
 def of_settings(settings: Mapping[str, str]) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.changes.changelog import CHANGE_TYPE
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import IdentityColumn
@@ -52,7 +53,6 @@ from headwater.sql.composing import (
 )
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.request import Clause
-from headwater.statements.write.change_data import CHANGE_TYPE
 from headwater.statements.write.rows import (
     check_conditions,
     identity_values,

@@ -27,6 +27,7 @@ from headwater.bridge.messages.follow import (
 from headwater.bridge.messages.read import ChangesAnswer, ChangesBound, ChangesForm, FileListAnswer
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
+from headwater.changes.changelog import key_columns
 from headwater.changes.schemas import Definition
 from headwater.errors import HeadwaterError
 from headwater.log.files import FILE_SCHEMA
@@ -40,7 +41,6 @@ from headwater.statements.follow.options import SourceOptions, Start, source_opt
 from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
 from headwater.statements.opening import Options, locate, open_snapshot
 from headwater.statements.read.change_feed import columns_of_changes, describe_feed
-from headwater.statements.read.changelog import key_columns
 from headwater.statements.read.scans import answer_files, describe, names_version_of_table
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import check_change

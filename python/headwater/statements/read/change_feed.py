@@ -28,7 +28,14 @@ from headwater.bridge.messages.read import (
 )
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
-from headwater.changes.changelog import file_order
+from headwater.changes.changelog import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    check_names,
+    file_order,
+    key_columns,
+)
 from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.schemas import SCHEMA_MODE, Definition
@@ -43,13 +50,10 @@ from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.read import changelog
-from headwater.statements.read.changelog import key_columns
 from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
-from headwater.statements.write.change_data import CHANGE_TYPE
 from headwater.stores import absolute_path
 from headwater.times import timestamp_text
 
-COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
 _CHANGE_COLUMNS = (
     StructField(CHANGE_TYPE, PrimitiveType("string")),
     StructField(COMMIT_VERSION, PrimitiveType("long")),
@@ -254,7 +258,7 @@ def columns_of_changes(schema: StructType, form: ChangesForm, table: str) -> Str
     :raises HeadwaterError: ``HEADWATER_CHANGELOG_COLUMN_TAKEN``.
     """
     if form.changelog:
-        changelog.check_names(schema, table)
+        check_names(schema, table)
     feed = (*visible.for_reading(schema), *_CHANGE_COLUMNS)
     return StructType((*feed, *changelog.COLUMNS) if form.changelog else feed)
 
@@ -300,7 +304,7 @@ def describe_feed(
         )
     query = None
     if names is not None:
-        keys = [] if form.keys is None else changelog.key_columns(form.keys, schema, table_path)
+        keys = [] if form.keys is None else key_columns(form.keys, schema, table_path)
         if not keys and False in paired:
             notices.of_unpaired_images(
                 table_path, {f.version for f in files if f.change_type is None and not f.is_paired}

@@ -7,11 +7,17 @@ all rows but the images of updates in files whose pairs are not known.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
-from headwater.changes.changelog import CLASS_SHIFT, ORDINAL, PAIRED_BY_KEYS, ROW_KIND, ROW_KIND_CODE, RowKind
-from headwater.errors import HeadwaterError
+from headwater.changes.changelog import (
+    CHANGE_TYPE,
+    CLASS_SHIFT,
+    ORDINAL,
+    PAIRED_BY_KEYS,
+    ROW_KIND,
+    ROW_KIND_CODE,
+    RowKind,
+)
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.sql.composing import (
     STAR,
@@ -34,7 +40,6 @@ from headwater.sql.composing import (
     when,
 )
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.write.change_data import CHANGE_TYPE
 
 #: The columns after those of the feed.
 COLUMNS = (
@@ -42,8 +47,6 @@ COLUMNS = (
     StructField(ROW_KIND_CODE, PrimitiveType("byte")),
     StructField(ORDINAL, PrimitiveType("long")),
 )
-#: How similar a column must be to a name that is none to be suggested.
-_SIMILAR = 0.6
 
 
 class ChangelogNames:
@@ -63,38 +66,6 @@ class ChangelogNames:
         """Those that the groups' relations have."""
         long = PrimitiveType("long")
         return StructField(self.position, long), StructField(self.order, long)
-
-
-def check_names(schema: StructType, table: str) -> None:
-    """That a table has no column with the name of one of the changelog's own.
-
-    :raises HeadwaterError: ``HEADWATER_CHANGELOG_COLUMN_TAKEN``.
-    """
-    for column in COLUMNS:
-        taken = schema.find(column.name)
-        if taken is not None:
-            raise HeadwaterError("HEADWATER_CHANGELOG_COLUMN_TAKEN", {"tableName": table, "columnName": taken.name})
-
-
-def key_columns(keys: Sequence[str], schema: StructType, table: str) -> list[str]:
-    """Key columns by the names that the table has them.
-
-    :raises HeadwaterError: ``HEADWATER_KEY_COLUMN_NOT_FOUND``, ``HEADWATER_NO_KEY_COLUMNS``.
-    """
-    if not keys:
-        raise HeadwaterError("HEADWATER_NO_KEY_COLUMNS", {"tableName": table})
-    found = []
-    for key in keys:
-        field = schema.find(key)
-        if field is None:
-            near = difflib.get_close_matches(key.lower(), [n.lower() for n in schema.names], n=3, cutoff=_SIMILAR)
-            names = [name for name in schema.names if name.lower() in near] or schema.names
-            raise HeadwaterError(
-                "HEADWATER_KEY_COLUMN_NOT_FOUND",
-                {"columnName": key, "tableName": table, "suggestion": ", ".join(names)},
-            )
-        found.append(field.name)
-    return found
 
 
 def compose(

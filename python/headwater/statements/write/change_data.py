@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
+from headwater.changes.changelog import CHANGE_TYPE
 from headwater.protocol.file_names import CHANGE_DATA_DIRECTORY
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.sql.composing import (
@@ -29,9 +30,6 @@ from headwater.sql.composing import (
     when,
 )
 from headwater.statements.internal_names import InternalNames
-
-#: The change a row of a change data file is; null in the table's own rows, whose files lack the column.
-CHANGE_TYPE = "_change_type"
 
 
 def change_column(schema: StructType) -> str:
