@@ -40,6 +40,7 @@ _PASSED_ON = {
     "RestoreRequest": "ParsedChangeRequest",
     "OptimizeRequest": "ParsedChangeRequest",
     "OptimizeDryRunRequest": "ParsedStatementRequest",
+    "VacuumRequest": "ParsedChangeRequest",
 }
 #: Structs that a node stands for, and bases.
 _NOT_IN_SCALA = {
@@ -50,6 +51,7 @@ _NOT_IN_SCALA = {
     "DropFeatureArguments",
     "OptimizeArguments",
     "RestoreArguments",
+    "VacuumArguments",
     "TableChange",
     "StreamedTable",
 }
@@ -63,6 +65,7 @@ _NAMED_WHEN_MADE = {
     "restore": ("ParsedChangeRequest", "CommitAnswer"),
     "optimize": ("ParsedChangeRequest", "CommitAnswer"),
     "optimize_dry_run": ("ParsedStatementRequest", "RowsAnswer"),
+    "vacuum": ("ParsedChangeRequest", "CommitAnswer"),
     **dict.fromkeys(("delete", "update", "merge"), ("ChangeRequest", "CommitAnswer")),
 }
 

@@ -173,7 +173,7 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
 
 
 def test_statements_of_other_systems(spark, fails, names) -> None:
-    for statement in ("VACUUM {t} RETAIN 0 HOURS DRY RUN", "CREATE TABLE x SHALLOW CLONE {t}"):
+    for statement in ("GENERATE symlink_format_manifest FOR TABLE {t}", "CREATE TABLE x SHALLOW CLONE {t}"):
         with fails("HEADWATER_STATEMENT_NOT_SUPPORTED"):
             spark.sql(statement.format(**names))
     for statement in ("COPY INTO {t} FROM '/x'", "FSCK REPAIR TABLE {t}", "CACHE SELECT * FROM {t}", "UNDROP TABLE t"):

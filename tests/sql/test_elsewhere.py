@@ -6,8 +6,6 @@ from headwater.errors import HeadwaterError
 from headwater.sql.elsewhere import refuse
 
 _COMING = {
-    "VACUUM delta.`/a b` RETAIN 168 HOURS DRY RUN": "delta.`/a b`",
-    "VACUUM '/data/t'": "/data/t",
     "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (a INT)": "parquet.`/x`",
     "GENERATE symlink_format_manifest FOR TABLE t": "t",
     "REORG TABLE t APPLY (PURGE)": "t",

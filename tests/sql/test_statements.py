@@ -223,3 +223,32 @@ def test_parameter_markers(text, markers):
     pieces = at_markers(text)
     assert "".join(pieces) == text
     assert pieces[1::2] == markers
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "arguments"),
+    [
+        ("VACUUM t", "t", {}),
+        ("vacuum '/a b' dry run", "/a b", {"dryRun": True}),
+        ("VACUUM a.full FULL", "a.full", {"mode": "full"}),
+        ("VACUUM lite LITE RETAIN 1.5 HOURS DRY RUN;", "lite", {"mode": "lite", "hours": "1.5", "dryRun": True}),
+        ("VACUUM t RETAIN - 2 + f(1) HOURS", "t", {"hours": "- 2 + f(1)"}),
+        ("VACUUM t DRY RUN USING INVENTORY a.b RETAIN 1 HOUR", "t", {"inventory": "SELECT * FROM a.b", "hours": "1"}),
+        ("VACUUM t USING INVENTORY '/x`y'", "t", {"inventory": "SELECT * FROM delta.`/x``y`"}),
+        ("VACUUM t USING INVENTORY (SELECT (1), ')' FROM x) LITE", "t", {"inventory": "SELECT (1), ')' FROM x"}),
+        ("VACUUM identifier('a' || 'b') FULL", "identifier('a' || 'b')", {"mode": "full"}),
+    ],
+)
+def test_what_is_vacuumed(text, table, arguments):
+    found = parsed(text)
+    assert (found["command"], found["table"], found["mayCommit"]) == ("vacuum", table, True)
+    assert {name: found["arguments"].get(name) for name in arguments} == arguments
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["VACUUM t FULL LITE", "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 3", "VACUUM t DRY RUN DRY RUN", "VACUUM TABLE t"],
+)
+def test_vacuum_says_how_it_is_written(text):
+    with pytest.raises(HeadwaterError, match="VACUUM is written VACUUM t"):
+        parsed(text)

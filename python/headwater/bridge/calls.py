@@ -36,6 +36,19 @@ def serves_call() -> bool:
     return getattr(_serving, "call", False)
 
 
+#: The calls that are running: their tables and when they began, in milliseconds since the epoch, by thread.
+_running: dict[int, tuple[str, int]] = {}
+
+
+def running_since(table: str) -> int | None:
+    """When the oldest call about a table began that other threads of this process work for, in milliseconds since the
+    epoch; None where there is none.
+    """
+    own = threading.get_ident()
+    others = [since for thread, (about, since) in list(_running.items()) if thread != own and about == table]
+    return min(others, default=None)
+
+
 RequestT = TypeVar("RequestT", bound=Request)
 
 
@@ -80,11 +93,15 @@ class EntryPoint:
 
     def _answer(self, name: str, request: str, context: Any) -> str:
         table: str | None = None
+        thread = threading.get_ident()
+        outer = _running.get(thread)
         try:
             handler = self._handlers()[name]
             envelope = handler.decoder.decode(request)
             content = envelope.request
             table = getattr(_subject(content), "table", None)
+            if table is not None and outer is None:
+                _running[thread] = table, time.time_ns() // 1_000_000
             log_context.set_about(_about(content))
             statement = Statement(context, envelope.session, _title(name, content))
             return _encode({"result": handler.run(content, statement)})
@@ -104,6 +121,8 @@ class EntryPoint:
             logger.debug("'%s' failed", name, exc_info=True)
             return _encode({"error": describe_error(_internal(error, table))})
         finally:
+            if outer is None:
+                _running.pop(thread, None)
             _let_go(context)
 
     class Java:

@@ -113,6 +113,19 @@ class HadoopFileSystem:
         with _failures(path):
             return bool(self._files.exists(path))
 
+    def entries(self, directories: Sequence[str], deep: bool, local_path: str) -> None:
+        with _failures(directories[0]):
+            self._files.entries(orjson.dumps(directories).decode(), deep, local_path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
+        with _failures(directory):
+            found = self._files.deleteMany(directory, orjson.dumps(paths).decode())
+        return [(path, reason) for path, reason in orjson.loads(found)]
+
+    def delete_empty(self, path: str) -> bool:
+        with _failures(path):
+            return bool(self._files.deleteEmpty(path))
+
     def make_directory(self, path: str) -> None:
         with _failures(path):
             self._files.makeDirectory(path)

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"
 LAST_CHECKPOINT = "_last_checkpoint"
+LAST_VACUUM = "_last_vacuum_info"
 CHANGE_DATA_DIRECTORY = "_change_data"
 
 _NAME = re.compile(

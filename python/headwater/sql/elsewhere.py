@@ -30,7 +30,6 @@ def _of(begins: str, name: str, instead: str, *, coming: bool = False) -> _State
 
 
 _STATEMENTS = (
-    _of("VACUUM <table>", "VACUUM", _ANOTHER_ENGINE, coming=True),
     _of(
         "CONVERT TO DELTA <table>",
         "CONVERT TO DELTA",

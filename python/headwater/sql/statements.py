@@ -9,6 +9,8 @@ Owns their parsing into a command with its table and arguments:
 - ``OPTIMIZE <table> …`` (:mod:`headwater.sql.optimize`)
 - ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
 - ``RESTORE [TABLE] <table> [TO] [FOR] (VERSION|TIMESTAMP) AS OF <value>``; ``SYSTEM_VERSION`` and ``SYSTEM_TIME`` too
+- ``VACUUM <table>`` with, in any order, ``FULL`` or ``LITE``, ``USING INVENTORY <table>`` or ``(<query>)``, ``RETAIN
+  <number> HOURS``, ``DRY RUN``
 
 A table is a name, a path in quotes, or ``IDENTIFIER(…)``, which Spark evaluates. Any other text is Spark's.
 """
@@ -36,6 +38,9 @@ _ALTER_COLUMN = Pattern("(ALTER|CHANGE) [COLUMN]")
 _DROP_FEATURE = Pattern("DROP FEATURE")
 _TRUNCATE_HISTORY = Pattern("TRUNCATE HISTORY")
 _RESTORE = Pattern("RESTORE [TABLE]")
+_DRY_RUN = Pattern("DRY RUN")
+_INVENTORY = Pattern("USING INVENTORY")
+_VACUUM_IS = "VACUUM t [FULL | LITE] [USING INVENTORY (t | (query))] [RETAIN n HOURS] [DRY RUN]"
 _TO = Pattern("[TO] [FOR] (VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME) AS OF")
 
 
@@ -53,6 +58,8 @@ def parse(text: str) -> dict[str, Any] | None:
         return _restoration(found, text)
     if found is not None and (command := optimize.parse(found, text, _ends_of_table, _not_parsed)) is not None:
         return command
+    if found is not None and found and found[0].is_word_of("VACUUM") and (ends := _ends_of_table(found, 1)):
+        return _vacuum(found, max(ends), text)
     described = _DESCRIBE.match(found) if found is not None else None
     if found is None or described is None or described.end == len(found):
         return None
@@ -139,6 +146,55 @@ def _restoration(found: Sequence[Token], text: str) -> dict[str, Any] | None:
     if any(_ends_of_table(found, start) for start in begins):
         raise _not_parsed(text, "RESTORE is written RESTORE [TABLE] t TO VERSION AS OF 1, or TO TIMESTAMP AS OF '…'")
     return None
+
+
+def _vacuum(found: Sequence[Token], at: int, text: str) -> dict[str, Any]:
+    """A VACUUM whose table ends at a token."""
+    arguments: dict[str, Any] = {}
+    table = _named(found, 1, at, text)
+    while at < len(found):
+        rest = found[at:]
+        name: str | None = None
+        value: Any = None
+        taken = 0
+        if rest[0].is_word_of("FULL", "LITE"):
+            name, value, taken = "mode", rest[0].value.lower(), 1
+        elif (dry := _DRY_RUN.match(rest)) is not None:
+            name, value, taken = "dryRun", True, dry.end
+        elif rest[0].is_word_of("RETAIN"):
+            end = next((end for end, token in enumerate(rest) if token.is_word_of("HOURS", "HOUR")), 0)
+            if end > 1:
+                name, value, taken = "hours", text_of(text, rest, 1, end), end + 1
+        elif (using := _INVENTORY.match(rest)) is not None:
+            taken = _end_of_inventory(rest, using.end) or 0
+            if taken:
+                name, value = "inventory", _inventory(rest, using.end, taken, text)
+        if name is None or name in arguments:
+            why = "is there twice" if name in arguments else "is not part of it"
+            raise _not_parsed(text, f"VACUUM is written {_VACUUM_IS}: '{text_of(text, rest, 0, len(rest))}' {why}")
+        arguments[name] = value
+        at += taken
+    return {"command": "vacuum", "table": table, "arguments": arguments}
+
+
+def _end_of_inventory(rest: Sequence[Token], start: int) -> int | None:
+    """Where a table's name or a query in parentheses ends."""
+    if start < len(rest) and rest[start].kind is TokenType.L_PAREN:
+        depth = 0
+        for end, token in enumerate(rest[start:], start + 1):
+            depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
+            if not depth:
+                return end
+        return None
+    return max(_ends_of_table(rest, start), default=None)
+
+
+def _inventory(rest: Sequence[Token], start: int, end: int, text: str) -> str:
+    """The query that gives an inventory's rows."""
+    if rest[start].kind is TokenType.L_PAREN:
+        return text_of(text, rest, start + 1, end - 1)
+    named = _named(rest, start, end, text)
+    return f"SELECT * FROM delta.`{named.replace('`', '``')}`" if rest[start].is_string else f"SELECT * FROM {named}"
 
 
 def _synced_column(rest: Sequence[Token]) -> list[str] | None:

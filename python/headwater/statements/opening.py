@@ -7,18 +7,25 @@ plain path on the local file system, a URI elsewhere.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.log.history import format_timestamp
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
+from headwater.protocol import properties
 from headwater.protocol.features import check_readable
 from headwater.protocol.properties import parse_interval
 from headwater.stores import Store, store_for
 
 CACHE = SnapshotCache()
+#: Whether old versions can be read only as long as VACUUM leaves their files.
+_ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+#: The table property that says how long VACUUM leaves files that are no longer part of the table.
+DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 #: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
 _STALENESS_LIMIT = "spark.headwater.stalenessLimit"
 
@@ -44,6 +51,27 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     snapshot = CACHE.get(location.path, location.store, version, limit)
     check_readable(snapshot.protocol)
     return snapshot
+
+
+def check_retention(newest: Snapshot, version: int, timestamp: int, statement: Statement) -> None:
+    """Refuse a version whose files VACUUM may have deleted, as it is older than the retention of deleted files.
+
+    :param timestamp: when the version was committed, in milliseconds since the epoch.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION``.
+    """
+    if version >= newest.version or not statement.flag(_ENFORCE_RETENTION, default=True):
+        return
+    retention = properties.milliseconds(newest.metadata.configuration, DELETED_FILE_RETENTION) or 0
+    if timestamp < time.time_ns() // 1_000_000 - retention:
+        raise HeadwaterError(
+            "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+            {
+                "version": version,
+                "tableLocation": newest.table_path,
+                "time": format_timestamp(timestamp),
+                "deletedFileRetention": f"{retention / 3_600_000:g}",
+            },
+        )
 
 
 def staleness_limit(statement: Statement) -> int:

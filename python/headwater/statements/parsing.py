@@ -15,6 +15,7 @@ from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, scripts, statements, tokens
 from headwater.statements.maintain.optimize import DRY_RUN_SCHEMA, OPTIMIZE_SCHEMA
 from headwater.statements.maintain.restore import RESTORE_SCHEMA
+from headwater.statements.maintain.vacuum import VACUUM_SCHEMA
 from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 #: The rows of statements that have some.
@@ -24,6 +25,7 @@ _OUTPUT = {
     "optimize": OPTIMIZE_SCHEMA,
     "optimize_dry_run": DRY_RUN_SCHEMA,
     "restore": RESTORE_SCHEMA,
+    "vacuum": VACUUM_SCHEMA,
 }
 #: The statements that only read.
 _READING = ("describe_history", "describe_detail", "optimize_dry_run")

@@ -14,7 +14,7 @@ from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
 from headwater.statements.define import alter, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
-from headwater.statements.maintain import compute_statistics, optimize, restore
+from headwater.statements.maintain import compute_statistics, optimize, restore, vacuum
 from headwater.statements.read import change_feed, describe, scans
 from headwater.statements.upsert import upsert
 from headwater.statements.write import insert, replace
@@ -63,6 +63,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
     "restore": Handler(define.RestoreRequest, restore.restore),
+    "vacuum": Handler(define.VacuumRequest, vacuum.vacuum),
     "parse": Handler(define.ParseRequest, parsing.parse),
     "parameter_markers": Handler(define.ParameterMarkersRequest, parsing.parameter_markers),
     "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),

@@ -117,6 +117,19 @@ SETTINGS: tuple[Setting, ...] = (
         "UPDATE and MERGE cast as `spark.sql.ansi.enabled` says, whatever `spark.sql.storeAssignmentPolicy` is",
     ),
     Setting(
+        f"{_DELTA}.retentionDurationCheck.enabled",
+        "true",
+        "VACUUM refuses to retain files for less than `delta.deletedFileRetentionDuration`; without the check, it may "
+        "delete what running statements need",
+    ),
+    Setting(f"{_DELTA}.vacuum.lite.enabled", "false", "VACUUM is VACUUM LITE where it does not say FULL"),
+    Setting(f"{_DELTA}.vacuum.logging.enabled", "true", "VACUUM records its start and its end in the table's history"),
+    Setting(
+        f"{_DELTA}.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
+        "true",
+        "versions older than `delta.deletedFileRetentionDuration` cannot be read or restored",
+    ),
+    Setting(
         f"{_DELTA}.streaming.allowSourceColumn<change>",
         "",
         "`Rename`, `Drop`, `RenameAndDrop` or `TypeChange`: a stream with a schema log reads on through such changes; "

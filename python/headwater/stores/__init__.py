@@ -5,7 +5,17 @@
 
 from headwater.stores.choice import absolute_path, store_for
 from headwater.stores.hadoop import HadoopFiles, HadoopStore
-from headwater.stores.interface import FileInfo, Store
+from headwater.stores.interface import Failed, FileInfo, Store, Tree
 from headwater.stores.local import LocalStore
 
-__all__ = ["FileInfo", "HadoopFiles", "HadoopStore", "LocalStore", "Store", "absolute_path", "store_for"]
+__all__ = [
+    "Failed",
+    "FileInfo",
+    "HadoopFiles",
+    "HadoopStore",
+    "LocalStore",
+    "Store",
+    "Tree",
+    "absolute_path",
+    "store_for",
+]

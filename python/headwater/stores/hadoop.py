@@ -22,14 +22,15 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+import orjson
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.file_names import log_directory
-from headwater.stores.interface import FileInfo, Store
+from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
+from headwater.stores.interface import Failed, FileInfo, Store, Tree
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ _CONDITIONAL = frozenset({"s3a", "s3"})
 _MOST_FOLLOWED_AT_ONCE = 64
 #: How many files are asked about in one call over the bridge, at most.
 _MOST_STATUSES = 5000
+#: How many directories are listed in one call over the bridge, at most.
+_MOST_LISTED = 256
 #: How often to try a create that the server puts off because of another request for the same name, or to read a file
 #: that another writer replaces meanwhile.
 _TRIES = 5
@@ -122,6 +125,19 @@ class HadoopFiles(Protocol):
     def exists(self, path: str) -> bool:
         """Whether the path exists."""
 
+    def entries(self, directories: Sequence[str], deep: bool, local_path: str) -> None:
+        """Write what lies in directories into a local file that exists: a line for each entry, the JSON array (is a
+        directory, URI, size in bytes, modification time in milliseconds). Directories that are missing have none.
+
+        :param deep: all files below, and no directories; else what lies directly in them.
+        """
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Delete files below a directory, many in one request; the path of each that is left, and why."""
+
+    def delete_empty(self, path: str) -> bool:
+        """Delete a directory if it is empty; whether it is gone."""
+
     def make_directory(self, path: str) -> None:
         """Create the directory and its parents."""
 
@@ -147,6 +163,8 @@ class HadoopStore(Store):
 
     is_shared = False
     puts_if_absent = False
+    #: Whether one request lists all that lies below a directory, at any depth.
+    lists_deep = False
 
     def __init__(self, files: HadoopFiles) -> None:
         self._files = files
@@ -214,8 +232,44 @@ class HadoopStore(Store):
     def make_directory(self, path: str) -> None:
         self._files.make_directory(path)
 
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        tree, coming, logs = Tree([], []), [directory], set[str]()
+        start = len(directory) + 1
+        while coming:
+            between()
+            some, coming = coming[:_MOST_LISTED], coming[_MOST_LISTED:]
+            # The first level shows what not to enter.
+            deep = self.lists_deep and some != [directory]
+            for is_directory, path, size, modified in self._entries(some, deep):
+                inside = path[start:]
+                names = inside.split("/")
+                if LOG_DIRECTORY in names:
+                    logs.add("/".join(names[: names.index(LOG_DIRECTORY) + 1]))
+                if not all(map(enters, names)):
+                    continue
+                if is_directory:
+                    tree.directories.append(FileInfo(inside, 0, modified))
+                    coming.append(path)
+                else:
+                    tree.files.append(FileInfo(inside, size, modified))
+        tree.directories.extend(FileInfo(log, 0, 0) for log in logs)
+        return tree
+
+    def _entries(self, directories: Sequence[str], deep: bool) -> Iterator[tuple[bool, str, int, int]]:
+        with tempfile.NamedTemporaryFile(prefix="headwater-", suffix=".tmp") as local:
+            self._files.entries(directories, deep, local.name)
+            for line in local:
+                is_directory, path, size, modification_time = orjson.loads(line)
+                yield is_directory, path, size, modification_time
+
     def delete(self, path: str) -> None:
         self._files.delete(path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        return [Failed(path, reason) for path, reason in self._files.delete_many(directory, paths)]
+
+    def delete_empty(self, path: str) -> bool:
+        return self._files.delete_empty(path)
 
 
 class RenamingStore(HadoopStore):
@@ -238,6 +292,7 @@ class ConditionalStore(HadoopStore):
     """
 
     puts_if_absent = True
+    lists_deep = True
 
     @staticmethod
     def _info(path: str, size: int, modification_time: int) -> FileInfo:

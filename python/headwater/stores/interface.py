@@ -39,6 +39,22 @@ class FileInfo(NamedTuple):
         return self.path.rpartition("/")[2]
 
 
+class Tree(NamedTuple):
+    """What lies below a directory; paths relative to it. Directories have a ``size`` of 0, and stores without real
+    directories have none.
+    """
+
+    files: list[FileInfo]
+    directories: list[FileInfo]
+
+
+class Failed(NamedTuple):
+    """A file that could not be deleted, and why."""
+
+    path: str
+    reason: str
+
+
 class Store(ABC):
     """The files of one scheme. Paths are absolute local paths (``/a/b``) or URIs, as text.
 
@@ -132,6 +148,17 @@ class Store(ABC):
         """Those of the paths where there is no file, in order; looked for in parallel."""
         return [path for path, there in zip(paths, in_parallel(self.exists, paths), strict=True) if not there]
 
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        """All that lies below a directory, in no order; links to other directories are neither followed nor listed.
+
+        :param enters: whether a file of this name, or all below a directory of it, is looked at. Directories of logs
+            (``_delta_log``) are in the answer and are not entered.
+        :param between: called again and again, as this may take long; what it raises ends the walk.
+        :raises FileNotFoundError: the directory does not exist.
+        :raises NotImplementedError: a store of a user's own that lists single directories only.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method walk")
+
     @abstractmethod
     def make_directory(self, path: str) -> None:
         """Create the directory and its parents where missing."""
@@ -139,6 +166,23 @@ class Store(ABC):
     @abstractmethod
     def delete(self, path: str) -> None:
         """Delete the file; one that is missing is no error."""
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        """Delete files below a directory, in parallel and as many in one request as the store takes; those that could
+        not be deleted. One that is missing counts as deleted.
+        """
+        return [failed for failed in in_parallel(self._tried, paths) if failed is not None]
+
+    def _tried(self, path: str) -> Failed | None:
+        try:
+            self.delete(path)
+        except OSError as error:
+            return Failed(path, error.strerror or str(error))
+        return None
+
+    def delete_empty(self, path: str) -> bool:
+        """Delete a directory if nothing is in it; whether it is gone."""
+        return False
 
 
 def in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:

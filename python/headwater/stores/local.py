@@ -10,18 +10,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
-from headwater.protocol.file_names import log_directory
-from headwater.stores.interface import FileInfo, Store, in_parallel
+from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
+from headwater.stores.interface import Failed, FileInfo, Store, Tree, in_parallel
 
 #: How many local files one thread reads (bench cases ``local-reads`` and ``log-tail``).
 _READ_IN_A_ROW = 64
+#: How many local files one thread deletes before it takes the next ones.
+_DELETED_IN_A_ROW = 1000
 #: Errors of file systems without hard links, such as FAT and some network mounts.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are not a missing ability of the file system.
@@ -128,9 +131,89 @@ class LocalStore(Store):
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        tree, coming = Tree([], []), [""]
+        while coming:
+            between()
+            inside = coming.pop()
+            for entry in self._entries(f"{directory}/{inside}" if inside else directory, is_top=not inside):
+                path = f"{inside}/{entry.name}" if inside else entry.name
+                if entry.name == LOG_DIRECTORY:
+                    tree.directories.append(FileInfo(path, 0, 0))
+                if not enters(entry.name):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                    leads_on = entry.is_symlink() and entry.is_dir()
+                except FileNotFoundError:  # deleted since the listing began
+                    continue
+                if leads_on or not _has_text(path):
+                    continue
+                is_directory = stat.S_ISDIR(status.st_mode)
+                info = FileInfo(path, 0 if is_directory else status.st_size, status.st_mtime_ns // 1_000_000)
+                if is_directory:
+                    tree.directories.append(info)
+                    coming.append(path)
+                else:
+                    tree.files.append(info)
+        return tree
+
+    @staticmethod
+    def _entries(directory: str, is_top: bool) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as entries:
+                return list(entries)
+        except FileNotFoundError:
+            if is_top:
+                raise
+            return []  # deleted meanwhile
+
     def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        """As :meth:`Store.delete_many`, with the checksums that Hadoop's local file system keeps beside files. What
+        links lead to outside the directory stays.
+        """
+        real = os.path.realpath(directory)
+        inside = {parent: self._is_below(parent, directory, real) for parent in {os.path.dirname(p) for p in paths}}
+        failed = [Failed(path, "a link leads out of the table") for path in paths if not inside[os.path.dirname(path)]]
+        wanted = [path for path in paths if inside[os.path.dirname(path)]]
+        pieces = [wanted[start : start + _DELETED_IN_A_ROW] for start in range(0, len(wanted), _DELETED_IN_A_ROW)]
+        for some in in_parallel(lambda some: list(map(self._deleted, some)), pieces):
+            failed += [each for each in some if each is not None]
+        return failed
+
+    @staticmethod
+    def _is_below(parent: str, directory: str, real: str) -> bool:
+        return os.path.realpath(parent) == os.path.normpath(real + parent[len(directory) :])
+
+    def _deleted(self, path: str) -> Failed | None:
+        failed = self._tried(path)
+        if failed is None:
+            parent, name = os.path.split(path)
+            with contextlib.suppress(OSError):
+                os.unlink(f"{parent}/.{name}.crc")
+        return failed
+
+    def delete_empty(self, path: str) -> bool:
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError:  # it is not empty any more
+            return False
+        return True
+
+
+def _has_text(path: str) -> bool:
+    """Whether a path is text; names of bytes that are none are not in any log."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -305,7 +305,7 @@ class DeltaTable:
         if retentionHours is not None:
             check_type("retentionHours", retentionHours, (int, float), "a number of hours")
         ending = "" if retentionHours is None else f" RETAIN {retentionHours} HOURS"
-        return self._run("VACUUM", f"VACUUM {self._name}{ending}")
+        return self._spark.sql(f"VACUUM {self._name}{ending}")
 
     def generate(self, mode: str) -> None:
         """Write manifests for other engines."""

@@ -320,6 +320,28 @@ class RestoreRequest(Request, kw_only=True):
     arguments: RestoreArguments
 
 
+class VacuumArguments(Request, kw_only=True):
+    """What VACUUM is asked beside its table.
+
+    :param mode: ``full`` or ``lite``; None where the statement does not say.
+    :param hours: of RETAIN, Spark SQL.
+    :param inventory: the query that gives the rows of USING INVENTORY.
+    """
+
+    mode: str | None = None
+    hours: str | None = None
+    inventory: str | None = None
+    dry_run: bool = False
+
+
+class VacuumRequest(Request, kw_only=True):
+    """VACUUM. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: VacuumArguments
+
+
 class ShowColumnsRequest(Request, kw_only=True):
     """SHOW COLUMNS; ``namespace`` is what IN or FROM adds to the table's name."""
 

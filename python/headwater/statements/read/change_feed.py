@@ -48,7 +48,7 @@ from headwater.protocol.columns import format_name, parse_name_list
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.opening import Options, check_retention, open_snapshot
 from headwater.statements.read import changelog
 from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.stores import absolute_path
@@ -85,6 +85,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     versions = resolve(*asked, times, snapshot.version, may_be_after_latest=statement.flag(_OUT_OF_RANGE))
     if versions is None:
         return _empty(snapshot, request.form)
+    check_retention(snapshot, versions.first, times.of(versions.first), statement)
     feed = open_feed(
         versions,
         snapshot,

@@ -46,7 +46,7 @@ from headwater.pruning.predicates import decode
 from headwater.schema import mapping, visible
 from headwater.sql.composing import Relation
 from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import SeenTable, locate, open_same, open_snapshot, staleness_limit
+from headwater.statements.opening import SeenTable, check_retention, locate, open_same, open_snapshot, staleness_limit
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
@@ -86,6 +86,8 @@ def load_table(request: LoadTableRequest, statement: Statement) -> TableDescript
         if error.condition == "DELTA_TABLE_NOT_FOUND" and request.name:
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request.name})"}) from None
         raise
+    if version is not None:
+        check_retention(open_snapshot(path, statement), version, snapshot.timestamp, statement)
     return describe(snapshot, time_travel=version is not None)
 
 

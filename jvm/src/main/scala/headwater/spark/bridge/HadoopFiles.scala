@@ -7,8 +7,10 @@ import java.nio.file.{Files, Paths, StandardCopyOption, StandardOpenOption}
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path}
+import org.apache.hadoop.fs.{Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path, PathIOException}
 import org.apache.hadoop.hdfs.DistributedFileSystem
 import org.apache.hadoop.hdfs.web.WebHdfsFileSystem
 import org.apache.hadoop.util.functional.FutureIO
@@ -109,6 +111,35 @@ final class HadoopFiles(conf: Configuration) {
 
   def delete(uri: String): Unit = on(uri)((fs, path) => fs.delete(path, false))
 
+  /**
+   * Writes the entries of directories (JSON array) into an existing local file, each as a line of JSON: `[is a directory, path, size,
+   * modificationTime]`. With `deep`, these are all files below them. A missing directory has none. The requests run in parallel.
+   */
+  def entries(uris: String, deep: Boolean, local: String): Unit = StoreFailure.wrapping {
+    val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
+    val out = Files.newBufferedWriter(Paths.get(local))
+    try StoreRequests.each(paths) { case (fs, path) => HadoopFiles.lines(fs, path, deep) }.foreach(_.foreach { line => out.write(line); out.write('\n') })
+    finally out.close()
+  }
+
+  /** Deletes files (JSON array) below a directory, a page in each request, in parallel. Returns `[[path, reason]]` of those that are left. */
+  def deleteMany(directory: String, uris: String): String = on(directory) { (fs, path) =>
+    val bulk = fs.createBulkDelete(path)
+    try {
+      val pages = Json.strings(Json.parse(uris)).grouped(bulk.pageSize()).toSeq
+      val failed = StoreRequests.each(pages) { page =>
+        try bulk.bulkDelete(page.map(new Path(_)).asJava).asScala.map(left => Seq(left.getKey.toString, left.getValue)).toSeq
+        catch { case e: IOException => page.map(uri => Seq(uri, Option(e.getMessage).getOrElse(e.toString))) }
+      }
+      Json.write(failed.flatten)
+    } finally bulk.close()
+  }
+
+  /** Deletes an empty directory; false if something is in it. */
+  def deleteEmpty(uri: String): Boolean = on(uri) { (fs, path) =>
+    try fs.delete(path, false) || !fs.exists(path) catch { case e: PathIOException => false }
+  }
+
   /** Writes a file and replaces one of that name: for stores where a file appears only when it is complete. */
   def put(uri: String, data: Array[Byte]): Unit =
     on(uri)((fs, path) => HadoopFiles.write(fs.createFile(path).create().recursive().overwrite(true).build(), data))
@@ -150,6 +181,21 @@ private object HadoopFiles {
   /** Hadoop's name, since 3.4.2, of both the option and the capability. */
   val ConditionalCreate = "fs.option.create.conditional.overwrite"
   private val BufferBytes = 64 * 1024
+
+  private def lines(fs: FileSystem, directory: Path, deep: Boolean): Seq[String] = {
+    def line(entry: FileStatus) = Json.write(Seq[Any](entry.isDirectory, entry.getPath.toString, entry.getLen, entry.getModificationTime))
+    val found = Seq.newBuilder[String]
+    try {
+      if (deep) {
+        val files = fs.listFiles(directory, true)
+        while (files.hasNext) found += line(files.next())
+      } else {
+        val entries = fs.listStatusIterator(directory)
+        while (entries.hasNext) found += line(entries.next())
+      }
+    } catch { case _: FileNotFoundException => }
+    found.result()
+  }
 
   private def status(fs: FileSystem, path: Path): Option[FileStatus] =
     try Some(fs.getFileStatus(path)).filter(_.isFile) catch { case _: FileNotFoundException => None }

@@ -71,6 +71,12 @@ final class StatementContext(val session: SparkSession) {
       case other => throw new IllegalStateException(s"no MERGE: $other")
     }
 
+  /** Makes a query that a user wrote available to rewrites as ``hw_plan.`n` ``, parsed on its own; returns n. */
+  def addQuery(text: String): Int = addPlan(QueryCompiler.query(session, text))
+
+  /** The schema (JSON) of a plan's rows. */
+  def planSchema(plan: Int): String = plans(plan).schema.json
+
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
 

@@ -47,6 +47,10 @@ object QueryCompiler {
   def qualified(session: SparkSession, text: String, qualifier: String): Expression =
     parse(session, text).transform { case UnresolvedAttribute(names) => UnresolvedAttribute(qualifier +: names) }
 
+  /** Parses and resolves a query that a user wrote. Throws Spark's own error. */
+  def query(session: SparkSession, text: String): LogicalPlan =
+    SparkInternals.analyzed(session, CurrentOrigin.withOrigin(Origin())(parser(session).parseQuery(text)))
+
   private def parser(session: SparkSession) = session.asInstanceOf[ClassicSession].sessionState.sqlParser
 
   /** Settings that change the meaning of SQL; all are false by default. */

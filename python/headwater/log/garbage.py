@@ -1,0 +1,205 @@
+"""Which files below a table no version within its retention needs: what VACUUM deletes.
+
+Owns the choice, as functions of a snapshot, the commits before it and what lies below the table. Paths are decoded and
+relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Remove
+File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for its deletion
+vector; so does one that is not older than the retention, and one in a hidden folder, other than that of change data and
+those of partitions. What belongs to another table below this one stays. No path leads out of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.log import deletion_vectors
+from headwater.log.commits import parse_actions
+from headwater.log.files import canonical_path, canonical_paths
+from headwater.log.history import last_version_at
+from headwater.log.segment import LogListing
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import DeletionVector
+from headwater.protocol.file_names import LOG_DIRECTORY
+from headwater.protocol.partition_paths import escape_name
+from headwater.protocol.properties import UNIVERSAL_FORMATS
+from headwater.stores import FileInfo, Tree
+
+#: Folders whose names begin as those of hidden ones do, and which hold files of the table all the same.
+_NOT_HIDDEN = ("_change_data", "_delta_index")
+_ICEBERG_FOLDER = "metadata"
+#: Commits that are read at a time.
+_COMMITS_AT_ONCE = 256
+
+
+class Garbage(NamedTuple):
+    """What may go. ``up_to``: the version up to which every file that its commits removed is among it, or is needed
+    again; None where it is not known.
+    """
+
+    files: list[FileInfo]
+    directories: list[FileInfo]
+    up_to: int | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+def is_entered(snapshot: Snapshot) -> Callable[[str], bool]:
+    """Whether VACUUM looks at a file or folder of a name, at any depth."""
+    columns = [column for name in snapshot.partition_columns if (column := snapshot.schema.find(name)) is not None]
+    names = {name for column in columns for name in (column.name, column.physical_name)}
+    partitions = tuple(f"{escape_name(name)}=" for name in names) + tuple(f"{name}=" for name in names)
+    formats = snapshot.metadata.configuration.get(UNIVERSAL_FORMATS, "").lower()
+
+    def enters(name: str) -> bool:
+        if name == _ICEBERG_FOLDER and "iceberg" in formats:
+            return False
+        return not name.startswith(("_", ".")) or name.startswith(_NOT_HIDDEN) or name.startswith(partitions)
+
+    return enters
+
+
+def unreferenced(tree: Tree, needed: pa.Array, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
+    """The files, and the folders that are empty, that are older than a time and that nothing needs.
+
+    :param tree: what lies below the table.
+    :param needed: of :func:`needed_files`.
+    :param before: milliseconds since the epoch.
+    """
+    if not tree.files and not tree.directories:
+        return [], []
+    paths = pa.array([file.path for file in tree.files], pa.string())
+    times = pa.array([file.modification_time for file in tree.files], pa.int64())
+    chosen = pc.and_(pc.less(times, before), pc.invert(pc.is_in(paths, value_set=needed)))
+    files = [tree.files[row] for row in pc.indices_nonzero(chosen).to_pylist()]
+    full = {each.path.rpartition("/")[0] for each in (*tree.files, *tree.directories)}
+    empty = [each for each in tree.directories if each.path not in full and each.modification_time < before]
+    return files, empty
+
+
+def needed_files(snapshot: Snapshot, before: int, removed_since: Iterable[pa.Table] = ()) -> pa.Array:
+    """The paths of all files that the newest version needs, or a version that was the newest at a time or later.
+
+    :param before: that time, in milliseconds since the epoch.
+    :param removed_since: the ``remove`` actions of commits since, where tombstones may have been dropped earlier.
+    """
+    columns = ["path", "deletion_vector"]
+    tombstones = snapshot.tombstones()
+    times = pc.fill_null(tombstones["deletion_timestamp"], 0)
+    kept = tombstones.filter(pc.greater_equal(times, before))
+    tables = [t.select(columns) for t in (snapshot.select(columns), kept, *removed_since)]
+    needed: list[pa.Array] = []
+    for table in tables:
+        needed.append(_relative(snapshot, table["path"]))
+        vectors = table["deletion_vector"].drop_null().to_pylist()
+        needed.append(pa.array(_vector_paths(snapshot, vectors), pa.string()))
+    return pa.concat_arrays(needed)
+
+
+def _relative(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array:
+    """Paths of actions, relative to the table; those that lead elsewhere are left out."""
+    decoded = canonical_paths(paths)
+    odd = pc.match_substring_regex(decoded, r"^/|^[A-Za-z][A-Za-z0-9+.-]+:|(^|/)\.{0,2}(/|$)")
+    if not pc.any(odd).as_py():
+        return decoded.combine_chunks() if isinstance(decoded, pa.ChunkedArray) else decoded
+    own = (inside_table(path, snapshot.table_path) for path in decoded.to_pylist())
+    return pa.array([path for path in own if path is not None], pa.string())
+
+
+def inside_table(path: str, table_path: str) -> str | None:
+    """A decoded path relative to the table; None for one that leads out of it, or is no plain path."""
+    if path.startswith("file:"):
+        path = "/" + path[5:].lstrip("/")
+    if path.startswith(f"{table_path}/"):
+        path = path[len(table_path) + 1 :]
+    elif path.startswith("/") or ":/" in path:
+        return None
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    return None if not names or ".." in names else "/".join(names)
+
+
+def _vector_paths(snapshot: Snapshot, vectors: Sequence[Mapping[str, Any]]) -> list[str]:
+    distinct = {(v["storage_type"], v["path_or_inline"]) for v in vectors}
+    found = []
+    for kind, where in distinct:
+        if kind == deletion_vectors.INLINE:
+            continue
+        location = deletion_vectors.absolute_location(DeletionVector(kind, where, 0, 0), snapshot.table_path)
+        is_encoded = kind == deletion_vectors.ABSOLUTE and not location.startswith("/")
+        relative = inside_table(unquote(location) if is_encoded else location, snapshot.table_path)
+        if relative is not None:
+            found.append(relative)
+    return found
+
+
+def without_other_tables(tree: Tree) -> Tree:
+    """What lies below a table, without the tables that others have made below it."""
+    logs = [f"{each.path.rpartition('/')[0]}/" for each in tree.directories if _is_log(each.path)]
+    roots = tuple({root for root in logs if root != "/"})
+    if not roots:
+        return Tree(tree.files, [each for each in tree.directories if not _is_log(each.path)])
+    files = [file for file in tree.files if not file.path.startswith(roots)]
+    directories = [d for d in tree.directories if not f"{d.path}/".startswith(roots) and not _is_log(d.path)]
+    return Tree(files, directories)
+
+
+def _is_log(path: str) -> bool:
+    return path.rpartition("/")[2] == LOG_DIRECTORY
+
+
+def removed_between(
+    snapshot: Snapshot, listing: LogListing, first: int, last: int, before: int
+) -> tuple[list[FileInfo], int]:
+    """The files that the commits of some versions removed, or wrote as change data; and the last of these versions
+    before which every one of them may go.
+
+    :param before: removals at this time, in milliseconds since the epoch, or later are left for the next time.
+    """
+    found: dict[str, FileInfo] = {}
+    up_to = last
+    for version, removes, changes in _commits(snapshot, listing, first, last):
+        for row in removes.to_pylist():
+            time = row["deletion_timestamp"] or 0
+            if time >= before:
+                up_to = min(up_to, version - 1)
+                continue
+            paths = [inside_table(canonical_path(row["path"]), snapshot.table_path)]
+            sizes = [row["size"] or 0]
+            if row["deletion_vector"] is not None:
+                vectors = _vector_paths(snapshot, [row["deletion_vector"]])
+                paths += vectors
+                sizes += [row["deletion_vector"]["size"]] * len(vectors)
+            for path, size in zip(paths, sizes, strict=True):
+                if path is not None:
+                    found[path] = FileInfo(path, size, time)
+        for change in changes:
+            path = inside_table(canonical_path(change["path"]), snapshot.table_path)
+            if path is not None:
+                found[path] = FileInfo(path, change.get("size") or 0, 0)
+    return list(found.values()), up_to
+
+
+def removals_since(snapshot: Snapshot, listing: LogListing, time: int) -> list[pa.Table]:
+    """The ``remove`` actions of all commits after a time that the log still has."""
+    version = last_version_at(listing, snapshot, time)
+    first = min(listing.commits, default=0) if version is None else version + 1
+    return [removes for _, removes, _ in _commits(snapshot, listing, first, snapshot.version)]
+
+
+def _commits(
+    snapshot: Snapshot, listing: LogListing, first: int, last: int
+) -> Iterable[tuple[int, pa.Table, list[dict[str, Any]]]]:
+    """(version, ``remove`` actions, ``cdc`` actions) of the commits of some versions."""
+    versions = [version for version in range(first, last + 1) if version in listing.commits]
+    for start in range(0, len(versions), _COMMITS_AT_ONCE):
+        some = [listing.commits[version].path for version in versions[start : start + _COMMITS_AT_ONCE]]
+        contents = snapshot.store.read_many(some)
+        for version, path, content in zip(versions[start:], some, contents, strict=False):
+            actions = parse_actions(content, path)
+            yield version, actions.files.removes(), actions.change_files
