@@ -15,7 +15,9 @@ def path(spark, tmp_path):
     import datetime
 
     path = tmp_path / "t"
-    spark.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta")
+    # Its versions are of years ago.
+    kept = "TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 10000 weeks')"
+    spark.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta {kept}")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (2)")
     for version, day in enumerate(DAYS):
