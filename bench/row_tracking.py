@@ -29,7 +29,7 @@ def _insert(bench: Bench, side: str, number: int) -> float:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def on_a_copy(vectors: bool, text: str) -> Callable[[Bench, str, int], float]:
+def _statement(vectors: bool, text: str) -> Callable[[Bench, str, int], float]:
     """A statement on a fresh copy, ``{path}`` and ``{rows}`` filled in."""
 
     def timed(bench: Bench, side: str, number: int) -> float:
@@ -57,6 +57,6 @@ def cases() -> Iterator[Case]:
     )
     within = (Against(UNTRACKED, ratio=1.1),)
     yield Case("tracked-insert", "INSERT with row tracking", (Against(UNTRACKED, ratio=1.05),), _insert, 5, warm_up=2)
-    yield Case("tracked-vectors", "UPDATE with row tracking", within, on_a_copy(True, update), 5, warm_up=3)
-    yield Case("tracked-copy", "UPDATE with it, copy-on-write", within, on_a_copy(False, update), 5, warm_up=3)
-    yield Case("tracked-merge", "MERGE with it, copy-on-write", within, on_a_copy(False, merge), 5, warm_up=3)
+    yield Case("tracked-vectors", "UPDATE with row tracking", within, _statement(True, update), 5, warm_up=3)
+    yield Case("tracked-copy", "UPDATE with it, copy-on-write", within, _statement(False, update), 5, warm_up=3)
+    yield Case("tracked-merge", "MERGE with it, copy-on-write", within, _statement(False, merge), 5, warm_up=3)

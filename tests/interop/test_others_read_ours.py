@@ -107,6 +107,15 @@ PEER_ONLY: dict[str, list[str]] = {
         "INSERT INTO t VALUES (1)",
     ],
     "clustered": ["CREATE TABLE t (a INT, b STRING) USING delta CLUSTER BY (b)", "INSERT INTO t VALUES (1, 'x')"],
+    "compacted": [
+        "CREATE TABLE t (a INT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        "('delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true')",
+        "INSERT INTO t VALUES (1, 'x'), (2, 'x'), (3, NULL)",
+        "INSERT INTO t VALUES (4, 'x'), (5, 'x'), (6, NULL)",
+        "DELETE FROM t WHERE a = 2",
+        "OPTIMIZE t",
+        "DELETE FROM t WHERE a = 5",
+    ],
     "deletion_vectors_enabled": [
         "CREATE TABLE t (a INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
         "INSERT INTO t VALUES (1), (2)",
@@ -122,7 +131,13 @@ def make(spark, tmp_path):
     def run(statements: list[str], name: str = "t"):
         path = tmp_path / name
         for statement in statements:
-            spark.sql(re.sub(r"(?<=TABLE )t\b|(?<=INTO )t\b|(?<=WRITE )t\b", f"delta.`{path}`", statement))
+            spark.sql(
+                re.sub(
+                    r"(?<=TABLE )t\b|(?<=INTO )t\b|(?<=WRITE )t\b|(?<=FROM )t\b|(?<=OPTIMIZE )t\b",
+                    f"delta.`{path}`",
+                    statement,
+                )
+            )
         return path
 
     return run
