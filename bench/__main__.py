@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cases as reading
-from bench import commits, compaction, dml, limits, row_tracking, stream_in, stream_many, stream_out, upsert
+from bench import changelogs, commits, compaction, dml, limits, row_tracking, stream_in, stream_many, stream_out, upsert
 from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
@@ -27,7 +27,19 @@ Times = dict[str, list[float]]
 
 def cases() -> list[Case]:
     """Every case."""
-    rooms = (reading, commits, dml, compaction, row_tracking, limits, stream_in, stream_out, stream_many, upsert)
+    rooms = (
+        reading,
+        commits,
+        dml,
+        compaction,
+        row_tracking,
+        limits,
+        stream_in,
+        stream_out,
+        stream_many,
+        upsert,
+        changelogs,
+    )
     return [case for room in rooms for case in room.cases()]
 
 

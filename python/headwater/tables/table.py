@@ -16,10 +16,12 @@ from pyspark.sql.types import StructType
 
 from headwater.tables import maintenance
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
+from headwater.tables.debezium import debezium_events
 from headwater.tables.errors import DeltaTableError, check_session, check_type, not_supported
 from headwater.tables.maintenance import DeltaOptimizeBuilder
 from headwater.tables.merging import DeltaMergeBuilder
 from headwater.tables.names import literal, named_path, path_name, quote, split_name
+from headwater.tables.sending import send_changes
 from headwater.tables.statement_inputs import (
     Expression,
     Sees,
@@ -244,6 +246,86 @@ class DeltaTable:
             keys, sequenceBy, deleteWhen, ignoreNullUpdates, exceptColumns, storedAs, tombstoneRetention, mergeSchema
         )
         source.writeTo(self._name).options(**options).append()
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def changelog(self, startingVersion: int, endingVersion: int | None = None, keys: Sequence[str] = ()) -> DataFrame:
+        """The changes of versions as rows that apply one by one, in the order of ``_commit_version`` and ``_ordinal``.
+
+        :param endingVersion: the last version; by default the newest.
+        :param keys: the columns that find the pairs of updates that other engines wrote.
+        :raises pyspark.errors.AnalysisException: ``DELTA_MISSING_CHANGE_DATA``, ``HEADWATER_KEY_COLUMN_NOT_FOUND`` and
+            those of a range.
+        """
+        check_type("startingVersion", startingVersion, int, "a whole number")
+        reader = self._spark.read.format("delta").option("readChangelog", "true")
+        reader = reader.option("startingVersion", str(startingVersion))
+        if endingVersion is not None:
+            check_type("endingVersion", endingVersion, int, "a whole number")
+            reader = reader.option("endingVersion", str(endingVersion))
+        if keys:
+            reader = reader.option("idCols", ", ".join(map(quote, keys)))
+        return reader.table(self._name)
+
+    def debezium(
+        self,
+        startingVersion: int,
+        endingVersion: int | None = None,
+        keys: Sequence[str] = (),
+        *,
+        tombstones: bool = True,
+    ) -> DataFrame:
+        """The same changes as Debezium's JSON events: ``key`` and ``value``, ready for a sink.
+
+        In a stream's ``foreachBatch``, :func:`headwater.tables.debezium.debezium_events` does the same.
+
+        :param tombstones: whether each event of a deletion is followed by its key with a null value.
+        :raises pyspark.errors.AnalysisException: as :meth:`changelog`.
+        """
+        changes = self.changelog(startingVersion, endingVersion, keys)
+        return debezium_events(changes, keys, table=self._name, tombstones=tombstones)
+
+    def sendChanges(
+        self,
+        topic: str,
+        servers: str,
+        *,
+        checkpoint: str,
+        keys: Sequence[str],
+        startingVersion: int | None = None,
+        tombstones: bool = True,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the table's changes to a Kafka topic as Debezium's JSON events, and go on from there at the next call.
+
+        Events are sent at least once: what a call that failed had sent of its last micro-batch comes again. Needs
+        Spark's Kafka connector, ``org.apache.spark:spark-sql-kafka-0-10``.
+
+        :param servers: as ``kafka.bootstrap.servers``.
+        :param checkpoint: a directory that remembers what was sent; another one for each topic.
+        :param keys: the columns of the messages' keys; the changes of a key come in order.
+        :param startingVersion: the first version of a new checkpoint; by default, all rows of the newest one come
+            first, as ``c`` events.
+        :param tombstones: as of :meth:`debezium`.
+        :param options: more options of Spark's Kafka sink, such as ``kafka.security.protocol``.
+        :raises pyspark.errors.AnalysisException: ``HEADWATER_CHANGES_NOT_SENT`` where the topic is not there or no
+            broker answers; ``HEADWATER_NO_KEY_COLUMNS`` and others of the keys.
+        """
+        check_type("topic", topic, str, "a string")
+        check_type("servers", servers, str, "a string, host:port with commas between")
+        if not keys:
+            raise DeltaTableError("HEADWATER_NO_KEY_COLUMNS", {"tableName": self._name})
+        send_changes(
+            self._spark,
+            self._name,
+            topic,
+            servers,
+            checkpoint=checkpoint,
+            keys=list(keys),
+            starting_version=startingVersion,
+            tombstones=tombstones,
+            options=options,
+        )
 
     @property
     def _target(self) -> str:

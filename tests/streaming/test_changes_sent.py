@@ -1,0 +1,136 @@
+"""A table's changes as Debezium's events: their form and order, and a real broker that gets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.tables import DeltaTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from support.kafka.broker import Broker
+
+pytestmark = pytest.mark.spark
+FEED = "'delta.enableChangeDataFeed' = 'true'"
+IMPATIENT = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "4000", "kafka.request.timeout.ms": "2000"}
+
+
+def materialized(messages: list[tuple[str | None, str | None]]) -> dict[str, Any]:
+    """The rows by key that a reader has who checks each old image."""
+    table: dict[str, Any] = {}
+    for key, value in messages:
+        if value is None:
+            assert key not in table
+            continue
+        event = json.loads(value)
+        assert key is not None
+        if event["op"] in ("u", "d"):
+            assert table.pop(key) == event["before"]
+        else:
+            assert event["before"] is None
+            assert key not in table
+        if event["op"] in ("u", "c"):
+            table[key] = event["after"]
+    return table
+
+
+def events(frame: Any) -> list[tuple[str | None, str | None]]:
+    return [(row.key, row.value) for row in frame.collect()]
+
+
+def rows_by_key(spark: SparkSession, keys: str) -> dict[str, Any]:
+    row = "to_json(struct(*), map('ignoreNullFields', 'false')) AS row"
+    found = spark.table("t").selectExpr(f"to_json(struct({keys})) AS key", row)
+    return {row.key: json.loads(row.row) for row in found.collect()}
+
+
+def test_events_of_inserts_updates_deletes_and_moved_keys(spark: SparkSession, database: str, fails: Any) -> None:
+    spark.sql(f"CREATE TABLE t (k INT, v INT, before STRING) USING delta TBLPROPERTIES ({FEED})")
+    spark.sql("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, NULL), (3, 30, 'c')")
+    spark.sql("UPDATE t SET v = v + 1 WHERE k < 3")
+    spark.sql("UPDATE t SET k = 9 WHERE k = 3")
+    spark.sql("DELETE FROM t WHERE k = 1")
+    spark.sql(
+        "MERGE INTO t USING (SELECT 2 AS k) s ON t.k = s.k AND t.v = 0 WHEN NOT MATCHED THEN INSERT (k, v) "
+        "VALUES (2, 0) WHEN NOT MATCHED BY SOURCE AND t.k = 2 THEN DELETE"
+    )
+    table = DeltaTable.forName(spark, "t")
+    sent = events(table.debezium(1, keys=["K"]))
+    assert materialized(sent) == rows_by_key(spark, "k")
+    ops = [(key, json.loads(value)["op"] if value else None) for key, value in sent]
+    assert ops.count(('{"k":1}', "u")) == 1
+    assert [op for key, op in ops if key == '{"k":3}'] == ["c", "d", None]
+    assert [op for key, op in ops if key == '{"k":9}'] == ["c"]
+    assert sum(value is None for _, value in sent) == 3
+    assert not [value for _, value in events(table.debezium(1, keys=["k"], tombstones=False)) if value is None]
+    first = json.loads(next(value for _, value in sent if value))
+    committed = spark.sql("DESCRIBE HISTORY t").where("version = 1").selectExpr("unix_millis(timestamp)").first()[0]
+    assert list(first) == ["before", "after", "source", "op", "ts_ms"]
+    assert (first["ts_ms"], first["source"]["ts_ms"], first["source"]["commit_version"]) == (committed, committed, 1)
+    keyless = events(table.debezium(1))
+    assert {key for key, _ in keyless} == {None}
+    assert [json.loads(value)["source"]["commit_version"] for _, value in keyless] == [1, 1, 1, 2, 2, 3, 4, 5, 5]
+    with fails("HEADWATER_KEY_COLUMN_NOT_FOUND", "'q'"):
+        table.debezium(1, keys=["q"])
+    with fails("HEADWATER_NO_KEY_COLUMNS"):
+        table.sendChanges("t", "127.0.0.1:1", checkpoint="/nowhere", keys=[])
+
+
+def test_values_of_every_kind(spark: SparkSession, database: str) -> None:
+    spark.sql(
+        "CREATE TABLE t (k INT, d DECIMAL(20, 7), ts TIMESTAMP, n TIMESTAMP_NTZ, day DATE, b BINARY, "
+        f"s STRUCT<x: INT, y: ARRAY<STRING>>, m MAP<STRING, DOUBLE>) USING delta TBLPROPERTIES ({FEED})"
+    )
+    spark.sql(
+        "INSERT INTO t VALUES (1, 12.5, TIMESTAMP'2024-02-29 12:00:00.5+01:00', TIMESTAMP_NTZ'2024-02-29 12:00:00', "
+        "DATE'2024-02-29', X'00FF', named_struct('x', NULL, 'y', array('a', NULL)), map('k', 1.5D))"
+    )
+    ((key, value),) = events(DeltaTable.forName(spark, "t").debezium(1, keys=["k", "day"]))
+    assert key == '{"k":1,"day":"2024-02-29"}'
+    assert json.loads(str(value))["after"] == {
+        "k": 1, "d": 12.5, "ts": "2024-02-29 11:00:00.500000Z", "n": "2024-02-29 12:00:00.000000", "day": "2024-02-29",
+        "b": "AP8=", "s": {"x": None, "y": ["a", None]}, "m": {"k": 1.5},
+    }  # fmt: skip
+
+
+def test_a_topic_gets_them_and_goes_on(
+    spark_with_kafka: SparkSession, kafka: Broker, database: str, tmp_path: Path, fails: Any
+) -> None:
+    spark, topic = spark_with_kafka, f"changes-{tmp_path.name}"
+    spark.sql(f"CREATE TABLE t (k INT, v INT) USING delta TBLPROPERTIES ({FEED})")
+    spark.sql("INSERT INTO t SELECT id, 0 FROM range(20)")
+    table = DeltaTable.forName(spark, "t")
+
+    def send() -> None:
+        checkpoint = str(tmp_path / "checkpoint")
+        table.sendChanges(topic, kafka.servers, checkpoint=checkpoint, keys=["k"], startingVersion=1, options=IMPATIENT)
+
+    def received() -> list[tuple[str | None, str | None]]:
+        reader = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.servers).option("subscribe", topic)
+        return events(reader.load().orderBy("partition", "offset").selectExpr("string(key)", "string(value)"))
+
+    with fails("HEADWATER_CHANGES_NOT_SENT", topic, kafka.servers, "same checkpoint"):
+        send()  # the topic is not there
+    kafka.create_topic(topic, 3)
+    send()
+    spark.sql("UPDATE t SET v = v + 1 WHERE k < 10")
+    spark.sql("DELETE FROM t WHERE k % 5 = 0")
+    send()
+    before = received()
+    assert len(before) == 20 + 10 + 2 * 4
+    assert materialized(before) == rows_by_key(spark, "k")
+    send()  # there is nothing new
+    kafka.kill()
+    spark.sql("UPDATE t SET v = -1")
+    try:
+        with fails("HEADWATER_CHANGES_NOT_SENT"):
+            send()
+    finally:
+        kafka.start()
+    send()
+    assert materialized(received()) == rows_by_key(spark, "k")
