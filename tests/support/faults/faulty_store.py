@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headwater.stores import FileInfo, Store
+from headwater.stores import Failed, FileInfo, Store, Tree
 
 
 class Fault(Enum):
@@ -147,6 +147,19 @@ class FaultyStore(Store):
 
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self.inner.delete(path))
+
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        return self._call("walk", directory, lambda: self.inner.walk(directory, enters, between))
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        tried = map(self._tried, paths)  # one after the other: each run of a test makes the same calls
+        return [failed for failed in tried if failed is not None]
+
+    def delete_empty(self, path: str) -> bool:
+        return self._call("delete_empty", path, lambda: self.inner.delete_empty(path))
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        return [path for path in paths if not self.exists(path)]
 
 
 def _half(write: Callable[[str, bytes], None], path: str, data: bytes) -> Callable[[], None]:
