@@ -41,8 +41,8 @@ def _events(bench: Bench) -> str:
 
 def _deleting_events(bench: Bench) -> str:
     """The same, newer than the table's; one of twenty deletes, and one of ten comes again, older."""
-    newer = f"SELECT * REPLACE (amount + 1 AS amount), id % 20 = 0 AS gone FROM ({_events(bench)})"
-    older = f"SELECT *, false AS gone FROM ({_events(bench)}) WHERE id % 10 = 1"
+    newer = f"SELECT * EXCEPT (amount), amount + 1 AS amount, id % 20 = 0 AS gone FROM ({_events(bench)})"
+    older = f"SELECT * EXCEPT (amount), amount, false AS gone FROM ({_events(bench)}) WHERE id % 10 = 1"
     return f"{newer} UNION ALL {older}"
 
 

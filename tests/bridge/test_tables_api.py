@@ -39,8 +39,9 @@ def test_change(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -
             [[3, 32], [4, 440], [5, -50], [7, -70], [9, 901]],
             [[3, 32], [4, 32], [5, 440], [7, -70], [9, 901]],
             [[3, 32], [4, 32], [5, 440], [7, -70], [8, 800], [9, -1]],
+            [[3, 32], [4, -1], [7, -70], [8, -1], [9, -1]],
         ],
         "merged": [4, 2, 1, 1],
-        "conditions": ["AMBIGUOUS_REFERENCE", "UNRESOLVED_COLUMN.WITH_SUGGESTION"],
+        "conditions": ["HEADWATER_UPSERT_COLUMN_NOT_FOUND", "AMBIGUOUS_REFERENCE", "UNRESOLVED_COLUMN.WITH_SUGGESTION"],
         "views": [],
     }

@@ -17,6 +17,14 @@ FAILURES = {
         "UPDATE {t} SET v = -1 WHERE k = 17", "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", ["v >= 0", "-1"],
     ),
     "NOT NULL": ("INSERT INTO {t} SELECT nullif(id, 3), 1 FROM range(9)", "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", ["k"]),
+    "a null key": (
+        "INSERT INTO {t} WITH (idCols = 'k') SELECT nullif(id, 3) AS k, 1 AS v FROM range(9)",
+        "HEADWATER_UPSERT_NULL_KEY", ["k = null"],
+    ),
+    "two events of a key": (
+        "INSERT INTO {t} WITH (idCols = 'k', sequenceBy = 'v DIV 99') SELECT k % 4 AS k, v FROM {source}",
+        "HEADWATER_UPSERT_EQUAL_SEQUENCES", ["k = ", "v = "],
+    ),
     "several matches": (
         "MERGE INTO {t} t USING (SELECT k % 4 AS k, v FROM {source}) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 0",
         "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", ["{t}"],

@@ -33,11 +33,11 @@ from headwater.sql.composing import (
     Named,
     Not,
     Number,
+    Over,
     Placeholders,
     Query,
     Relation,
     Resolved,
-    RowNumber,
     Rows,
     Select,
     Text,
@@ -115,7 +115,8 @@ def ours(node: Any) -> Any:
         case exp.Window():
             assert isinstance(node.this, exp.RowNumber)
             (ordered,) = node.args["order"].expressions
-            return RowNumber(tuple(map(ours, node.args["partition_by"])), ours(ordered.this))
+            keys = tuple(map(ours, node.args["partition_by"]))
+            return Over(call("row_number"), keys, ours(ordered.this), bool(ordered.args.get("desc")))
         case exp.Coalesce():
             return call("coalesce", ours(node.this), *map(ours, node.expressions))
         case exp.Anonymous():
@@ -186,7 +187,7 @@ def larger(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
         st.tuples(inner, st.sampled_from(sorted(TYPES.values())).map(PrimitiveType)).map(lambda drawn: Cast(*drawn)),
         several.map(lambda drawn: call("raise_row_error", *drawn)),
         several.map(lambda drawn: call("coalesce", *drawn)),
-        st.tuples(several, inner).map(lambda drawn: RowNumber(*drawn)),
+        st.tuples(several, inner, st.booleans()).map(lambda drawn: Over(call("row_number"), *drawn)),
     )
 
 

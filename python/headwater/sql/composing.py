@@ -242,18 +242,6 @@ class Case(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class RowNumber(Expression):
-    """The number, from 1, of a row among those with the same values of some columns."""
-
-    partition_by: tuple[Expression, ...]
-    order_by: Expression
-
-    def text(self, show: Placeholders) -> str:
-        columns = ", ".join([column.text(show) for column in self.partition_by])
-        return f"row_number() OVER (PARTITION BY {columns} ORDER BY {self.order_by.text(show)})"
-
-
-@dataclass(frozen=True, slots=True)
 class Over(Expression):
     """A window function among the rows with the same values of some columns, in the order of another.
 

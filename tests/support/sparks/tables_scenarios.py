@@ -86,7 +86,12 @@ def tables_change(spark: SparkSession, home: str) -> dict[str, Any]:
         set={"v": few.v - table.toDF().v}
     ).whenNotMatchedInsert(values={"id": few["id"], "v": few.v}).execute()
     found["rows"].append(_rows(table))
+    table.upsert(
+        local.selectExpr("id", "-1L AS v", "id = 5 AS gone"), ["id"], deleteWhen="gone", exceptColumns=["gone"]
+    )
+    found["rows"].append(_rows(table))
     found["conditions"] = [
+        _condition(lambda: table.upsert(local, ["ids"])),
         _condition(lambda: table.merge(local, F.col("id") == 1).whenMatchedDelete().execute()),
         _condition(
             lambda: table.merge(local, "t.id = s.id").whenNotMatchedInsert(values={"id": F.col("t.id")}).execute()

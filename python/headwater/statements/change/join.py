@@ -23,9 +23,9 @@ from headwater.sql.composing import (
     Named,
     Not,
     Number,
+    Over,
     Query,
     Resolved,
-    RowNumber,
     Rows,
     call,
     equal,
@@ -200,7 +200,7 @@ def _each_once(request: DmlRequest, rows: Rows) -> Rows:
 def _with_match_numbers(request: DmlRequest, rows: Rows) -> Rows:
     """The matches of each row of the target numbered, from one."""
     file, row = Column(request.names.file), Column(request.names.row)
-    return select(STAR, Alias(RowNumber((file, row), row), request.names.match), rows=rows)
+    return select(STAR, Alias(Over(call("row_number"), (file, row), row), request.names.match), rows=rows)
 
 
 def _one_task(rows: Rows) -> Rows:

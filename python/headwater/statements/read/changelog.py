@@ -27,12 +27,13 @@ from headwater.sql.composing import (
     Column,
     Least,
     Number,
+    Over,
     Query,
     Relation,
-    RowNumber,
     Select,
     Text,
     UnionAll,
+    call,
     equal,
     infix,
     is_not_null,
@@ -119,7 +120,7 @@ def _paired_by_keys(feed: StructType, names: ChangelogNames, version: str, keys:
     ordinal, kind = Column(ORDINAL), Column(ROW_KIND)
     before, after = (equal(kind, Text(image.text)) for image in (RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER))
     of_key = (Column(version), *map(Column, keys))
-    numbered = select(STAR, Alias(RowNumber((*of_key, kind), ordinal), names.number), rows=rows)
+    numbered = select(STAR, Alias(Over(call("row_number"), (*of_key, kind), ordinal), names.number), rows=rows)
     # Of rows with the same number, one is a preimage and one a postimage, or one of them is missing.
     of_pair = (*of_key, infix("OR", before, after), Column(names.number))
     paired = select(

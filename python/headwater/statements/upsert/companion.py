@@ -8,9 +8,9 @@ and it goes with the folder. Its own folder's name, which is its id, is derived 
 created and its key columns. So a table that replaces another, or is upserted by other keys, starts with an empty one.
 
 Promises. A batch writes its deletions here before it commits to the table, marked with the batch's identity: cut off in
-between, it finds them when it is repeated. The commit to the table has a ``txn`` action with the companion's id, and
-each upsert that has read the companion depends on it: one that did not see a deletion that has been committed loses the
-race, and runs again. Entries of a file go together, once all are older than the retention.
+between, it comes to the same end when it is repeated. The commit to the table has a ``txn`` action with the companion's
+id, and each upsert that has read the companion depends on it: one that did not see a deletion that has been committed
+loses the race, and runs again. Entries of a file go together, once all are older than the retention.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def remember(
 ) -> bool:
     """Write the deletions among the events, in a commit of their own; whether there are any.
 
-    :param identity: the application and the version that the batch has, if it has one: it is written once.
+    :param identity: the application and the version that the batch has, if it has one. A repeated batch writes its
+        deletions again, which is harmless: the cause that cut it off may have changed what it deletes.
     """
     writing = _Writing(companion, events, rows, identity, statement)
     for attempt in range(1, _ATTEMPTS + 1):
@@ -198,10 +199,6 @@ class _Writing:
 
     def attempt(self) -> bool:
         snapshot = newest(self.companion, self.statement)
-        if snapshot is not None and self.identity is not None:
-            done = snapshot.set_transactions.get(self.identity[0])
-            if done is not None and done.version >= self.identity[1]:
-                return True
         wanted = self._schema()
         txn = transaction(self.companion.path, self.statement, snapshot)
         metadata = Metadata(

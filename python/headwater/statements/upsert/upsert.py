@@ -221,11 +221,9 @@ class _Batch:
         if self._is_done(attempt.snapshot):
             return CommitAnswer(version=attempt.snapshot.version, skipped=True)
         if companion is not None:
-            now = attempt.snapshot
-            written = attempt.txn.transaction_version(companion.application)
-            read = -1 if deletions is None else deletions.version
+            now, known = attempt.snapshot, snapshot.set_transactions.get(companion.application)
             is_same = companion_of(now.table_path, now.metadata, events).id == companion.id
-            if not is_same or (written is not None and written > read):
+            if not is_same or attempt.txn.transaction_version(companion.application) != (known and known.version):
                 return None
             if self.remembered[companion.id]:
                 _note(attempt.txn, companion, deletions)
