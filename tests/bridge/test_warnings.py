@@ -63,7 +63,7 @@ def test_uniform_is_refused(frontend: str, request: pytest.FixtureRequest, tmp_p
 def test_other_systems_statements(frontend: str, request: pytest.FixtureRequest) -> None:
     driver = request.getfixturevalue(frontend)
     for statement, condition in (
-        ("REORG TABLE t APPLY (PURGE)", "HEADWATER_STATEMENT_NOT_SUPPORTED"),
+        ("REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))", "HEADWATER_STATEMENT_NOT_SUPPORTED"),
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV", "DELTA_OPERATION_NOT_ALLOWED"),
         ("DESCRIBE HISTORY t LIMIT many", "DELTA_STATEMENT_NOT_PARSED"),
         ("SELEC 1", "PARSE_SYNTAX_ERROR"),

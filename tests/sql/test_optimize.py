@@ -19,6 +19,7 @@ def _arguments(**given):
         ('OPTIMIZE "s3://b/t"', "s3://b/t", {}),
         ("OPTIMIZE delta.`/t` FULL", "delta.`/t`", {"full": True}),
         ("OPTIMIZE IDENTIFIER(:t) WHERE a = 1", "IDENTIFIER(:t)", {"where": "a = 1"}),
+        ("OPTIMIZE IDENTIFIER(a || (:t)) WHERE a IN (1)", "IDENTIFIER(a || (:t))", {"where": "a IN (1)"}),
         (
             "OPTIMIZE t WHERE day >= DATE'2024-01-01' AND (zorder = 'ZORDER BY' OR by IN (1))",
             "t",

@@ -37,7 +37,6 @@ _STATEMENTS = (
         coming=True,
     ),
     _of("GENERATE <word> FOR TABLE <table>", "GENERATE", _ANOTHER_ENGINE, coming=True),
-    _of("REORG TABLE <table>", "REORG TABLE", _ANOTHER_ENGINE, coming=True),
     _of(
         "(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS] <table> [SHALLOW|DEEP] CLONE",
         "CLONE",

@@ -11,15 +11,11 @@ from typing import Any
 
 from sqlglot import TokenType
 
-from headwater.errors import HeadwaterError
-from headwater.sql.tokens import Pattern, Token, end_of_table, text_of
+from headwater.sql.tokens import NotParsed, Pattern, Token, end_of_table, text_of
 
 _OPTIMIZE = Pattern("OPTIMIZE")
 _ZORDER = Pattern("ZORDER BY")
 _DRY_RUN = Pattern("DRY RUN")
-
-#: The error for a text, with a reason.
-NotParsed = Callable[[str, str], HeadwaterError]
 
 
 def parse(

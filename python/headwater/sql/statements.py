@@ -7,6 +7,7 @@ Owns their parsing into a command with its table and arguments:
 - ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
 - ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
 - ``OPTIMIZE <table> …`` (:mod:`headwater.sql.optimize`)
+- ``REORG TABLE <table> …`` (:mod:`headwater.sql.reorg`)
 - ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
 - ``RESTORE [TABLE] <table> [TO] [FOR] (VERSION|TIMESTAMP) AS OF <value>``; ``SYSTEM_VERSION`` and ``SYSTEM_TIME`` too
 - ``VACUUM <table>`` with, in any order, ``FULL`` or ``LITE``, ``USING INVENTORY <table>`` or ``(<query>)``, ``RETAIN
@@ -23,7 +24,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
-from headwater.sql import optimize
+from headwater.sql import optimize, reorg
 from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL)")
@@ -56,8 +57,9 @@ def parse(text: str) -> dict[str, Any] | None:
         return _analysis(found, analyzed.end, text)
     if found is not None and _RESTORE.match(found) is not None:
         return _restoration(found, text)
-    if found is not None and (command := optimize.parse(found, text, _ends_of_table, _not_parsed)) is not None:
-        return command
+    for parse_kind in (optimize.parse, reorg.parse):
+        if found is not None and (command := parse_kind(found, text, _ends_of_table, _not_parsed)) is not None:
+            return command
     if found is not None and found and found[0].is_word_of("VACUUM") and (ends := _ends_of_table(found, 1)):
         return _vacuum(found, max(ends), text)
     described = _DESCRIBE.match(found) if found is not None else None
@@ -217,9 +219,19 @@ def _named(found: Sequence[Token], start: int, end: int, text: str) -> str:
 
 def _ends_of_table(found: Sequence[Token], start: int) -> set[int]:
     """Where a table, by name, by path or by ``IDENTIFIER(…)``, that begins at a token may end."""
-    ends = {start + end for end in _IDENTIFIER.ends(found[start:])}
+    ends = {start + end for end in _IDENTIFIER.ends(found[start:]) if _is_balanced(found[start : start + end])}
     named = end_of_table(found, start)
     return ends if named is None else {*ends, named}
+
+
+def _is_balanced(found: Sequence[Token]) -> bool:
+    """Whether the last of some tokens closes the first bracket that they open."""
+    depth = 0
+    for at, token in enumerate(found):
+        depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
+        if token.kind is TokenType.R_PAREN and depth == 0:
+            return at == len(found) - 1
+    return False
 
 
 def _without_limit(found: Sequence[Token], text: str) -> tuple[Sequence[Token], int | None]:

@@ -13,13 +13,18 @@ Promise: a quote, comment or bracket inside a name or string never counts as one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlglot import TokenType
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
+
+from headwater.errors import HeadwaterError
+
+#: The error for a text, with a reason.
+NotParsed = Callable[[str, str], HeadwaterError]
 
 
 class _Tokenizer(Spark.Tokenizer):

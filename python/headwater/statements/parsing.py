@@ -24,6 +24,7 @@ _OUTPUT = {
     "describe_detail": DETAIL_SCHEMA,
     "optimize": OPTIMIZE_SCHEMA,
     "optimize_dry_run": DRY_RUN_SCHEMA,
+    "reorg": OPTIMIZE_SCHEMA,
     "restore": RESTORE_SCHEMA,
     "vacuum": VACUUM_SCHEMA,
 }

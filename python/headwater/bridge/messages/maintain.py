@@ -1,4 +1,4 @@
-"""Messages of statements that keep a table in good order: OPTIMIZE."""
+"""Messages of statements that keep a table in good order: OPTIMIZE and REORG."""
 
 from __future__ import annotations
 
@@ -28,3 +28,20 @@ class OptimizeRequest(Request, kw_only=True):
 
 class OptimizeDryRunRequest(OptimizeRequest, kw_only=True):
     """OPTIMIZE … DRY RUN."""
+
+
+class ReorgArguments(Request, kw_only=True):
+    """What REORG … APPLY (PURGE) is asked.
+
+    :param where: a condition over partition columns, as Spark SQL.
+    """
+
+    where: str | None = None
+
+
+class ReorgRequest(Request, kw_only=True):
+    """REORG … APPLY (PURGE). ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: ReorgArguments

@@ -7,6 +7,7 @@ Tracking". Promises: every live row is in the copies once, in order, with its ro
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ from headwater.transaction.moved_rows import Copy
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 #: Bytes; the default of the format's other writers.
 DEFAULT_FILE_SIZE = 1 << 30
+#: How the names of the tags begin that say which cube of a clustered table a file is of.
+_CUBE = "ZCUBE_"
 #: How ``HeadwaterCommitProtocol`` begins the name of a file: with the number of the task that wrote it.
 _PART = re.compile(r"(?:^|/)part-(\d+)-")
 
@@ -79,9 +82,24 @@ def copy_bins(
     start = 0
     for each, made in zip(bins, outputs, strict=True):
         end = start + len(each.positions)
-        copies.append(Copy(sources[start:end], live[start:end], made))
+        copies.append(Copy(sources[start:end], live[start:end], _laid_out_as(packed.slice(start, end - start), made)))
         start = end
     return copies
+
+
+def _laid_out_as(sources: pa.Table, outputs: list[AddFile]) -> list[AddFile]:
+    """The copies of files of one cube are of that cube; in clustered tables, they would be clustered again."""
+    cubes = {
+        (row["clustering_provider"], tuple((key, value) for key, value in row["tags"] or () if key.startswith(_CUBE)))
+        for row in sources.select(["clustering_provider", "tags"]).to_pylist()
+    }
+    (provider, tags), *others = cubes
+    if others or provider is None or not tags:
+        return outputs
+    cube = dict(tags)
+    return [
+        dataclasses.replace(each, clustering_provider=provider, tags={**(each.tags or {}), **cube}) for each in outputs
+    ]
 
 
 def _without_sort(job: WriteSpecification) -> WriteSpecification:

@@ -7,9 +7,11 @@ Tracking". Promises: every row is in the new files once, with its row id; nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +21,17 @@ from headwater.log.snapshot import Snapshot
 from headwater.log.statistics.from_footers import field_id
 from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
 from headwater.protocol.columns import ELEMENT, KEY, Path, all_fields, find_path
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField, parse_type
+from headwater.protocol.row_tracking import reserved_names
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    parse_type,
+)
 from headwater.schema import mapping
 from headwater.statements.committing import commit, transaction, vector_of
 from headwater.statements.maintain.bins import pack
@@ -106,8 +118,8 @@ class KeptCopies:
         return [copy for _, copies in self._made for copy in copies]
 
 
-class OldTypes:
-    """Which files have a column with a type that it had before type widening, by their footers.
+class _ByFooters(ABC):
+    """Which files have something that only their footers say.
 
     A footer is read once, however often one asks.
     """
@@ -115,28 +127,86 @@ class OldTypes:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], bool] = {}
 
+    @abstractmethod
+    def _test(self, snapshot: Snapshot) -> Callable[[pa.Schema], bool] | None:
+        """What tells it, asked with the schema that a file has; None where no file of a version can have it."""
+
     def files(self, snapshot: Snapshot) -> pa.Table:
-        """The files with old types; rows of ``snapshot.files``."""
-        changed = _changed_types(snapshot)
-        files = snapshot.files
-        if not changed:
-            return files.slice(0, 0)
+        """The files; rows of ``snapshot.files``."""
+        if self._test(snapshot) is None:
+            return snapshot.files.slice(0, 0)
+        return snapshot.files.filter(self.among(snapshot, pa.array(np.ones(snapshot.num_files, bool))))
+
+    def among(self, snapshot: Snapshot, asked: pa.Array) -> pa.Array:
+        """Which of the files that are asked about, each given by true."""
+        test = self._test(snapshot)
+        if test is None:
+            return pa.array(np.zeros(snapshot.num_files, bool))
         schema = snapshot.metadata.schema_string
-        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
-        paths, sizes = files["path"].to_pylist(), files["size"].to_pylist()
+        light = snapshot.select(["path", "size"])
+        paths, sizes, wanted = light["path"].to_pylist(), light["size"].to_pylist(), asked.to_pylist()
+        keys = [(schema, canonical_path(path)) for path in paths]
         unknown = [
-            (path, size)
-            for path, size in zip(paths, sizes, strict=True)
-            if (schema, canonical_path(path)) not in self._known
+            (key, path, size)
+            for key, path, size, want in zip(keys, paths, sizes, wanted, strict=True)
+            if want and key not in self._known
         ]
 
-        def is_old(file: tuple[str, int]) -> bool:
-            stored = data_footer(snapshot, *file).schema.to_arrow_schema()
-            return any(_is_old(stored, steps, kind, by_id) for steps, kind in changed.items())
+        def has(file: tuple[tuple[str, str], str, int]) -> bool:
+            return test(data_footer(snapshot, *file[1:]).schema.to_arrow_schema())
 
-        for (path, _), old in zip(unknown, in_parallel(is_old, unknown), strict=True):
-            self._known[schema, canonical_path(path)] = old
-        return files.filter(pa.array([self._known[schema, canonical_path(path)] for path in paths], pa.bool_()))
+        for (key, _, _), found in zip(unknown, in_parallel(has, unknown), strict=True):
+            self._known[key] = found
+        return pa.array([want and self._known[key] for key, want in zip(keys, wanted, strict=True)], pa.bool_())
+
+
+class OldTypes(_ByFooters):
+    """Which files have a column with a type that it had before type widening."""
+
+    def _test(self, snapshot: Snapshot) -> Callable[[pa.Schema], bool] | None:
+        changed = _changed_types(snapshot)
+        if not changed:
+            return None
+        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        return lambda stored: any(_is_old(stored, steps, kind, by_id) for steps, kind in changed.items())
+
+
+class DroppedColumns(_ByFooters):
+    """Which files have a column, or a field of one, that the table has no more."""
+
+    def _test(self, snapshot: Snapshot) -> Callable[[pa.Schema], bool] | None:
+        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        hidden = {name.lower() for name in reserved_names(snapshot.metadata.configuration) if name is not None}
+        schema = snapshot.schema
+
+        def has_more(stored: pa.Schema) -> bool:
+            return _has_more([field for field in stored if field.name.lower() not in hidden], schema, by_id)
+
+        return has_more
+
+
+def _has_more(stored: Iterable[pa.Field], schema: StructType, by_id: bool) -> bool:
+    """Whether a struct of a file has a field that the table's has not."""
+    by_name = {field.physical_name.lower(): field for field in schema}
+    ids = {_id(field): field for field in schema}
+    for each in stored:
+        number = field_id(each)
+        # A file without ids was written before the table had them.
+        field = ids.get(number) if by_id and number is not None else by_name.get(each.name.lower())
+        if field is None or _within_has_more(each.type, field.type, by_id):
+            return True
+    return False
+
+
+def _within_has_more(stored: pa.DataType, kind: DataType, by_id: bool) -> bool:
+    match kind:
+        case StructType() if pa.types.is_struct(stored):
+            return _has_more(list(stored), kind, by_id)
+        case ArrayType(element) if pa.types.is_list(stored):
+            return _within_has_more(stored.value_type, element, by_id)
+        case MapType(key, value) if pa.types.is_map(stored):
+            return _within_has_more(stored.key_type, key, by_id) or _within_has_more(stored.item_type, value, by_id)
+    return False
 
 
 class _Step(NamedTuple):

@@ -118,15 +118,12 @@ def optimize(request: OptimizeRequest, statement: Statement) -> CommitAnswer:
     :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE``,
         ``DELTA_OPTIMIZE_FULL_NOT_SUPPORTED``, those of opening a table, of a copy, and of a commit.
     """
-    run = _Run(request, statement)
-    while run_again_after_losses(request.table, statement, run.next_batch, waits_for_others=False, discards=False):
-        statement.check_cancelled()
-    return CommitAnswer(version=run.version, rows=[run.answer()])
+    return Run(request, statement, Settings.of(statement)).to_the_end()
 
 
 def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> RowsAnswer:
     """What :func:`optimize` would do; a row of :data:`DRY_RUN_SCHEMA` for each file that it would write."""
-    settings = _Settings.of(statement)
+    settings = Settings.of(statement)
     snapshot = open_snapshot(request.table, statement)
     _check(snapshot, request)
     chosen = _choose(request, statement, snapshot, settings)
@@ -149,7 +146,7 @@ def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> Ro
     )
 
 
-class _Settings(NamedTuple):
+class Settings(NamedTuple):
     """What the session says of OPTIMIZE; sizes in bytes."""
 
     min_file_size: int
@@ -158,9 +155,9 @@ class _Settings(NamedTuple):
     batch_size: int
 
     @staticmethod
-    def of(statement: Statement) -> _Settings:
+    def of(statement: Statement) -> Settings:
         """:raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``."""
-        return _Settings(
+        return Settings(
             statement.whole_number(_MIN_FILE_SIZE, DEFAULT_FILE_SIZE),
             max_file_size(statement),
             _ratio(statement),
@@ -184,7 +181,7 @@ def _ratio(statement: Statement) -> float:
     return value
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """The files that were chosen, rows of ``snapshot.files``, and how they are packed.
 
     :param considered: the number of files in the partitions that were asked for.
@@ -195,7 +192,7 @@ class _Choice(NamedTuple):
     bins: list[Bin]
     considered: int
     deleted: list[float | None]
-    settings: _Settings
+    settings: Settings
 
     def reason(self, position: int) -> str:
         """Why a file was chosen."""
@@ -216,9 +213,9 @@ def _choose(
     request: OptimizeRequest,
     statement: Statement,
     snapshot: Snapshot,
-    settings: _Settings,
+    settings: Settings,
     among: pa.Array | None = None,
-) -> _Choice:
+) -> Choice:
     """The files to compact.
 
     :param among: the paths of the files that may be chosen; None for all.
@@ -233,7 +230,7 @@ def _choose(
     light, ratios, too_many = light.filter(wanted), ratios.filter(wanted), too_many.filter(wanted)
     alone = too_many.to_pylist()
     bins = [each for each in pack(light, settings.max_file_size) if len(each.positions) > 1 or alone[each.positions[0]]]
-    return _Choice(snapshot.files.filter(wanted), bins, pc.sum(asked).as_py() or 0, ratios.to_pylist(), settings)
+    return Choice(snapshot.files.filter(wanted), bins, pc.sum(asked).as_py() or 0, ratios.to_pylist(), settings)
 
 
 def _deleted_rows(snapshot: Snapshot, files: pa.Table) -> pa.ChunkedArray:
@@ -249,16 +246,17 @@ def _deleted_rows(snapshot: Snapshot, files: pa.Table) -> pa.ChunkedArray:
     return pc.if_else(pc.is_null(vectors), zeros, ratio)
 
 
-class _Run:
-    """One run of OPTIMIZE over a table, batch by batch."""
+class Run:
+    """One run over a table, batch by batch: of OPTIMIZE, or of a statement that chooses other files."""
 
-    def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
-        self._request, self._statement = request, statement
-        self._settings = _Settings.of(statement)
+    operation = "OPTIMIZE"
+
+    def __init__(self, request: OptimizeRequest, statement: Statement, settings: Settings) -> None:
+        self._request, self._statement, self._settings = request, statement, settings
         self._began = time.time_ns() // 1_000_000
         snapshot = open_snapshot(request.table, statement)
-        _check(snapshot, request)
-        self._first = _choose(request, statement, snapshot, self._settings)
+        self.check(snapshot)
+        self._first = self.choose(snapshot, None)
         #: Only these files are chosen, however many come while the statement runs.
         self._among = self._first.files["path"].combine_chunks()
         self._path = snapshot.table_path
@@ -271,11 +269,31 @@ class _Run:
         self._bins = 0
         self.version = snapshot.version
 
+    def check(self, snapshot: Snapshot) -> None:
+        """Refuse what cannot be."""
+        _check(snapshot, self._request)
+
+    def choose(self, snapshot: Snapshot, among: pa.Array | None) -> Choice:
+        """The files to write again; ``among`` has the paths of those that may be chosen, None for all."""
+        return _choose(self._request, self._statement, snapshot, self._settings, among)
+
+    def parameters(self) -> dict[str, Any]:
+        """The statement's parameters in the history."""
+        where = self._request.arguments.where
+        return {"predicate": [] if where is None else [where], "zOrderBy": [], "clusterBy": [], "auto": False}
+
+    def to_the_end(self) -> CommitAnswer:
+        """Compact batch by batch until nothing is left to do."""
+        table, statement = self._request.table, self._statement
+        while run_again_after_losses(table, statement, self.next_batch, waits_for_others=False, discards=False):
+            statement.check_cancelled()
+        return CommitAnswer(version=self.version, rows=[self.answer()])
+
     def next_batch(self) -> bool:
         """Compact one batch; False where nothing is left to do."""
         request, statement = self._request, self._statement
         snapshot = open_snapshot(request.table, statement)
-        choice = _choose(request, statement, snapshot, self._settings, self._among)
+        choice = self.choose(snapshot, self._among)
         batch = next(batches(choice.bins, self._settings.batch_size), None)
         if batch is None:
             return False
@@ -284,24 +302,21 @@ class _Run:
         target = Target(snapshot.table_path, txn.protocol, txn.metadata)
         copies = copy_bins(statement, snapshot, choice.files, batch, target)
         txn.move(copies)
-        done = commit(txn, statement, Options(None), "OPTIMIZE", self._parameters(), _metrics(copies), is_last=False)
+        done = commit(txn, statement, Options(None), self.operation, self.parameters(), _metrics(copies), is_last=False)
         self._note(done.version, copies, txn.moved)
         txn.delete_given_up()
         return True
 
-    def _show(self, choice: _Choice, batch: Sequence[Bin]) -> None:
+    def _show(self, choice: Choice, batch: Sequence[Bin]) -> None:
         """Say what comes, in Spark's UI and in the log."""
         files, size = sum(len(each.positions) for each in batch), sum(each.size for each in batch)
         first = dict(choice.files["partition_values"][batch[0].positions[0]].as_py() or ())
         where = f", from partition {', '.join(f'{k}={v}' for k, v in first.items())} on" if first else ""
         text = f"compact {files} files of {size} bytes into {len(batch)}{where}"
         number = self._batches + 1
-        self._statement.step(text, number, max(number, self._batches_planned))
-        _LOG.info("%s: OPTIMIZE, batch %d of %d: %s", self._path, number, max(number, self._batches_planned), text)
-
-    def _parameters(self) -> dict[str, Any]:
-        where = self._request.arguments.where
-        return {"predicate": [] if where is None else [where], "zOrderBy": [], "clusterBy": [], "auto": False}
+        planned = max(number, self._batches_planned)
+        self._statement.step(text, number, planned)
+        _LOG.info("%s: %s, batch %d of %d: %s", self._path, self.operation, number, planned, text)
 
     def _note(self, version: int, copies: Sequence[Copy], kept: Sequence[Copy]) -> None:
         self.version = version

@@ -1,0 +1,45 @@
+"""The grammar of REORG."""
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.sql.statements import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "where"),
+    [
+        ("REORG TABLE t APPLY (PURGE)", "t", None),
+        ("reorg table a.`b c` apply(purge);", "a.`b c`", None),
+        ("REORG TABLE '/a b' WHERE p = 1 APPLY (PURGE)", "/a b", "p = 1"),
+        ("REORG TABLE IDENTIFIER(:t) WHERE apply(purge) AND x APPLY (PURGE)", "IDENTIFIER(:t)", "apply(purge) AND x"),
+        ("REORG TABLE apply APPLY (PURGE)", "apply", None),
+    ],
+)
+def test_parts(text, table, where):
+    assert parse(text) == {"command": "reorg", "table": table, "arguments": {"where": where}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REORG TABLE t",
+        "REORG TABLE t APPLY (CLEAN)",
+        "REORG TABLE t WHERE APPLY (PURGE)",
+        "REORG TABLE t p = 1 APPLY (PURGE)",
+        "REORG TABLE t APPLY (PURGE) WHERE p = 1",
+    ],
+)
+def test_what_is_wrong(text):
+    with pytest.raises(HeadwaterError, match=r"DELTA_STATEMENT_NOT_PARSED.*APPLY \(PURGE\)"):
+        parse(text)
+
+
+def test_the_upgrade_to_uniform_is_refused_with_the_reason():
+    with pytest.raises(HeadwaterError, match=r"HEADWATER_STATEMENT_NOT_SUPPORTED.*Iceberg metadata"):
+        parse("REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))")
+
+
+@pytest.mark.parametrize("text", ["REORG", "REORG TABLE", "REORG t APPLY (PURGE)"])
+def test_others_are_sparks(text):
+    assert parse(text) is None
