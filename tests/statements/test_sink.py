@@ -16,7 +16,7 @@ from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.requests import actions, called, create_request, create_table, data_file, schema_json
 
-check_sink, plan_batch, still_new, write_batch = map(called, ("check_sink", "plan_batch", "still_new", "write_batch"))
+check_sink, plan_batch, write_batch = map(called, ("check_sink", "plan_batch", "write_batch"))
 SCHEMA = schema_json(a="integer", b="string")
 
 
@@ -224,15 +224,6 @@ def test_the_same_batch_of_a_run_that_was_stopped(table, statement):
     with pytest.raises(HeadwaterError) as caught:
         write(table, statement, 2)
     assert caught.value.condition == "DELTA_CONCURRENT_TRANSACTION"
-
-
-def test_a_table_is_new_until_something_is_committed(table, statement):
-    known = newest(table).metadata.id
-    assert still_new({"table": str(table), "tableId": known}, statement) is True
-    assert still_new({"table": str(table), "tableId": "another"}, statement) is False
-    other(table, change=lambda m: replace(m, description="d"))()
-    assert still_new({"table": str(table), "tableId": known}, statement) is False
-    assert still_new({"table": str(table / "none"), "tableId": known}, statement) is False
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,44 @@ def read_to_the_end(path, statement, offset=None):
     return stream_end({"stream": opened["stream"], "start": offset}, statement)["offset"]
 
 
+class TestColumnsOfTheAnalysis:
+    @pytest.mark.parametrize(
+        ("kind", "change"),
+        [
+            ("rename_column", {"path": ["b"], "newName": "c"}),
+            ("drop_column", {"path": ["b"]}),
+            ("add_column", {"path": ["c"], "type": '"integer"', "nullable": True}),
+            ("column_type", {"path": ["a"], "type": '"long"'}),
+            ("column_position", {"path": ["b"], "position": {"after": None}}),
+        ],
+    )
+    @pytest.mark.parametrize("feed", ["false", "true"])
+    def test_other_ones_are_refused(self, table, statement, kind, change, feed):
+        set_property(table, statement, "delta.enableChangeDataFeed", "true")
+        analysed = open_stream(asked(table, readChangeFeed=feed), statement)["schema"]
+        starting = asked(table, "/c/sources/0", analysed, readChangeFeed=feed)
+        assert open_stream(starting, statement)["schema"] == analysed
+        alter(table, statement, kind, **change)
+        error = refused(starting, statement)
+        assert error.condition == "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"
+        assert "a:int" in error.parameters["querySchema"]
+
+    def test_a_promise_of_no_nulls_that_is_gone(self, tmp_path, statement):
+        path = str(tmp_path / "strict")
+        create_table(create_request(path, schema_json(a="integer").replace("true", "false", 1)), statement)
+        analysed = open_stream(asked(path), statement)["schema"]
+        assert json.loads(analysed)["fields"][0]["nullable"] is False
+        alter(path, statement, "column_nullability", path=["a"], nullable=True)
+        error = refused(asked(path, "/c/sources/0", analysed), statement)
+        assert error.condition == "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"
+
+    def test_what_does_not_matter_to_rows(self, table, statement):
+        analysed = open_stream(asked(table), statement)["schema"]
+        alter(table, statement, "column_comment", path=["a"], comment="words")
+        set_property(table, statement, "of.ours")
+        open_stream(asked(table, "/c/sources/0", analysed), statement)
+
+
 class TestOptions:
     @pytest.mark.parametrize(
         ("name", "suggestion"),

@@ -209,6 +209,7 @@ def test_void_columns_are_refused(feed: Feed, table: str, failed: Any) -> None:
             "overwriteSchema",
         ),
         ({"overwriteSchema": "true"}, "DELTA_ILLEGAL_OPTION", "outputMode('complete')"),
+        ({"asyncProgressTrackingEnabled": "true"}, "DELTA_ILLEGAL_OPTION", "asyncProgressTrackingEnabled"),
     ],
 )
 def test_options_that_are_refused(
@@ -277,7 +278,7 @@ class TestNothingRemainsOfARefusedQuery:
         assert self.gone(feed.spark, "refused")
 
     def test_by_what_spark_asks_before_the_sink(self, feed: Feed, database: str, fails: Fails) -> None:
-        with fails("DELTA_VERSION_NOT_FOUND"):
+        with fails("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED"):
             feed.writer(versionAsOf="7").toTable("refused")
         assert self.gone(feed.spark, "refused")
 
@@ -312,7 +313,7 @@ def test_a_second_query_with_a_running_ones_name(feed: Feed, tmp_path: Path, dat
     assert started.exception() is None
 
 
-def test_two_queries_with_one_checkpoint(feed: Feed, table: str, tmp_path: Path, settings: Any) -> None:
+def test_two_queries_with_one_checkpoint(feed: Feed, table: str, database: str, settings: Any) -> None:
     writer = feed.read().writeStream.format("delta").option("checkpointLocation", str(feed.checkpoint))
     feed.put(rows_of(1))
     first = writer.start(table)
@@ -321,7 +322,8 @@ def test_two_queries_with_one_checkpoint(feed: Feed, table: str, tmp_path: Path,
             settings({"spark.sql.streaming.stopActiveRunOnRestart": "false"}),
             pytest.raises(Exception, match="another query with same id is already active"),
         ):
-            writer.start(str(tmp_path / "other"))
+            writer.toTable("second")
+        assert not feed.spark.catalog.tableExists("second")
     finally:
         first.stop()
     assert first.exception() is None

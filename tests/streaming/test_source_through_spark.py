@@ -132,6 +132,53 @@ def test_a_column_that_comes_while_the_stream_runs(spark, path, tmp_path, fails)
         query.stop()
 
 
+def test_columns_of_every_type_are_those_of_the_analysis(spark, path, stream):
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT GENERATED ALWAYS AS IDENTITY, c CHAR(3), v VARCHAR(5) NOT NULL "
+        "COMMENT 'words', d INT DEFAULT 7, g INT GENERATED ALWAYS AS (d + 1), x VARIANT, u STRING COLLATE UTF8_LCASE, "
+        "n TIMESTAMP_NTZ, s STRUCT<a: CHAR(2), b: ARRAY<STRUCT<c: VARCHAR(2) NOT NULL>>>, m MAP<STRING, INT>) "
+        "USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.feature.allowColumnDefaults' = "
+        "'supported', 'delta.enableChangeDataFeed' = 'true')"
+    )
+    spark.sql(f"INSERT INTO delta.`{path}` (c, v) VALUES ('a', 'b')")
+    [[row]] = stream().run(path)
+    assert row[1:5] == ("a  ", "b", 7, 8)
+    [[changed]] = stream(readChangeFeed="true").run(path)
+    assert changed[:10] == row
+    assert changed[10] == "insert"
+
+
+def test_what_a_session_without_our_catalog_has_registered(spark, path, tmp_path):
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
+    other = spark.newSession()
+    other.conf.unset("spark.sql.catalog.spark_catalog")
+    other.sql(f"CREATE TABLE registered_with_options USING delta OPTIONS (owner 'me') LOCATION '{path}'")
+    try:
+        assert "owner=me" in str(other.sql("DESCRIBE TABLE EXTENDED registered_with_options").collect())
+        rows = spark.readStream.table("registered_with_options").writeStream.format("memory").queryName("registered")
+        rows.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination(60)
+        assert spark.table("registered").collect() == [(1,)]
+    finally:
+        other.sql("DROP TABLE registered_with_options")
+
+
+@pytest.mark.parametrize(
+    "alter", ["ADD COLUMN w INT", "RENAME COLUMN v TO w", "DROP COLUMN v", "ALTER COLUMN id TYPE BIGINT"]
+)
+def test_a_query_that_was_analysed_before_an_alter(spark, path, tmp_path, alter):
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id INT, v STRING) USING delta TBLPROPERTIES "
+        "('delta.columnMapping.mode' = 'name', 'delta.enableTypeWidening' = 'true')"
+    )
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a')")
+    rows = spark.readStream.format("delta").load(path).select("*", "_metadata.file_name")
+    spark.sql(f"ALTER TABLE delta.`{path}` {alter}")
+    words = ("v:string", "new streaming DataFrame")
+    with ends("DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", *words):
+        rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(60)
+
+
 def test_options_that_pass(spark, path):
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
     options = {"txnAppId": "a", "mergeSchema": "true", "fs.s3a.path.style.access": "true", "our.wrapper": "1"}

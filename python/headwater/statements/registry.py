@@ -42,7 +42,6 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "check_sink": Handler(follow.CheckSinkRequest, sink.check_sink),
     "plan_batch": Handler(follow.PlanBatchRequest, sink.plan_batch),
     "write_batch": Handler(follow.WriteBatchRequest, upsert.write_batch),
-    "still_new": Handler(follow.StillNewRequest, sink.still_new),
     "delete": Handler(change.ChangeRequest, delete.delete),
     "update": Handler(change.ChangeRequest, update.update),
     "merge": Handler(change.ChangeRequest, merge.merge),

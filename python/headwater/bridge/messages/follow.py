@@ -195,13 +195,6 @@ class WriteBatchRequest(Request, kw_only=True):
     reads_table: bool
 
 
-class StillNewRequest(Request, kw_only=True):
-    """Asks whether a table is as it was when it was created without rows. The answer is ``bool``."""
-
-    table: str
-    table_id: str
-
-
 class StreamCommittedRequest(Request, kw_only=True):
     """Says that all micro-batches up to an offset are done."""
 

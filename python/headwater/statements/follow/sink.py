@@ -19,13 +19,12 @@ from headwater.bridge.messages.follow import (
     PlanBatchRequest,
     SinkBatch,
     SinkSettings,
-    StillNewRequest,
     WriteBatchRequest,
 )
 from headwater.bridge.messages.write import ResolveWriteRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.snapshot import Snapshot, table_exists
+from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.columns import as_nullable, format_name
@@ -43,12 +42,10 @@ from headwater.statements.upsert import options as upsert_options
 from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
 from headwater.statements.write.rows import Target, Written, write_rows
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Transaction
 
 #: Errors of a path at which a query can still create a table.
 _ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
-#: How long a table that is to be dropped waits for maintenance that may still write to it, in seconds.
-_MAINTENANCE_SECONDS = 10.0
 
 
 def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
@@ -331,15 +328,3 @@ def _commit(
         },
         application=(batch.query_id, batch.batch_id),
     )
-
-
-def still_new(request: StillNewRequest, statement: Statement) -> bool:
-    """Whether a table is as it was when it was created without rows. Nothing more is written to it in the background
-    then."""
-    location = locate(request.table, statement)
-    if not table_exists(location.path, location.store):
-        return False
-    snapshot = open_snapshot(request.table, statement)
-    if snapshot.version != 0 or snapshot.metadata.id != request.table_id or snapshot.num_files:
-        return False
-    return wait_for_maintenance(_MAINTENANCE_SECONDS)

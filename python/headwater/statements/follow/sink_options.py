@@ -9,6 +9,7 @@ from headwater.statements.follow.known_options import check_known
 from headwater.statements.opening import Options
 
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
+_ASYNCHRONOUS, _ASYNCHRONOUS_ALLOWED = "asyncProgressTrackingEnabled", "_asyncProgressTrackingOverrideSinkSupportCheck"
 _REPLACES = "a batch adds rows or, in output mode complete, replaces all"
 _IDENTIFIED = "each batch is committed once, under the query's own id and the batch's number"
 #: What only batch writes do, with the reason.
@@ -50,5 +51,15 @@ def check_options(given: Mapping[str, str | None], mode: str, path: str) -> None
                 "name": "overwriteSchema",
                 "input": "true",
                 "explain": "needs outputMode('complete'); mergeSchema adds columns in the others",
+            },
+        )
+    if options.flag(_ASYNCHRONOUS) and not options.flag(_ASYNCHRONOUS_ALLOWED):
+        # Spark refuses it, too, but only after the table of a new query is there.
+        raise HeadwaterError(
+            "DELTA_ILLEGAL_OPTION",
+            {
+                "name": _ASYNCHRONOUS,
+                "input": "true",
+                "explain": "is not for a table: a batch would be in it before its offsets are in the checkpoint",
             },
         )

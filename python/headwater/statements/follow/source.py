@@ -34,7 +34,8 @@ from headwater.log.files import FILE_SCHEMA
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot, snapshot_of_files
-from headwater.protocol.types import StructType, parse_schema, schema_string
+from headwater.protocol.columns import as_nullable
+from headwater.protocol.types import DataType, StructType, parse_schema, schema_string
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
 from headwater.statements.follow.options import SourceOptions, Start, source_options
@@ -61,7 +62,7 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     """A table as a stream's source, at its newest version.
 
     :raises HeadwaterError: those of opening a table and of the options; ``DELTA_READ_SOURCE_SCHEMA_CONFLICT``,
-        ``DELTA_SCHEMA_NOT_SET``.
+        ``DELTA_SCHEMA_NOT_SET``, ``DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART``.
     """
     options = source_options(request.options, statement)
     if names_version_of_table(request.table, statement):
@@ -73,7 +74,10 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
         raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path})
     schema = schema_string(visible.for_reading(snapshot.schema))
     read = schema if options.changes is None else schema_string(_columns_of_changes(snapshot, options.changes))
-    _check_given(request, schema)
+    if request.checkpoint is None:
+        _check_given(request, schema)
+    else:
+        _check_analysed(request, read)
     stream = StreamedTable(
         table=request.table,
         version=snapshot.version,
@@ -131,6 +135,22 @@ def _check_given(request: OpenStreamRequest, schema: str) -> None:
     read = parse_schema(schema)
     if [(f.name, f.type) for f in given] != [(f.name, f.type) for f in read]:
         raise HeadwaterError("DELTA_READ_SOURCE_SCHEMA_CONFLICT", {"given": given.sql(), "read": read.sql()})
+
+
+def _check_analysed(request: OpenStreamRequest, schema: str) -> None:
+    """That a query which starts reads the columns that it was analysed with: Spark takes them by position."""
+    analysed = parse_schema(request.schema) if request.schema is not None else None
+    if analysed is None or not analysed.fields:
+        return
+    read = parse_schema(schema)
+
+    def described(schema: StructType) -> list[tuple[str, DataType]]:
+        return [(field.name, as_nullable(field.type)) for field in schema]
+
+    if described(analysed) != described(read) or visible.changed(analysed, read):
+        raise HeadwaterError(
+            "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", {"querySchema": analysed.sql(), "tableSchema": read.sql()}
+        )
 
 
 def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnswer:

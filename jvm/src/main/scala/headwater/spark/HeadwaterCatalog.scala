@@ -9,7 +9,7 @@ import headwater.spark.bridge.messages.{AlterTableRequest, ChangesForm, CheckSam
 import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.streaming.CreatedTable
+import headwater.spark.streaming.PlannedTable
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -45,10 +45,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   // --- load ------------------------------------------------------------------------------------------------------------------------
 
-  override def loadTable(ident: Identifier): Table = load(ident, TableVersion.Latest) match {
+  override def loadTable(ident: Identifier): Table = PlannedTable.named(ident).getOrElse(load(ident, TableVersion.Latest) match {
     case table: HeadwaterTable => new MergeableTable(table)
     case other => other
-  }
+  })
 
   /** The target of a statement that writes. */
   override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table = load(ident, TableVersion.Latest)
@@ -93,8 +93,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     case _ => super.loadChangelog(ident, context, options)
   }
 
-  override def tableExists(ident: Identifier): Boolean =
+  override def tableExists(ident: Identifier): Boolean = {
+    PlannedTable.forget()
     if (isPath(ident)) exists(pathOf(ident)) else super.tableExists(ident)
+  }
 
   private def exists(path: String): Boolean =
     Bridge.call(session, TableExistsRequest(path))
@@ -116,14 +118,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override def createTable(ident: Identifier, table: TableInfo): Table =
     if (isDelta(providerOf(table.properties))) {
-      val isNew = CreatedTable.isForStream && !exists(newLocation(ident, table.properties)._1)
-      create(ident, table, "create")(None, Map.empty)
-      val created = loadTable(ident)
-      created match {
-        case made: HeadwaterTable if isNew => CreatedTable.note(CreatedTable(made.path, made.info.tableId, made.catalogTable.map(_.identifier)))
-        case _ =>
-      }
-      created
+      val (location, external) = newLocation(ident, table.properties)
+      def make(): Unit = create(ident, table, "create")(None, Map.empty)
+      if (PlannedTable.isForStream && !exists(location)) {
+        val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
+        PlannedTable.note(new PlannedTable(ident, location, registered, () => make()))
+      } else make()
+      loadTable(ident)
     } else super.createTable(ident, table.columns, table.partitions, table.properties)
 
   override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = {
@@ -215,7 +216,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       rowSchema = rows.map(_.schema.json),
       options = options))
     finally context.close()
-    if (!byPath && !known) register(ident, location, external, properties)
+    if (!byPath && !known) {
+      sessionCatalog.createTable(entry(ident, location, external, properties), ignoreIfExists = false, validateLocation = false)
+    }
     SparkInternals.refreshCaches(session, location)
   }
 
@@ -227,16 +230,14 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   /** The metastore has the name, the provider and the location; everything else is in the log. */
-  private def register(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): Unit = {
-    val entry = CatalogTable(
+  private def entry(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): CatalogTable =
+    CatalogTable(
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
       storage = CatalogStorageFormat.empty.copy(locationUri = Some(SparkInternals.qualified(session, new Path(location)).toUri)),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))
-    sessionCatalog.createTable(entry, ignoreIfExists = false, validateLocation = false)
-  }
 
   // --- alter, rename, drop ---------------------------------------------------------------------------------------------------------
 

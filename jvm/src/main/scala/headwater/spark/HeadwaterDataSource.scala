@@ -8,7 +8,7 @@ import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest}
 import headwater.spark.catalog.{HeadwaterTable, MissingTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.streaming.{CreatedTable, HeadwaterSink, HeadwaterSource}
+import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
 import headwater.spark.write.HeadwaterWrites
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, EvalMode, Literal}
@@ -43,14 +43,6 @@ class HeadwaterDataSource
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
     val path = HeadwaterDataSource.path(session, options.asScala.toMap)
-    try getTable(session, path, options)
-    catch { case e: Throwable =>
-      if (CreatedTable.isForStream) CreatedTable.take(path).foreach(_.undo(session))
-      throw e
-    }
-  }
-
-  private def getTable(session: SparkSession, path: String, options: CaseInsensitiveStringMap): Table = {
     HeadwaterChangelog.asked(session, options) match {
       case Some(form) =>
         val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
@@ -77,7 +69,7 @@ class HeadwaterDataSource
 
   /** `_metadata`, as batch queries have it. */
   override def getMetadataOutput(session: SparkSession, parameters: Map[String, String], schema: Option[StructType]): Seq[AttributeReference] =
-    HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, schema, None))
+    HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, None, None))
 
   override def createSource(
       context: SQLContext, checkpoint: String, schema: Option[StructType], provider: String, parameters: Map[String, String]): Source = {

@@ -6,7 +6,7 @@ import headwater.spark.dml.{InlineApiViews, PlanHeadwaterDml, ResolveApiColumns,
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
 import headwater.spark.shims.SparkVersions
 import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
-import headwater.spark.streaming.UndoRefusedStreams
+import headwater.spark.streaming.StartStreams
 import headwater.spark.write.{PlanHeadwaterReplace, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
 
@@ -27,7 +27,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
     extensions.injectResolutionRule(session => ResolveVariables(session))
     extensions.injectHintResolutionRule(session => FindChangeReads(session))
-    extensions.injectHintResolutionRule(session => UndoRefusedStreams(session))
+    extensions.injectHintResolutionRule(session => StartStreams(session))
     extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))

@@ -13,12 +13,13 @@ import org.apache.spark.sql.types.{DataType, StructType}
 /**
  * `writeStream.format("delta")`: hands each micro-batch to the handler, which writes and commits it once.
  *
- * @param created the table that the start of this query created
+ * @param planned the table that is to be created when the query starts
  */
-final class HeadwaterSink private (settings: SinkSettings, created: Option[CreatedTable]) extends Sink {
+final class HeadwaterSink private (settings: SinkSettings, planned: Option[PlannedTable]) extends Sink {
   override def toString: String = s"delta[${settings.table}]"
 
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
+    createPlanned()
     val context = new StatementContext(data.sparkSession)
     try addBatch(context, batchId, data) finally context.close()
   }
@@ -47,16 +48,14 @@ final class HeadwaterSink private (settings: SinkSettings, created: Option[Creat
       session, SparkInternals.resolveOutput(session, s"delta.`${settings.table}`", expected, rows, byName = true, casts = true))
   }
 
-  /** The query does not start: nothing may remain of a table that was created for it. */
-  def refused(session: SparkSession): Unit = created.foreach(_.undo(session))
+  def createPlanned(): Unit = planned.foreach(_.create())
 }
 
 object HeadwaterSink {
   /** Throws the handler's error for a query that it refuses. */
   def apply(session: SparkSession, settings: SinkSettings): HeadwaterSink = {
-    val sink = new HeadwaterSink(settings, CreatedTable.take(settings.table))
-    try Bridge.call(session, CheckSinkRequest(settings))
-    catch { case e: Throwable => sink.refused(session); throw e }
+    val sink = new HeadwaterSink(settings, PlannedTable.take(settings.table))
+    Bridge.call(session, CheckSinkRequest(settings))
     sink
   }
 }

@@ -86,6 +86,4 @@ final case class WriteBatchRequest(
     readsTable: Boolean)
     extends Call[CommitAnswer]("write_batch")
 
-final case class StillNewRequest(table: String, tableId: String) extends Call[Boolean]("still_new")
-
 final case class StreamCommittedRequest(stream: JsonNode, end: String) extends Call[Unit]("stream_committed")

@@ -1,12 +1,17 @@
 package org.apache.spark.sql.headwater.streaming
 
+import scala.jdk.CollectionConverters._
+
 import headwater.spark.shims.LogicalRddShim
 import org.apache.spark.sql.{classic, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.catalyst.expressions.MetadataAttribute
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.catalyst.streaming.{WriteToStream, WriteToStreamStatement}
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.streaming.runtime.{ResolveWriteToStream, StreamExecution}
+import org.apache.spark.sql.execution.streaming.runtime.{ResolveWriteToStream, StreamExecution, StreamingRelation}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Small wrappers around what Spark's streaming keeps to itself. */
 object StreamBatch {
@@ -41,5 +46,29 @@ object StreamBatch {
     checked.makeCopy(arguments)
   }
 
-  def isActive(session: SparkSession, queryName: String): Boolean = session.streams.active.exists(_.name == queryName)
+  /** Whether Spark will refuse a checked query because another of its name, or with its checkpoint, is running. */
+  def isActive(session: SparkSession, queryName: Option[String], checked: LogicalPlan): Boolean = {
+    val classicSession = session.asInstanceOf[classic.SparkSession]
+    val stopsOther = classicSession.sessionState.conf.getConf(SQLConf.STREAMING_STOP_ACTIVE_RUN_ON_RESTART)
+    queryName.exists(name => session.streams.active.exists(_.name == name)) || (!stopsOther && (checked match {
+      case started: WriteToStream =>
+        classicSession.sharedState.activeStreamingQueries.values.asScala.exists(_.resolvedCheckpointRoot == started.resolvedCheckpointLocation)
+      case _ => false
+    }))
+  }
+
+  /**
+   * A query whose sources of a kind know the columns that it was analysed with. Spark gives a source none but those that the user named, and
+   * takes what it reads by position.
+   */
+  def withAnalysedColumns(starting: LogicalPlan, kind: Class[_]): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+    starting.transform {
+      case relation: StreamingRelation if kind.isAssignableFrom(relation.dataSource.providingClass) =>
+        val columns = StructType(relation.output.collect {
+          case column if !MetadataAttribute.isValid(column.metadata) => StructField(column.name, column.dataType, column.nullable, column.metadata)
+        })
+        if (relation.dataSource.userSpecifiedSchema.contains(columns)) relation
+        else relation.copy(dataSource = relation.dataSource.copy(userSpecifiedSchema = Some(columns)))
+    }
+  }
 }
