@@ -118,8 +118,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override def createTable(ident: Identifier, table: TableInfo): Table =
     if (isDelta(providerOf(table.properties))) {
-      val (location, external) = newLocation(ident, table.properties)
       def make(): Unit = create(ident, table, "create")(None, Map.empty)
+      lazy val (location, external) = newLocation(ident, table.properties)
       if (PlannedTable.isForStream && !exists(location)) {
         val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
         PlannedTable.note(new PlannedTable(ident, location, registered, () => make()))
