@@ -170,6 +170,8 @@ def test_columns_that_the_rows_never_had_may_go_away(table, statement):
     statement.before_commits = [other(table, change=without_b)]
     assert write(table, statement, schema=schema_json(a="integer"))["version"] == 2
     assert live(table) == ["mine.parquet"]
+    # The plan of the rows still has the column.
+    assert [job["query"] for job in statement.specifications] == ["TABLE hw_plan.`0`", "SELECT `a`\nFROM hw_plan.`0`"]
 
 
 def test_files_of_a_run_that_was_killed_do_not_matter(tmp_path, statement):

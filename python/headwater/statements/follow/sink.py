@@ -243,11 +243,13 @@ class _BatchWrite:
                     txn.update_metadata(earlier.evolved)
                 return earlier.written
             statement.discard()
-        data = _still_there(parse_schema(request.schema), parse_schema(request.batch.schema), snapshot.schema)
+        matched = parse_schema(request.schema)
+        data = _still_there(matched, parse_schema(request.batch.schema), snapshot.schema)
         evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
         target = Target(snapshot.table_path, txn.protocol, txn.metadata)
         evolved = txn.metadata
-        written = write_rows(statement, target, request.plan, data.names, options)
+        has_more = len(data.names) < len(matched.names)
+        written = write_rows(statement, target, request.plan, data.names, options, has_more=has_more)
         self.prepared = _Prepared(snapshot.protocol, snapshot.metadata, evolved, written)
         return written
 

@@ -129,6 +129,7 @@ def write_rows(
     data_change: bool = True,
     enforce: bool = True,
     changes: bool = False,
+    has_more: bool = False,
 ) -> Written:
     """Write a plan's rows.
 
@@ -137,6 +138,7 @@ def write_rows(
     :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
     :param enforce: False for rows that are the table's own already.
     :param changes: whether each row is written as change data, too: an ``insert``.
+    :param has_more: whether the plan has other columns, too, which are not written.
     """
     schema = target.schema
     check_writable(schema)
@@ -154,6 +156,7 @@ def write_rows(
         identities=identities,
         extra_checks=checked,
         enforce=enforce,
+        has_more=has_more,
         parsed=parsed_by_spark(statement),
     )
     if changes:
@@ -217,6 +220,7 @@ def _query(
     identities: Sequence[IdentityColumn],
     extra_checks: Sequence[tuple[Check, str]],
     enforce: bool,
+    has_more: bool,
     parsed: Parsed,
 ) -> Query:
     """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step."""
@@ -228,7 +232,8 @@ def _query(
     checks += [(check, condition) for check, condition in extra_checks]
     stored = [f for f in schema if not is_void(f)]
     rows: Rows = Relation(plan)
-    if not computed and not ids and not checks and [f.name for f in stored] == list(provided):
+    adds = computed or ids or checks
+    if not adds and not has_more and [f.name for f in stored] == list(provided):
         return Relation(plan)
     columns: list[Expression] = []
     for column in stored:
