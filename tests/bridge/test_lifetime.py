@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from headwater import launch
+from headwater.log.snapshot import load_snapshot
+from headwater.stores import LocalStore
 
 pytestmark = pytest.mark.spark
 
@@ -89,6 +91,18 @@ def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, cod
     assert time.monotonic() - gone < MOMENT
     assert "rows: 1" in application.output
     assert ("main fails" in application.log) == (code == 1)
+
+
+def test_a_compaction_that_the_last_commit_made_due_is_waited_for(sparks: Any, tmp_path: Path) -> None:
+    table = f"delta.`{tmp_path}/t`"
+    statements = [
+        "SET spark.databricks.delta.autoCompact.minNumFiles = 4",
+        f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.autoOptimize' = 'true')",
+        *[f"INSERT INTO {table} VALUES ({number})" for number in range(4)],
+    ]
+    application = sparks.shell("spark-sql", ["-e", "; ".join(statements)])
+    assert application.process.wait(240) == 0, application.log[-3000:]
+    assert load_snapshot(f"{tmp_path}/t", LocalStore()).num_files == 1, application.log[-3000:]
 
 
 def _exists(pid: int) -> bool:

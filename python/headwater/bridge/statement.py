@@ -77,6 +77,7 @@ class StatementContext(Protocol):
     def beginCommit(self, description: str) -> None: ...
     def beginInnerCommit(self) -> None: ...
     def endInnerCommit(self) -> None: ...
+    def compactLater(self, table: str) -> None: ...
 
 
 def _json(message: Answer) -> str:
@@ -313,3 +314,7 @@ class Statement:
     def end_inner_commit(self) -> None:
         """Tell Spark's side that the commit is in the log."""
         self._context.endInnerCommit()
+
+    def compact_later(self, table: str) -> None:
+        """Have a table compacted in the background, by a call of its own; the statement does not wait for it."""
+        self._context.compactLater(table)

@@ -147,8 +147,8 @@ PROPERTIES: Mapping[str, Property] = {
     known.name: known
     for known in (
         _boolean("delta.appendOnly"),
-        _unused(_FILE_SIZES, _boolean("delta.autoOptimize", None)),
-        _unused(_FILE_SIZES, _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto")),
+        _boolean("delta.autoOptimize", None),
+        _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto"),
         _unused(_FILE_SIZES, _boolean("delta.autoOptimize.optimizeWrite", None)),
         _unused(_CONVERT, _boolean("delta.castIcebergTimeType")),
         _whole("delta.checkpointInterval", "10", 1),

@@ -28,6 +28,7 @@ from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.opening import CACHE, Options, locate
+from headwater.statements.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 
@@ -125,6 +126,8 @@ def commit(
     )
     if not is_last:
         statement.end_inner_commit()
+    if written := txn.partitions_written:
+        compact_if_due(statement, committed.snapshot, map(partition_of, written))
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 

@@ -91,6 +91,15 @@ SETTINGS: tuple[Setting, ...] = (
         "endVersion",
         "or `latest`: the schema for reading changes of a table with column mapping",
     ),
+    Setting(
+        f"{_DELTA}.autoCompact.enabled",
+        "",
+        "true or false: small files are compacted behind a write; without it, the table's `delta.autoOptimize` and "
+        "`delta.autoOptimize.autoCompact` decide",
+    ),
+    Setting(f"{_DELTA}.autoCompact.minNumFiles", "50", "so many small files in a partition make it due"),
+    Setting(f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "bytes; files that it makes are no larger"),
+    Setting(f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; smaller files are small"),
     Setting(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE writes smaller files together"),
     Setting(
         f"{_DELTA}.optimize.maxFileSize", "1 GiB", "bytes; files that OPTIMIZE and other rewrites make are no larger"
@@ -185,7 +194,6 @@ SETTINGS: tuple[Setting, ...] = (
 #: Settings of a session that change what Delta Lake's own connector writes or answers, and do nothing here. Those that
 #: merely tune it are none: a session that is moved over has many of them.
 UNUSED_SETTINGS: Mapping[str, str] = {
-    "spark.databricks.delta.autoCompact.enabled": "files are not compacted after a write",
     "spark.databricks.delta.optimizeWrite.enabled": "files are as large as the tasks of a write make them",
     "spark.databricks.delta.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
     "spark.databricks.delta.stats.collect": "statistics come with each file that is written",

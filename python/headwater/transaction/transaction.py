@@ -287,6 +287,12 @@ class Transaction:
 
     # The commit
 
+    @property
+    def partitions_written(self) -> list[Mapping[str, str | None]]:
+        """The partition values of the files that are added with new rows, a mapping for each partition."""
+        values = {tuple(sorted(add.partition_values.items())): add for add in self._adds if add.data_change}
+        return [add.partition_values for add in values.values()]
+
     def commit(
         self,
         operation: str,

@@ -45,3 +45,13 @@ class ReorgRequest(Request, kw_only=True):
     table: str
     name: str
     arguments: ReorgArguments
+
+
+class AutoCompactRequest(Request, kw_only=True):
+    """Compacts, in the background, the partitions of a table that commits made due. The answer is ``bool``: whether
+    there were any.
+
+    :param table: the table's path.
+    """
+
+    table: str

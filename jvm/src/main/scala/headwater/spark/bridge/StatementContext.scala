@@ -309,6 +309,9 @@ final class StatementContext(val session: SparkSession) {
     Json.write(CheckedCondition(PredicateTree.of(condition), columns))
   }
 
+  /** Has a table compacted in the background. Returns at once. */
+  def compactLater(table: String): Unit = AutoCompactions.submit(session, table)
+
   def files: HadoopFiles = fileSystems
 }
 

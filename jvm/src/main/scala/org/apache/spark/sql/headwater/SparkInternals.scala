@@ -94,6 +94,12 @@ object SparkInternals {
       relation.copy(relation = extended, output = relation.output ++ Seq(position, number)))
   }
 
+  /** A session with the same settings, temporary views and functions, which nobody else changes. */
+  def cloned(session: SparkSession): SparkSession = classic(session).cloneSession()
+
+  /** Does work of a session, whose thread has none of its own. */
+  def active[T](session: SparkSession)(work: => T): T = classic(session).withActive(work)
+
   def estimatedBytes(session: SparkSession, plan: LogicalPlan): Long =
     ofRows(session, plan).asInstanceOf[Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes.min(Long.MaxValue).toLong
 

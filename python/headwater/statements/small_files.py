@@ -1,0 +1,121 @@
+"""When a table's small files are due to be compacted behind a commit (auto-compaction).
+
+Owns who asks for it: the session, then the table properties ``delta.autoOptimize`` and
+``delta.autoOptimize.autoCompact``, the first that says something. Owns how many small files of a partition make it due,
+and which partitions are. Promises: asking reads the snapshot that is there already, and never fails a commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.actions import Metadata
+from headwater.statements.define.clustering import clustering_columns
+
+_LOG = logging.getLogger(__name__)
+
+_ENABLED = "spark.databricks.delta.autoCompact.enabled"
+_MIN_NUM_FILES = "spark.databricks.delta.autoCompact.minNumFiles"
+_MIN_FILE_SIZE = "spark.databricks.delta.autoCompact.minFileSize"
+_MAX_FILE_SIZE = "spark.databricks.delta.autoCompact.maxFileSize"
+_DEFAULT_MIN_NUM_FILES = 50
+#: Bytes; the default of the format's other writers.
+_DEFAULT_MAX_FILE_SIZE = 128 << 20
+#: What switches it on. Databricks' ``auto`` and ``legacy`` choose sizes by the table; here they are as ``true``.
+_ON = ("true", "auto", "legacy")
+
+#: A partition: its physical columns and the texts of their values, in the order of the names.
+Partition = tuple[tuple[str, str | None], ...]
+
+_lock = Lock()
+#: The partitions that wait for a compaction, by the table's path.
+_due: dict[str, set[Partition]] = {}
+
+
+class Limits(NamedTuple):
+    """Sizes in bytes: a smaller file than ``min_size`` is small, and compaction makes none above ``max_size``."""
+
+    min_files: int
+    min_size: int
+    max_size: int
+
+    @staticmethod
+    def of(statement: Statement) -> Limits:
+        """:raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``."""
+        max_size = statement.whole_number(_MAX_FILE_SIZE, _DEFAULT_MAX_FILE_SIZE)
+        return Limits(
+            max(2, statement.whole_number(_MIN_NUM_FILES, _DEFAULT_MIN_NUM_FILES)),
+            statement.whole_number(_MIN_FILE_SIZE, max_size // 2),
+            max_size,
+        )
+
+
+def is_enabled(statement: Statement, metadata: Metadata) -> bool:
+    """Whether the session or the table asks for it."""
+    said = statement.conf(_ENABLED)
+    if said is not None:
+        return said.strip().lower() in _ON
+    if properties.boolean(metadata.configuration, "delta.autoOptimize"):
+        return True
+    return (properties.text(metadata.configuration, "delta.autoOptimize.autoCompact") or "").lower() in _ON
+
+
+def partition_of(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]] | None) -> Partition:
+    """The partition of a file, by its partition values."""
+    return tuple(sorted(dict(values or ()).items()))
+
+
+def of_partitions(snapshot: Snapshot, limits: Limits, partitions: Iterable[Partition]) -> list[pa.Array]:
+    """For each of the partitions that have enough small files, which files of the version these are, as a mask."""
+    light = snapshot.select(["size", "partition_values"])
+    small = pc.less(light["size"], limits.min_size).combine_chunks()
+    if (pc.sum(small).as_py() or 0) < limits.min_files:
+        return []
+    names = [snapshot.partition_field(name).physical_name for name in snapshot.partition_columns]
+    values = {
+        name: pc.map_lookup(light["partition_values"], pa.scalar(name), "first").combine_chunks() for name in names
+    }
+    found = []
+    for partition in partitions:
+        mask = small
+        for name, value in partition:
+            if name in values:
+                same = pc.is_null(values[name]) if value is None else pc.fill_null(pc.equal(values[name], value), False)
+                mask = pc.and_(mask, same)
+        if (pc.sum(mask).as_py() or 0) >= limits.min_files:
+            found.append(mask)
+    return found
+
+
+def compact_if_due(statement: Statement, snapshot: Snapshot, written: Iterable[Partition]) -> None:
+    """Have a table compacted in the background if a commit that added rows left too many small files.
+
+    :param written: the partitions that the commit added files to.
+    """
+    partitions = set(written)
+    try:
+        if not partitions or not is_enabled(statement, snapshot.metadata) or clustering_columns(snapshot):
+            return
+        if not of_partitions(snapshot, Limits.of(statement), partitions):
+            return
+        with _lock:
+            _due.setdefault(snapshot.table_path, set()).update(partitions)
+        statement.compact_later(snapshot.table_path)
+    except Exception as error:
+        _LOG.warning("%s: auto-compaction could not begin (%s); the commit stands", snapshot.table_path, error)
+        _LOG.debug("auto-compaction", exc_info=True)
+
+
+def take_due(table_path: str) -> set[Partition]:
+    """The partitions that wait for a compaction; from here on they do not."""
+    with _lock:
+        return _due.pop(table_path, set())

@@ -1,0 +1,137 @@
+"""Auto-compaction through Spark: what makes it due, what it takes, and that no commit waits for it or fails by it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.stores import LocalStore
+from support.requests import actions
+
+pytestmark = pytest.mark.spark
+
+_SETTINGS = "spark.databricks.delta.autoCompact"
+#: Commits of a stream.
+_COMMITS = 1000
+
+
+@pytest.fixture
+def few(spark) -> Iterator[None]:
+    """Four small files are many."""
+    spark.conf.set(f"{_SETTINGS}.minNumFiles", "4")
+    yield
+    for name in ("minNumFiles", "maxFileSize", "enabled"):
+        spark.conf.unset(f"{_SETTINGS}.{name}")
+
+
+def snapshot(path: Path) -> Snapshot:
+    return load_snapshot(str(path), LocalStore())
+
+
+def files(path: Path) -> Counter[str | None]:
+    """The number of live files of each partition."""
+    return Counter(dict(row["partition_values"]).get("p") for row in snapshot(path).files.to_pylist())
+
+
+def operations(path: Path) -> list[str]:
+    return [actions(path, version, "commitInfo")[0]["operation"] for version in range(snapshot(path).version + 1)]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what happens in the background."""
+    end = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def insert(spark, path: Path, partition: str, start: int) -> None:
+    spark.sql(
+        f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ id, '{partition}' FROM range({start}, {start + 1})"
+    )
+
+
+def create(spark, path: Path, *properties: str) -> None:
+    given = ", ".join(properties)
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES ({given})"
+    )
+
+
+def test_the_partition_that_was_written_is_compacted(spark, rows, tmp_path, few) -> None:
+    path = tmp_path / "t"
+    create(spark, path, "'delta.autoOptimize.autoCompact' = 'true'", "'delta.enableDeletionVectors' = 'true'")
+    # The session wins.
+    spark.conf.set(f"{_SETTINGS}.enabled", "false")
+    for number in range(5):
+        insert(spark, path, "a", number)
+    assert files(path) == {"a": 5}
+    spark.conf.unset(f"{_SETTINGS}.enabled")
+    for number in range(5, 8):
+        insert(spark, path, "b", number)
+    assert files(path) == {"a": 5, "b": 3}
+    insert(spark, path, "b", 8)
+    until(lambda: files(path) == {"a": 5, "b": 1})
+    (info,) = actions(path, snapshot(path).version, "commitInfo")
+    assert (info["operation"], info["operationParameters"]["auto"]) == ("OPTIMIZE", "true")
+    spark.sql(f"UPDATE delta.`{path}` SET id = id + 100 WHERE p = 'a' AND id = 0")
+    until(lambda: files(path) == {"a": 1, "b": 1})
+    assert rows(f"SELECT id FROM delta.`{path}` ORDER BY id") == [(n,) for n in [*range(1, 9), 100]]
+
+
+@pytest.mark.parametrize(
+    ("setting", "properties"),
+    [
+        ("true", ["'delta.autoOptimize.autoCompact' = 'false'"]),
+        (None, ["'delta.autoOptimize' = 'true'", "'delta.autoOptimize.autoCompact' = 'false'"]),
+    ],
+)
+def test_who_asks_for_it(spark, tmp_path, few, setting, properties) -> None:
+    path = tmp_path / "t"
+    create(spark, path, *properties)
+    if setting is not None:
+        spark.conf.set(f"{_SETTINGS}.enabled", setting)
+    for number in range(4):
+        insert(spark, path, "a", number)
+    until(lambda: files(path) == {"a": 1})
+
+
+def test_a_failure_of_it_fails_no_statement(spark, rows, tmp_path, few) -> None:
+    path = tmp_path / "t"
+    create(spark, path, "'delta.autoOptimize' = 'true'")
+    for number in range(3):
+        insert(spark, path, "a", number)
+    lost = next(path.glob("p=a/*.parquet"))
+    kept = lost.read_bytes()
+    lost.unlink()
+    for number in range(3, 5):
+        insert(spark, path, "a", number)
+    lost.write_bytes(kept)
+    # A later commit makes it due again; a setting that is wrong is no failure either.
+    spark.conf.set(f"{_SETTINGS}.maxFileSize", "large")
+    insert(spark, path, "a", 5)
+    spark.conf.unset(f"{_SETTINGS}.maxFileSize")
+    insert(spark, path, "a", 6)
+    until(lambda: files(path) == {"a": 1})
+    assert rows(f"SELECT count(*) FROM delta.`{path}`") == [(7,)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_a_stream_of_commits_keeps_few_files(spark, rows, tmp_path, vectors) -> None:
+    path = tmp_path / "t"
+    create(spark, path, "'delta.autoOptimize' = 'true'", f"'delta.enableDeletionVectors' = '{vectors}'")
+    most = 0
+    for number in range(_COMMITS):
+        insert(spark, path, "a", number)
+        if number % 10 == 9:
+            spark.sql(f"DELETE FROM delta.`{path}` WHERE id = {number - 5}")
+        most = max(most, files(path)["a"])
+    assert most <= 100
+    assert rows(f"SELECT count(*) FROM delta.`{path}`") == [(_COMMITS - _COMMITS // 10,)]
+    assert operations(path).count("OPTIMIZE") >= _COMMITS // 100
