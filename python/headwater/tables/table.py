@@ -235,7 +235,8 @@ class DeltaTable:
         :param deleteWhen: a condition, SQL text: a row for which it is true deletes its key.
         :param ignoreNullUpdates: whether a null leaves the stored value as it is.
         :param exceptColumns: columns of the source that are not stored.
-        :param storedAs: ``scd1``, one row for each key.
+        :param storedAs: ``scd1``, one row for each key, or ``scd2``, a row for each event, with the sequences between
+            which it was the newest in ``__START_AT`` and ``__END_AT``.
         :param tombstoneRetention: for how long the sequence of a deleted key is remembered, like ``2 days``.
         :param mergeSchema: whether the table gets the columns that only the source has.
         :raises pyspark.errors.AnalysisException: ``HEADWATER_UPSERT_…``, with the rows that cannot be stored.

@@ -8,7 +8,6 @@ files it has written, unless the table's definition has changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -287,14 +286,9 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     return _commit(txn, statement, options, batch, written, 0)
 
 
-def create_empty(batch: SinkBatch, left_out: Sequence[str], statement: Statement) -> None:
-    """Create the table that a query's first batch finds missing, without rows.
-
-    :param left_out: columns of the batch that are not stored.
-    """
-    missing = {name.lower() for name in left_out}
-    rows = parse_schema(batch.schema)
-    create_table(_declared(batch.sink, StructType(tuple(f for f in rows if f.name.lower() not in missing))), statement)
+def create_empty(batch: SinkBatch, columns: StructType, statement: Statement) -> None:
+    """Create the table that a query's first batch finds missing, without rows."""
+    create_table(_declared(batch.sink, columns), statement)
 
 
 def _declared(sink: SinkSettings, rows: StructType) -> CreateTableRequest:

@@ -90,7 +90,9 @@ def companion_of(table_path: str, metadata: Metadata, events: Events) -> Compani
     # Columns keep their physical names when they are renamed.
     names = [metadata.schema.find(key.name) or key for key in events.keys]
     columns = [f"key_{column.physical_name}" for column in names]
-    name = "\n".join([metadata.id, str(metadata.created_time), *sorted(column.lower() for column in columns)])
+    parts = [metadata.id, str(metadata.created_time), *sorted(column.lower() for column in columns)]
+    # Of a history, all deletions are kept, not the newest of each key alone.
+    name = "\n".join([*parts, "history"] if events.upsert.keeps_history else parts)
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))
     return Companion(identity, f"{table_path}/{_FOLDER}/{identity}", columns)
 
@@ -130,6 +132,20 @@ def not_outdated(
     joined = Join(Named(rows, names.of("events")), "LEFT OUTER", Named(remembered, names.of("deletions")), matches)
     is_newer = infix(">=", Column(events.sequence_name), Column(gone))
     return select(STAR, rows=joined, where=call("coalesce", is_newer, TRUE))
+
+
+def remembered(companion: Companion, snapshot: Snapshot | None, events: Events, statement: Statement) -> Query | None:
+    """All deletions: keys and sequence, under the events' names; None where there are none."""
+    if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
+        return None
+    return select(
+        *(
+            Alias(collated(Column(name), key), key.name)
+            for name, key in zip(companion.columns, events.keys, strict=True)
+        ),
+        Alias(Cast(Column(_SEQUENCE), _kind(events)), events.sequence_name),
+        rows=relation_over(statement, snapshot, snapshot.files),
+    )
 
 
 def _kind(events: Events) -> DataType:
@@ -276,7 +292,7 @@ class _Writing:
         )
 
     def _compacted(self, snapshot: Snapshot) -> Query:
-        """One entry for each key, without those that have expired."""
+        """One entry for each key, of a history one for each deletion, without those that have expired."""
         keys = [Column(name) for name in self.companion.columns]
         since = int(time.time() * 1000) - self.events.upsert.retention
         wanted = {column.name: column.type for column in self._schema()}
@@ -286,7 +302,7 @@ class _Writing:
             Alias(Cast(call("max", Column(_SEQUENCE)), wanted[_SEQUENCE]), _SEQUENCE),
             Alias(call("max", Column(_WRITTEN)), _WRITTEN),
             rows=select(STAR, rows=relation_over(self.statement, snapshot, snapshot.files), where=recent),
-            group_by=keys,
+            group_by=[*keys, Column(_SEQUENCE)] if self.events.upsert.keeps_history else keys,
         )
 
     def _write(self, target: Target, query: Query) -> Written:

@@ -1,6 +1,7 @@
 """The rows of an upsert before they meet the table: the newest event of each key, and what is refused.
 
-Owns the query that prepares the rows: keys and sequence as the table stores them, one row for each key. What no upsert
+Owns the query that prepares the rows: keys and sequence as the table stores them, one row for each key; where the table
+keeps the history of its keys, one for each key and sequence. What no upsert
 can take ends the job that reads the rows, with the row's values: a null key, a null sequence, two rows of a key of
 which neither is the newer.
 """
@@ -59,6 +60,7 @@ from headwater.sql.composing import (
     when,
 )
 from headwater.statements.internal_names import InternalNames
+from headwater.statements.upsert.history_columns import check_table, stored_type
 from headwater.statements.upsert.options import KEYS, Upsert, find_column, find_keys, find_left_out
 from headwater.statements.write.rows import row_error
 
@@ -119,6 +121,7 @@ def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statem
     if table is not None:
         find_keys(upsert, table)
         _check_not_computed(upsert, table)
+    check_table(upsert, stored, table)
     seen = stored if table is None else table
     keys = [find_column(name, seen, KEYS) for name in upsert.keys]
     for key in keys:
@@ -130,7 +133,7 @@ def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statem
         )
     kind, references = None, frozenset[str]()
     if upsert.sequence is not None:
-        kind, references = _sequence(upsert.sequence, rows, stored, seen, statement)
+        kind, references = _sequence(upsert, upsert.sequence, rows, stored, table, statement)
     names = InternalNames.beside([*rows.names, *seen.names])
     as_stored = {name.lower(): find_column(name, seen, KEYS) for name in [*upsert.keys, *references]}
     return Events(upsert, stored, keys, kind, as_stored, references, names)
@@ -152,23 +155,29 @@ def _check_key(key: StructField) -> None:
 
 
 def _sequence(
-    text: str, rows: StructType, stored: StructType, table: StructType, statement: Statement
+    upsert: Upsert, text: str, rows: StructType, stored: StructType, table: StructType | None, statement: Statement
 ) -> tuple[DataType, frozenset[str]]:
-    """The type of the sequence as the table's rows have it, and the columns that it is computed from."""
+    """The type of the sequence as the table's rows have it, and the columns that it is computed from: none where the
+    table stores the sequence itself."""
     given = schema_string(visible.for_reading(rows))
-    statement.expression_type(text, given)
+    kind = parse_type(json.loads(statement.expression_type(text, given)))
     # The lines keep a comment at its end from taking more with it.
     found = statement.condition(f"(\n{text}\n) IS NOT NULL", given).columns
     if found is None:
         raise HeadwaterError("HEADWATER_UPSERT_EXPRESSION_NOT_OF_ONE_ROW", {"option": "sequenceBy", "expression": text})
     if not found:
         raise HeadwaterError("HEADWATER_UPSERT_SEQUENCE_OF_NO_COLUMN", {"expression": text})
-    missing = sorted(name for name in found if stored.find(name) is None or table.find(name) is None)
+    if not _is_ordered(kind):
+        raise HeadwaterError("HEADWATER_UPSERT_SEQUENCE_TYPE", {"expression": text, "type": kind.sql()})
+    if upsert.keeps_history:
+        return stored_type(table, kind, text), frozenset()
+    seen = stored if table is None else table
+    missing = sorted(name for name in found if stored.find(name) is None or seen.find(name) is None)
     if missing:
         raise HeadwaterError(
             "HEADWATER_UPSERT_SEQUENCE_NOT_STORED", {"expression": text, "columns": ", ".join(missing)}
         )
-    kind = parse_type(json.loads(statement.expression_type(text, schema_string(visible.for_reading(table)))))
+    kind = parse_type(json.loads(statement.expression_type(text, schema_string(visible.for_reading(seen)))))
     if not _is_ordered(kind):
         raise HeadwaterError("HEADWATER_UPSERT_SEQUENCE_TYPE", {"expression": text, "type": kind.sql()})
     return kind, found
@@ -188,7 +197,8 @@ def _is_ordered(kind: DataType) -> bool:
 
 
 def prepare(events: Events, plan: int, statement: Statement) -> Query:
-    """The newest event of each key: the stored columns, whether the event deletes, and its sequence.
+    """The newest event of each key, or all of them for a history: the stored columns, whether the event deletes, and
+    its sequence.
 
     :param plan: the number of the plan that has the rows.
     """
@@ -197,17 +207,29 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
     deletes: Expression = FALSE
     if upsert.deletes is not None:
         deletes = call("coalesce", Resolved(statement.place(upsert.deletes)), FALSE)
-    rows: Rows = select(*columns, Alias(deletes, events.deletes_name), rows=Relation(plan))
+    added: list[Expression] = [Alias(deletes, events.deletes_name)]
+    if upsert.keeps_history:
+        # What it is computed from need not be stored.
+        added.append(_sequence_of(events, statement))
+    rows: Rows = select(*columns, *added, rows=Relation(plan))
     rows = select(STAR, rows=rows, where=_no_null_key(events))
     if upsert.sequence is None:
         return _one_of_each(events, rows, keys)
     sequence = Column(events.sequence_name)
-    rows = select(STAR, Alias(Resolved(statement.place(upsert.sequence)), events.sequence_name), rows=rows)
+    if not upsert.keeps_history:
+        rows = select(STAR, _sequence_of(events, statement), rows=rows)
     null = row_error(
         "HEADWATER_UPSERT_NULL_SEQUENCE", {"expression": Text(upsert.sequence), "key": _shown_as_text(events.keys)}
     )
     rows = select(STAR, rows=rows, where=when(is_not_null(sequence), TRUE, null))
-    return _newest_of_each(events, rows, keys, sequence)
+    return _newest_of_each(events, rows, [*keys, sequence] if upsert.keeps_history else keys, sequence)
+
+
+def _sequence_of(events: Events, statement: Statement) -> Expression:
+    assert events.upsert.sequence is not None
+    assert events.sequence is not None
+    value: Expression = Resolved(statement.place(events.upsert.sequence))
+    return Alias(Cast(value, events.sequence) if events.upsert.keeps_history else value, events.sequence_name)
 
 
 def _as_stored(column: StructField, stored: StructField | None) -> Expression:
@@ -256,8 +278,8 @@ def _newest_of_each(events: Events, rows: Rows, keys: Sequence[Expression], sequ
 
     ranked = select(STAR, Alias(over("rank"), rank), rows=rows)
     newest = select(STAR, rows=ranked, where=equal(Column(rank), Number(1)))
-    compared = [_compared(column) for column in events.schema]
-    values = [part for i, value in enumerate(compared) for part in (Text(f"c{i}"), value)]
+    shown = [compared(column.type, Column(column.name)) for column in events.schema]
+    values = [part for i, value in enumerate(shown) for part in (Text(f"c{i}"), value)]
     row = call("named_struct", *values, Text("deletes"), Column(events.deletes_name))
     numbered = select(STAR, Alias(over("row_number"), number), Alias(over("first_value", row), first), rows=newest)
     differing = row_error(
@@ -275,13 +297,13 @@ def _newest_of_each(events: Events, rows: Rows, keys: Sequence[Expression], sequ
     return select(STAR, rows=numbered, where=Case(((is_first, TRUE), (is_repeated, FALSE)), differing))
 
 
-def _compared(column: StructField) -> Expression:
-    """A value of a column as something that can be compared."""
-    if _is_comparable(column.type):
-        return Column(column.name)
-    if isinstance(column.type, SpatialType):
-        return call("st_asbinary", Column(column.name))
-    return Cast(Column(column.name), PrimitiveType("string"))
+def compared(kind: DataType, value: Expression) -> Expression:
+    """A value of a type as something that can be compared."""
+    if _is_comparable(kind):
+        return value
+    if isinstance(kind, SpatialType):
+        return call("st_asbinary", value)
+    return Cast(value, PrimitiveType("string"))
 
 
 def _is_comparable(kind: DataType) -> bool:

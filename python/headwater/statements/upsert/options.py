@@ -23,6 +23,8 @@ _LEFT_OUT, _STORED_AS, _RETENTION = "exceptColumns", "storedAs", "tombstoneReten
 _BESIDE_KEYS = (_SEQUENCE, _DELETES, _IGNORES_NULLS, _LEFT_OUT, _STORED_AS, _RETENTION)
 #: All of them.
 NAMES = (KEYS, *_BESIDE_KEYS)
+#: Ways of storing: the newest row of each key, or a row for each event, with the sequences between which it was that.
+_NEWEST, _HISTORY = "scd1", "scd2"
 #: For so long the sequence of a deleted key is remembered, unless the option says otherwise: as Databricks has it.
 _DEFAULT_RETENTION = "2 days"
 #: Options of other ways of writing, which an upsert takes, too.
@@ -53,6 +55,7 @@ class Upsert:
     :param ignores_nulls: whether a null of an event leaves the stored value.
     :param left_out: columns of the events that are not stored.
     :param retention: for how long, in milliseconds, the sequence of a deleted key is remembered.
+    :param keeps_history: whether a row is stored for each event, not for the newest of each key alone.
     """
 
     keys: Sequence[str]
@@ -61,6 +64,7 @@ class Upsert:
     ignores_nulls: bool
     left_out: Sequence[str]
     retention: int
+    keeps_history: bool = False
 
     @property
     def remembers_deletes(self) -> bool:
@@ -78,6 +82,8 @@ class Upsert:
             shown[_IGNORES_NULLS] = True
         if self.left_out:
             shown[_LEFT_OUT] = list(self.left_out)
+        if self.keeps_history:
+            shown[_STORED_AS] = _HISTORY
         return shown
 
 
@@ -105,9 +111,12 @@ def upsert_of(options: Options) -> Upsert:
             raise HeadwaterError("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"option1": KEYS, "option2": name})
     if options.flag("dataChange") is False:
         raise HeadwaterError("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"option1": KEYS, "option2": "dataChange"})
-    stored_as = options.get(_STORED_AS.lower(), "scd1").strip().lower()
-    if stored_as != "scd1":
-        explain = "must be scd1, which keeps the newest row of each key; no other way of storing is supported yet"
+    stored_as = options.get(_STORED_AS.lower(), _NEWEST).strip().lower()
+    if stored_as not in (_NEWEST, _HISTORY):
+        explain = f"must be {_NEWEST}, which keeps the newest row of each key, or {_HISTORY}, which keeps all of them"
+        raise _illegal(_STORED_AS, options[_STORED_AS.lower()], explain)
+    if stored_as == _HISTORY and _SEQUENCE.lower() not in options:
+        explain = f"needs {_SEQUENCE}, which says from when to when each row was the newest of its key"
         raise _illegal(_STORED_AS, options[_STORED_AS.lower()], explain)
     keys = _names(options, KEYS)
     left_out = _names(options, _LEFT_OUT) if _LEFT_OUT.lower() in options else []
@@ -121,6 +130,7 @@ def upsert_of(options: Options) -> Upsert:
         ignores_nulls=bool(options.flag(_IGNORES_NULLS)),
         left_out=left_out,
         retention=parse_interval(options.get(_RETENTION.lower(), _DEFAULT_RETENTION)),
+        keeps_history=stored_as == _HISTORY,
     )
     if upsert.retention < 0:
         raise _illegal(_RETENTION, options[_RETENTION.lower()], "must not be negative")

@@ -2,7 +2,9 @@
 
 In this order: compute the newest event of each key once (:mod:`headwater.statements.upsert.events`); write the
 deletions among them to the companion (:mod:`headwater.statements.upsert.companion`); merge the events that are not
-older than a remembered deletion into the table, as a MERGE on the keys, which prunes by them and commits once.
+older than a remembered deletion into the table, as a MERGE on the keys, which prunes by them and commits once. Where
+the table keeps a history, all events are merged, with the stored rows that end elsewhere now
+(:mod:`headwater.statements.upsert.history`).
 
 Every write comes here first, and goes on to an INSERT or a new table where its options name no keys. A row's columns
 are matched by their names. An update leaves the columns that the rows do not have, an insert gives them null or their
@@ -17,6 +19,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CommitAnswer, CreateTableRequest
 from headwater.bridge.messages.follow import WriteBatchRequest
 from headwater.bridge.messages.write import WriteRequest
@@ -34,8 +37,10 @@ from headwater.statements.define import create
 from headwater.statements.follow import sink
 from headwater.statements.opening import Options, open_same, open_snapshot
 from headwater.statements.rerunning import RETRIED, run_again_after_losses
-from headwater.statements.upsert.companion import Companion, companion_of, newest, not_outdated, remember
+from headwater.statements.upsert import history
+from headwater.statements.upsert.companion import Companion, companion_of, newest, not_outdated, remember, remembered
 from headwater.statements.upsert.events import Events, events_of, prepare
+from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
 from headwater.statements.upsert.options import Upsert, asked, check, upsert_of
 from headwater.statements.write import insert
@@ -61,7 +66,7 @@ def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
 
 
 def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
-    """Create a table: with the newest row of each key where the options name keys."""
+    """Create a table: where the options name keys, with the newest row of each, or with all of them as a history."""
     options = Options(request.options)
     if request.plan is None or request.row_schema is None or not asked(options):
         return create.create_table(request, statement)
@@ -69,11 +74,19 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
     rows = parse_schema(request.row_schema)
     events = events_of(upsert, rows, None, statement)
     kept = Relation(statement.keep(prepare(events, request.plan, statement).text()))
-    columns = [Column(name) for name in events.schema.names]
-    there = statement.keep(select(*columns, rows=kept, where=Not(Column(events.deletes_name))).text())
+    if upsert.keeps_history:
+        there = history.of_new_table(events, kept)
+    else:
+        columns = [Column(name) for name in events.schema.names]
+        there = select(*columns, rows=kept, where=Not(Column(events.deletes_name)))
     declared = parse_schema(request.schema)
     stored = StructType(tuple(column for column in declared if events.schema.find(column.name) is not None))
-    wanted = structs.replace(request, plan=there, schema=schema_string(stored), row_schema=schema_string(events.schema))
+    wanted = structs.replace(
+        request,
+        plan=statement.keep(there.text()),
+        schema=schema_string(_of_table(events, stored)),
+        row_schema=schema_string(_of_table(events, events.schema)),
+    )
 
     def remembering(txn: Transaction) -> None:
         if events.upsert.remembers_deletes:
@@ -101,7 +114,8 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
     upsert = upsert_of(options)
     version, table_id = request.version, request.table_id
     if version is None:
-        sink.create_empty(batch, upsert.left_out, statement)
+        events = events_of(upsert, parse_schema(batch.schema), None, statement)
+        sink.create_empty(batch, _of_table(events, events.schema), statement)
         snapshot = open_snapshot(batch.sink.table, statement)
         version, table_id = snapshot.version, snapshot.metadata.id
     seen = _Seen(batch.sink.table, table_id, version)
@@ -110,6 +124,14 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
     application = (batch.query_id, batch.batch_id)
     parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
     return _Batch(upsert, seen, None, rows, options, statement, application, parameters).run()
+
+
+def _of_table(events: Events, columns: StructType) -> StructType:
+    """The columns of a table that is created for events: those given, and those of the history if it keeps one."""
+    if not events.upsert.keeps_history:
+        return columns
+    assert events.sequence is not None
+    return with_history(columns, events.sequence)
 
 
 class _Seen(NamedTuple):
@@ -198,28 +220,29 @@ class _Batch:
         return done is not None and done.version >= self.identity[1]
 
     def _on(self, snapshot: Snapshot) -> CommitAnswer | None:
-        """Upsert into a version or a newer one; None where deletions were committed to it meanwhile that the events
-        were not compared with."""
+        """Upsert into a version or a newer one; None where something was committed to it meanwhile that the events were
+        not compared with: deletions, or any rows where the table keeps a history."""
         statement, rows = self.statement, parse_schema(self.rows.schema)
         events = self._events(snapshot, rows)
         prepared = self._prepared(events)
         companion = companion_of(snapshot.table_path, snapshot.metadata, events) if self.upsert.sequence else None
         deletions = None
-        source: Rows = prepared
         if companion is not None:
             self._remember(companion, events, prepared)
             # Read after the table: what was deleted by this version of it is there.
             if self.remembered.get(companion.id) or companion.application in snapshot.set_transactions:
                 deletions = newest(companion, statement)
-            source = not_outdated(companion, deletions, events, prepared, statement)
-        merge = compose(events, statement.add_target(snapshot.table_path), source, statement, evolves=self._evolves)
-        change = described(statement.resolve_merge(merge.text()), events, self.name)
-        if source is prepared and isinstance(prepared, Relation):
-            # The rows are computed already: to read them again costs no more than reading them.
-            change = structs.replace(change, source_is_scan=True, source_deterministic=True)
+        if companion is not None and self.upsert.keeps_history:
+            change = self._change_of_history(
+                snapshot, events, prepared, remembered(companion, deletions, events, statement)
+            )
+        else:
+            change = self._change(snapshot, events, prepared, companion, deletions)
         attempt = begin(DmlRequest(change, self.options, self.application, self.parameters), statement)
         if self._is_done(attempt.snapshot):
             return CommitAnswer(version=attempt.snapshot.version, skipped=True)
+        if self.upsert.keeps_history and attempt.snapshot.version != snapshot.version:
+            return None
         if companion is not None:
             now, known = attempt.snapshot, snapshot.set_transactions.get(companion.application)
             is_same = companion_of(now.table_path, now.metadata, events).id == companion.id
@@ -232,6 +255,34 @@ class _Batch:
         if self.rows.reads_table:
             attempt.txn.read_whole_table()
         return structs.replace(merge_once(attempt), counts=None)
+
+    def _change(
+        self,
+        snapshot: Snapshot,
+        events: Events,
+        prepared: Query,
+        companion: Companion | None,
+        deletions: Snapshot | None,
+    ) -> ChangeRequest:
+        statement = self.statement
+        source: Rows = prepared
+        if companion is not None:
+            source = not_outdated(companion, deletions, events, prepared, statement)
+        merge = compose(events, statement.add_target(snapshot.table_path), source, statement, evolves=self._evolves)
+        change = described(statement.resolve_merge(merge.text()), events, self.name)
+        if source is prepared and isinstance(prepared, Relation):
+            # The rows are computed already: to read them again costs no more than reading them.
+            change = structs.replace(change, source_is_scan=True, source_deterministic=True)
+        return change
+
+    def _change_of_history(
+        self, snapshot: Snapshot, events: Events, prepared: Query, deletions: Query | None
+    ) -> ChangeRequest:
+        statement = self.statement
+        source = history.changed_rows(events, prepared, deletions, snapshot, statement)
+        target = statement.add_target(snapshot.table_path)
+        merge = history.compose(events, target, source, snapshot.schema, evolves=self._evolves)
+        return history.described(statement.resolve_merge(merge.text()), events, self.name)
 
     def _remember(self, companion: Companion, events: Events, prepared: Query) -> None:
         if companion.id not in self.remembered:
