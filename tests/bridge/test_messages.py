@@ -34,6 +34,7 @@ _NODE = "JsonNode"
 _PASSED_ON = {
     "DescribeHistoryRequest": "ParsedStatementRequest",
     "DescribeDetailRequest": "ParsedStatementRequest",
+    "DescribeHealthRequest": "ParsedStatementRequest",
     "SyncIdentityRequest": "ParsedChangeRequest",
     "AnalyzeTableRequest": "ParsedChangeRequest",
     "DropFeatureRequest": "ParsedChangeRequest",
@@ -47,6 +48,7 @@ _PASSED_ON = {
 _NOT_IN_SCALA = {
     "HistoryArguments",
     "DetailArguments",
+    "HealthArguments",
     "SyncIdentityArguments",
     "AnalyzeTableArguments",
     "DropFeatureArguments",

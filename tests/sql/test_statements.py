@@ -54,6 +54,12 @@ def test_detail_has_its_own_columns():
     assert names[:4] == ["format", "id", "name", "description"]
 
 
+def test_health_has_its_own_columns_and_only_reads():
+    answer = parsed("desc health delta.`/a b`")
+    assert (answer["command"], answer["table"], answer["mayCommit"]) == ("describe_health", "delta.`/a b`", False)
+    assert [f["name"] for f in json.loads(answer["output"])["fields"]] == ["section", "subject", "name", "value"]
+
+
 @pytest.mark.parametrize(
     "text", ["SELECT 1", "DESCRIBE t", "DESCRIBE TABLE EXTENDED history", "DESCRIBE HISTORY", "DESCRIBE HISTORY 't"]
 )

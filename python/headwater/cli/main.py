@@ -1,8 +1,8 @@
 """The ``headwater`` command.
 
-Owns the command line only: :mod:`headwater.launch` and :mod:`headwater.cli.demo` do the work. Promises: a failure that
-the user can fix is one message on stderr and exit code 1, never a traceback. Spark's shells and servers replace this
-process, so exit code, signals and terminal are theirs.
+Owns the command line only: :mod:`headwater.launch` and the modules beside this one do the work. Promises: a failure
+that the user can fix is one message on stderr and exit code 1, never a traceback. Spark's shells and servers replace
+this process, so exit code, signals and terminal are theirs.
 """
 
 from __future__ import annotations
@@ -113,6 +113,25 @@ def demo(
         run_demo(directory, cores)
     except PySparkException as error:
         raise RuntimeError(f"the demo failed in Spark: {error}") from error
+
+
+@app.command()
+def health(
+    path: Annotated[str, typer.Argument(help="The folder of a table on the local file system.")],
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help='A predicate, such as "a = 1 AND b > 2": how many files does it read? May be repeated.'),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show from its log how a table is: small files, deleted rows, layout, and what OPTIMIZE and VACUUM would do.
+
+    No data file is looked at. Timestamps without a zone in predicates are UTC. For a table in another store, run
+    DESCRIBE HEALTH in Spark.
+    """
+    from headwater.cli.health import show_health
+
+    show_health(path, where or [], as_json=as_json)
 
 
 def _run_shell(shell: str, arguments: list[str]) -> None:

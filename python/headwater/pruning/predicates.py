@@ -1,8 +1,8 @@
 """Predicates over one row of a table: the expression tree that crosses the bridge.
 
 Owns the nodes, their JSON and its decoding. Spark's side translates each resolved expression it knows to a node and
-sends ``unknown`` for any other; handlers that need a predicate of their own build the nodes directly. No predicate is
-read from SQL text. Promises:
+sends ``unknown`` for any other; handlers that need a predicate of their own build the nodes directly. No
+statement's predicate is read from SQL text. Promises:
 
 1. A node says what it means for one row under SQL's three-valued logic, and nothing of how it is checked.
 2. Nodes are immutable, compare by content, and are their own wire form: encoding and decoding change nothing. Literals

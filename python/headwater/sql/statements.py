@@ -4,6 +4,7 @@ Owns their parsing into a command with its table and arguments:
 
 - ``DESCRIBE HISTORY [TABLE] <table> [LIMIT <number>]``
 - ``DESCRIBE DETAIL <table>``
+- ``DESCRIBE HEALTH <table>``
 - ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
 - ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
 - ``OPTIMIZE <table> …`` (:mod:`headwater.sql.optimize`)
@@ -27,7 +28,7 @@ from headwater.errors import HeadwaterError
 from headwater.sql import optimize, reorg
 from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
 
-_DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL)")
+_DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL|HEALTH)")
 _IDENTIFIER = Pattern(r"IDENTIFIER \( ... \)")
 _SYNC = Pattern("SYNC IDENTITY")
 _ALTER = Pattern("ALTER TABLE")

@@ -13,6 +13,7 @@ from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, scripts, statements, tokens
+from headwater.statements.maintain.health import HEALTH_SCHEMA
 from headwater.statements.maintain.optimize import DRY_RUN_SCHEMA, OPTIMIZE_SCHEMA
 from headwater.statements.maintain.restore import RESTORE_SCHEMA
 from headwater.statements.maintain.vacuum import VACUUM_SCHEMA
@@ -22,6 +23,7 @@ from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 _OUTPUT = {
     "describe_history": HISTORY_SCHEMA,
     "describe_detail": DETAIL_SCHEMA,
+    "describe_health": HEALTH_SCHEMA,
     "optimize": OPTIMIZE_SCHEMA,
     "optimize_dry_run": DRY_RUN_SCHEMA,
     "reorg": OPTIMIZE_SCHEMA,
@@ -29,7 +31,7 @@ _OUTPUT = {
     "vacuum": VACUUM_SCHEMA,
 }
 #: The statements that only read.
-_READING = ("describe_history", "describe_detail", "optimize_dry_run")
+_READING = ("describe_history", "describe_detail", "describe_health", "optimize_dry_run")
 
 
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:

@@ -14,7 +14,7 @@ from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
 from headwater.statements.define import alter, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
-from headwater.statements.maintain import auto_compaction, compute_statistics, optimize, reorg, restore, vacuum
+from headwater.statements.maintain import auto_compaction, compute_statistics, health, optimize, reorg, restore, vacuum
 from headwater.statements.read import change_feed, describe, scans
 from headwater.statements.upsert import upsert
 from headwater.statements.write import insert, replace
@@ -60,6 +60,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "truncate": Handler(define.TruncateRequest, truncate.truncate),
     "describe_history": Handler(define.DescribeHistoryRequest, describe.describe_history),
     "describe_detail": Handler(define.DescribeDetailRequest, describe.describe_detail),
+    "describe_health": Handler(define.DescribeHealthRequest, health.describe_health),
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),

@@ -246,6 +246,10 @@ class DetailArguments(Request, kw_only=True):
     """What DESCRIBE DETAIL is asked beside its table: nothing."""
 
 
+class HealthArguments(Request, kw_only=True):
+    """What DESCRIBE HEALTH is asked beside its table: nothing."""
+
+
 class DescribeHistoryRequest(Request, kw_only=True):
     """DESCRIBE HISTORY. ``arguments`` are those that the parser's answer had."""
 
@@ -260,6 +264,14 @@ class DescribeDetailRequest(Request, kw_only=True):
     table: str
     name: str | None = None
     arguments: DetailArguments
+
+
+class DescribeHealthRequest(Request, kw_only=True):
+    """DESCRIBE HEALTH. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str | None = None
+    arguments: HealthArguments
 
 
 class SyncIdentityArguments(Request, kw_only=True):

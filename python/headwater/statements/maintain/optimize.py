@@ -149,10 +149,10 @@ def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> Ro
 class Settings(NamedTuple):
     """What the session says of OPTIMIZE; sizes in bytes."""
 
-    min_file_size: int
-    max_file_size: int
-    deleted_rows_ratio: float
-    batch_size: int
+    min_file_size: int = DEFAULT_FILE_SIZE
+    max_file_size: int = DEFAULT_FILE_SIZE
+    deleted_rows_ratio: float = _DEFAULT_DELETED_ROWS_RATIO
+    batch_size: int = _DEFAULT_BATCH_SIZE
 
     @staticmethod
     def of(statement: Statement) -> Settings:
@@ -216,11 +216,16 @@ def _choose(
     settings: Settings,
     among: pa.Array | None = None,
 ) -> Choice:
+    asked = files_in_partitions(snapshot, statement, request.arguments.where, request.name)
+    return choose(snapshot, asked, settings, among)
+
+
+def choose(snapshot: Snapshot, asked: pa.Array, settings: Settings, among: pa.Array | None = None) -> Choice:
     """The files to compact.
 
+    :param asked: which of ``snapshot.files`` lie in the partitions that were asked for.
     :param among: the paths of the files that may be chosen; None for all.
     """
-    asked = files_in_partitions(snapshot, statement, request.arguments.where, request.name)
     light = snapshot.select(["path", "size", "modification_time", "partition_values", "deletion_vector"])
     ratios = _deleted_rows(snapshot, light)
     too_many = pc.fill_null(pc.greater(ratios, settings.deleted_rows_ratio), True)

@@ -168,7 +168,7 @@ class _Run:
     def _since_last(self, outside: int | None) -> Garbage:
         """What the commits since the last VACUUM removed, for LITE."""
         snapshot, listing = self._snapshot, self._listing
-        known = _last_vacuum(snapshot)
+        known = last_vacuum(snapshot)
         if outside is None:
             return Garbage([], [], known)
         earliest = min(listing.commits, default=snapshot.version + 1)
@@ -285,7 +285,7 @@ def _state_path(snapshot: Snapshot) -> str:
     return f"{log_directory(snapshot.table_path)}/{LAST_VACUUM}"
 
 
-def _last_vacuum(snapshot: Snapshot) -> int | None:
+def last_vacuum(snapshot: Snapshot) -> int | None:
     """The version up to which the last VACUUM has deleted what commits removed; None where that is not known."""
     try:
         found = json.loads(snapshot.store.read(_state_path(snapshot)))

@@ -1,0 +1,62 @@
+"""How well a column's values are laid out over files: how many files a look-up of a value must read.
+
+Owns the depth of a column, from per-file statistics alone. Follows the protocol's chapter "Per-file Statistics".
+Promise: as bounds may be wider than the truth, a depth is what data skipping reaches, or a little more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.pruning.bounds import Bounds, BoundsReader, Files
+from headwater.pruning.masks import MAYBE, inverse, settle
+from headwater.pruning.predicates import Column
+
+
+class Depth(NamedTuple):
+    """How many files may hold a value of a column.
+
+    :param average: over the distinct values that are a minimum or a maximum of a file; None where no file has bounds.
+    :param maximum: at the value that most files may hold; None as above.
+    :param without_bounds: files of which nothing is known, and which count at each value.
+    """
+
+    average: float | None
+    maximum: int | None
+    without_bounds: int
+
+
+def depths(snapshot: Files, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Depth]:
+    """The depth of columns by their logical paths; those without an order that statistics follow are left out."""
+    reader = BoundsReader(snapshot, paths)
+    found = {}
+    for path in paths:
+        bounds = reader.read(Column(path))
+        if bounds is not None and bounds.low is not MAYBE:
+            found[path] = _depth(bounds, snapshot.num_files)
+    return found
+
+
+def _depth(bounds: Bounds, num_files: int) -> Depth:
+    known = pc.and_(pc.is_valid(bounds.low), pc.is_valid(bounds.high))
+    may_have_values = settle(inverse(bounds.all_null()), num_files)
+    unknown = pc.sum(pc.and_(pc.invert(known), may_have_values)).as_py() or 0
+    low, high = (_filtered(bound, known) for bound in (bounds.low, bounds.high))
+    if not len(low):
+        return Depth(None, None, unknown)
+    ranks = pc.rank(pa.concat_arrays([low, high]), sort_keys="ascending", tiebreaker="dense").to_numpy() - 1
+    begins, ends = np.bincount(ranks[: len(low)], minlength=ranks.max() + 1), np.bincount(ranks[len(low) :])
+    open_files = np.cumsum(begins)
+    # A file whose range ends at a value still has it.
+    open_files[1:] -= np.cumsum(ends)[:-1]
+    return Depth(float(open_files.mean()) + unknown, int(open_files.max()) + unknown, unknown)
+
+
+def _filtered(values: Any, known: Any) -> pa.Array:
+    values = values.filter(known)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

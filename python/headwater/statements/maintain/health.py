@@ -1,0 +1,225 @@
+"""The health of a table: DESCRIBE HEALTH, and what ``headwater health`` shows.
+
+Owns the figures: files and rows, layout, what predicates read, the log, and what OPTIMIZE and VACUUM would do.
+Promises: they come from the log alone, no data file is looked at, and :func:`health` needs neither Spark nor a JVM.
+So VACUUM's figures are those of files that commits removed: without files that were never committed, and with those
+that another engine's VACUUM has deleted already, if it left no note in the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.messages.define import DescribeHealthRequest, RowsAnswer
+from headwater.bridge.statement import Statement
+from headwater.log.garbage import needed_files, removed_between, unreferenced
+from headwater.log.history import format_timestamp, last_version_at
+from headwater.log.segment import LogListing, sort_files
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.columns import format_name
+from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
+from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
+from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.pruning import depths, prune
+from headwater.schema import mapping
+from headwater.sql.conditions import parse_condition
+from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.maintain.optimize import Settings, choose
+from headwater.statements.maintain.vacuum import last_vacuum
+from headwater.statements.opening import DELETED_FILE_RETENTION, open_snapshot
+from headwater.stores import Tree
+
+_HOUR = 3_600_000
+_CUBE = "ZCUBE_ID"
+_STRING = PrimitiveType("string")
+#: The sections of the facts, in order.
+SECTIONS = ("table", "files", "rows", "clustering", "depth", "skipping", "log", "optimize", "vacuum")
+HEALTH_SCHEMA = StructType(tuple(StructField(name, _STRING) for name in ("section", "subject", "name", "value")))
+
+
+class Fact(NamedTuple):
+    """One figure.
+
+    :param section: one of :data:`SECTIONS`.
+    :param subject: the column of a depth, the predicate of what is skipped; None elsewhere.
+    :param name: what it is; sizes are in bytes, times are UTC.
+    :param value: None for what the log does not say.
+    """
+
+    section: str
+    subject: str | None
+    name: str
+    value: int | float | str | list[str] | None
+
+
+def describe_health(request: DescribeHealthRequest, statement: Statement) -> RowsAnswer:
+    """A row of :data:`HEALTH_SCHEMA` for each fact.
+
+    :raises HeadwaterError: those of opening a table; ``DELTA_ILLEGAL_OPTION``, ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+    """
+    facts = health(open_snapshot(request.table, statement), Settings.of(statement))
+    return RowsAnswer(rows=[{**fact._asdict(), "value": value_text(fact.value)} for fact in facts])
+
+
+def value_text(value: int | float | str | list[str] | None) -> str | None:
+    """A fact's value as text; None stays."""
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return ", ".join(value) if isinstance(value, list) else None if value is None else str(value)
+
+
+def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = ()) -> list[Fact]:
+    """The facts of a snapshot, section by section.
+
+    :param conditions: predicates as SQL text, each of which gets a subject of the section ``skipping``.
+    :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+    """
+    now = time.time_ns() // 1_000_000
+    files = snapshot.select(["size", "partition_values", "deletion_vector", "tags"])
+    facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
+    facts += [Fact("files", None, name, value) for name, value in _files(files, settings).items()]
+    facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
+    facts += [Fact("clustering", None, name, value) for name, value in _clustering(snapshot, files).items()]
+    for path, depth in depths(snapshot, _columns(snapshot)).items():
+        subject = format_name(path)
+        facts.append(Fact("depth", subject, "average", depth.average))
+        facts.append(Fact("depth", subject, "maximum", depth.maximum))
+        facts.append(Fact("depth", subject, "filesWithoutBounds", depth.without_bounds))
+    for text in conditions:
+        facts += [Fact("skipping", text, name, value) for name, value in _skipping(snapshot, files, text).items()]
+    listing, size = _list(snapshot)
+    facts += [Fact("log", None, name, value) for name, value in _log(snapshot, listing, size, now).items()]
+    facts += [Fact("optimize", None, name, value) for name, value in _optimize(snapshot, settings).items()]
+    facts += [Fact("vacuum", None, name, value) for name, value in _vacuum(snapshot, listing, now).items()]
+    return facts
+
+
+def _table(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "path": snapshot.table_path,
+        "version": snapshot.version,
+        "committed": format_timestamp(snapshot.timestamp),
+    }
+
+
+def _files(files: pa.Table, settings: Settings) -> dict[str, Any]:
+    small = pc.filter(files["size"], pc.less(files["size"], settings.min_file_size))
+    return {
+        "files": files.num_rows,
+        "bytes": _sum(files["size"]),
+        "averageBytes": round(_sum(files["size"]) / files.num_rows) if files.num_rows else None,
+        "smallFiles": len(small),
+        "smallBytes": _sum(small),
+        "smallerThan": settings.min_file_size,
+        "partitions": len({tuple(sorted(values or ())) for values in files["partition_values"].to_pylist()}),
+    }
+
+
+def _rows(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+    records = snapshot.statistics([])["num_records"]
+    deleted = _sum(pc.struct_field(files["deletion_vector"], "cardinality"))
+    return {
+        "rows": None if records.null_count else _sum(records) - deleted,
+        "deletedRows": deleted,
+        "filesWithDeletedRows": files.num_rows - files["deletion_vector"].null_count,
+        "filesWithoutStatistics": records.null_count,
+    }
+
+
+def _clustering(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+    cubes = pc.map_lookup(files["tags"], pa.scalar(_CUBE), "first")
+    return {
+        "columns": [format_name(path) for path in clustering_columns(snapshot) or ()],
+        "cubes": len(pc.unique(cubes.drop_null())),
+        "filesInCubes": len(cubes) - cubes.null_count,
+    }
+
+
+def _columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
+    """The logical paths of the columns that have bounds; those that the table is clustered by come first."""
+    indexed = indexed_leaves(snapshot.schema, snapshot.partition_columns, snapshot.metadata.configuration)
+    paths = [mapping.logical_path(snapshot.schema, path) for path, kind in indexed if has_bounds(kind)]
+    clustered = clustering_columns(snapshot) or ()
+    return list(dict.fromkeys([*map(tuple, clustered), *(tuple(path) for path in paths if path is not None)]))
+
+
+def _skipping(snapshot: Snapshot, files: pa.Table, text: str) -> dict[str, Any]:
+    condition = parse_condition(text, snapshot)
+    read = prune(snapshot, condition.predicate)
+    return {
+        "filesRead": read.true_count,
+        "filesSkipped": len(read) - read.true_count,
+        "bytesRead": _sum(files["size"].filter(read)),
+        "notUnderstood": condition.not_understood,
+    }
+
+
+def _list(snapshot: Snapshot) -> tuple[LogListing, int]:
+    """The whole log, and the bytes of all its files."""
+    directory = log_directory(snapshot.table_path)
+    found = snapshot.store.list_from(directory)
+    try:
+        sidecars = snapshot.store.list_from(f"{directory}/{SIDECAR_DIRECTORY}")
+    except (FileNotFoundError, NotADirectoryError):
+        sidecars = []
+    return sort_files(snapshot.table_path, found), sum(file.size for file in (*found, *sidecars))
+
+
+def _log(snapshot: Snapshot, listing: LogListing, size: int, now: int) -> dict[str, Any]:
+    checkpoint = next((each for each in listing.checkpoints if each.version <= snapshot.version), None)
+    written = None if checkpoint is None else max(file.modification_time for file in checkpoint.files)
+    first = min(listing.commits, default=None)
+    return {
+        "bytes": size,
+        "commits": len(listing.commits),
+        "earliestVersion": listing.earliest,
+        "earliestCommit": None if first is None else format_timestamp(listing.commits[first].modification_time),
+        "hoursSinceLastCommit": max(now - snapshot.timestamp, 0) / _HOUR,
+        "lastCheckpoint": None if checkpoint is None else checkpoint.version,
+        "hoursSinceLastCheckpoint": None if written is None else max(now - written, 0) / _HOUR,
+        "commitsSinceLastCheckpoint": snapshot.version - (-1 if checkpoint is None else checkpoint.version),
+        "tombstones": snapshot.tombstones().num_rows,
+    }
+
+
+def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
+    if clustering_columns(snapshot):
+        return {"note": "not estimated for a table with clustering columns"}
+    choice = choose(snapshot, pa.array(np.ones(snapshot.num_files, bool)), settings)
+    return {
+        "filesRemoved": sum(len(each.positions) for each in choice.bins),
+        "bytesRead": sum(each.size for each in choice.bins),
+        "filesAdded": len(choice.bins),
+        "bytesWritten": sum(choice.live_bytes(each) for each in choice.bins),
+    }
+
+
+def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
+    retention = properties.milliseconds(snapshot.metadata.configuration, DELETED_FILE_RETENTION) or 0
+    before = now - retention
+    outside = last_version_at(listing, snapshot, before)
+    known = last_vacuum(snapshot)
+    first = max(min(listing.commits, default=0), 0 if known is None else known + 1)
+    removed, _ = removed_between(snapshot, listing, first, -1 if outside is None else outside, before)
+    files, _ = unreferenced(Tree(removed, []), needed_files(snapshot, before), before)
+    tombstones = snapshot.tombstones()
+    kept = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletion_timestamp"], 0), before))
+    return {
+        "retentionHours": retention / _HOUR,
+        "filesDeleted": len(files),
+        "bytesDeleted": sum(file.size for file in files),
+        "filesRetained": kept.num_rows,
+        "bytesRetained": _sum(kept["size"]),
+        "cleanedUpToVersion": known,
+    }
+
+
+def _sum(values: Any) -> int:
+    return pc.sum(values).as_py() or 0
