@@ -63,6 +63,7 @@ _NOT_IN_SCALA = {
 _NAMED_WHEN_MADE = {
     "describe_history": ("ParsedStatementRequest", "RowsAnswer"),
     "describe_detail": ("ParsedStatementRequest", "RowsAnswer"),
+    "describe_health": ("ParsedStatementRequest", "RowsAnswer"),
     "sync_identity": ("ParsedChangeRequest", "CommitAnswer"),
     "analyze_table": ("ParsedChangeRequest", "CommitAnswer"),
     "drop_feature": ("ParsedChangeRequest", "CommitAnswer"),

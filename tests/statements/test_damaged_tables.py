@@ -157,6 +157,7 @@ def _ask(path: Path) -> dict[str, dict[str, Any]]:
         "a time": ("load_table", {"timestamp": "1700000000000000"}),
         "describe_history": ("describe_history", {**named, "arguments": {}}),
         "describe_detail": ("describe_detail", {**named, "arguments": {}}),
+        "describe_health": ("describe_health", {**named, "arguments": {}}),
         "show_partitions": ("show_partitions", {**named, "partition": None}),
         "show_create_table": ("show_create_table", {**named, "location": None}),
         "table_changes": (

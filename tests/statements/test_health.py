@@ -166,7 +166,7 @@ def test_the_statement_has_the_same_figures(path):
 def test_the_command_shows_tables_and_json(path):
     shown = CliRunner().invoke(cli.app, ["health", str(path), "--where", "id = 35", "--where", "f(id) = 1"])
     assert shown.exit_code == 0, shown.exception
-    for words in ("files", "optimize", "vacuum", "not known", "id = 35", "F(id) = 1"):
+    for words in ("files", "optimize", "vacuum", "none", "id = 35", "F(id) = 1"):
         assert words in shown.output
     printed = CliRunner().invoke(cli.app, ["health", f"file://{path}", "--json", "--where", "id = 35"])
     found = json.loads(printed.stdout)

@@ -67,5 +67,5 @@ def _table(section: str, facts: Sequence[Fact]) -> Table:
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "[dim]not known[/dim]"
+        return "[dim]none[/dim]"
     return f"{value:,}" if isinstance(value, int) else escape(value_text(value) or "")

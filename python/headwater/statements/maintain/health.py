@@ -50,7 +50,7 @@ class Fact(NamedTuple):
     :param section: one of :data:`SECTIONS`.
     :param subject: the column of a depth, the predicate of what is skipped; None elsewhere.
     :param name: what it is; sizes are in bytes, times are UTC.
-    :param value: None for what the log does not say.
+    :param value: None for what there is none of, or what the log does not say.
     """
 
     section: str
