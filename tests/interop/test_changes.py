@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+
+from headwater.changes.changelog import PAIRED, PAIRED_TAG
+from support.changelogs import dicts, pairs, states
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 MERGE = (
@@ -140,6 +146,39 @@ def test_the_changes_we_write(spark: Any, peer: Any, to_plain: Any, tmp_path: An
     everything = f"SELECT * FROM table_changes_by_path('{path}', 0)"
     ours = sorted((to_plain(row) for row in spark.sql(everything).collect()), key=repr)
     assert ours == sorted(peer.sql(everything), key=repr)
+
+
+def test_others_read_the_files_that_say_which_images_are_pairs(
+    spark: Any, peer: Any, to_plain: Any, tmp_path: Any, log: Any
+) -> None:
+    path = str(tmp_path / "t")
+    spark.sql(f"CREATE TABLE delta.`{path}` (a INT, b STRING, p INT) USING delta TBLPROPERTIES ({FEED})")
+    spark.sql(f"INSERT INTO delta.`{path}` {ROWS}")
+    spark.sql(f"UPDATE delta.`{path}` SET b = concat(b, '!') WHERE a < 3")
+    assert [action["cdc"]["tags"] for action in log(path, 2) if "cdc" in action] == [{PAIRED_TAG: PAIRED}]
+    everything = f"SELECT * FROM table_changes_by_path('{path}', 0)"
+    ours = sorted((to_plain(row) for row in spark.sql(everything).collect()), key=repr)
+    assert len(ours) == 8 + 6
+    assert ours == sorted(peer.sql(everything), key=repr)
+    read = pa.table(DeltaTable(path).load_cdf(starting_version=0).read_all())
+    columns = [read[name].to_pylist() for name in ("a", "b", "p", "_change_type", "_commit_version")]
+    assert sorted(map(list, zip(*columns, strict=True)), key=repr) == [row[:5] for row in ours]
+
+
+def test_updates_of_the_peer_are_paired_by_keys(spark: Any, peer: Any, tmp_path: Any) -> None:
+    path = str(tmp_path / "t")
+    for statement in (
+        f"CREATE TABLE {{t}} (a INT, b STRING, p INT) USING delta TBLPROPERTIES ({FEED})",
+        f"INSERT INTO {{t}} {ROWS}",
+        "UPDATE {t} SET b = concat(b, '!') WHERE a < 6",
+        MERGE,
+    ):
+        peer.sql(statement.replace("{t}", f"delta.`{path}`"))
+    found = dicts(spark.sql(f"SELECT * FROM table_changelog_by_path('{path}', 1, 'a')").collect())
+    assert states(found)[3] == Counter(tuple(row) for row in peer.table(path))
+    updates = [*((a, f"v{a}", f"v{a}!") for a in range(6)), (2, "v2!", "merged")]
+    assert sorted((one[0], one[1], two[1]) for one, two in pairs(found)) == sorted(updates)
+    assert all(one[0] == two[0] for one, two in pairs(found))
 
 
 @pytest.mark.parametrize(
