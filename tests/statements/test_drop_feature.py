@@ -100,9 +100,9 @@ def test_files_with_vectors_are_rewritten_and_their_vectors_kept(make, statement
     commits(path, add("plain.parquet"))()
     vector = with_vector(path)
     all_gone = with_vector(path, "gone.parquet", range(10))
-    statement.written = [[data_file("new.parquet", 9, [[1, 9, 0]])]]
+    statement.written = [[data_file("part-00000-new.parquet", 9, [[1, 9, 0]])]]
     drop(path, statement, "deletionVectors")
-    assert sorted(snapshot(path).files["path"].to_pylist()) == ["new.parquet", "plain.parquet"]
+    assert sorted(snapshot(path).files["path"].to_pylist()) == ["part-00000-new.parquet", "plain.parquet"]
     assert [[row[0].rpartition("/")[2] for row in files] for _, _, files in statement.relations] == [
         ["a.parquet", "gone.parquet"]
     ]
@@ -124,8 +124,8 @@ def test_files_with_vectors_are_rewritten_and_their_vectors_kept(make, statement
 def test_a_lost_row_is_an_error_and_the_files_stay(make, statement):
     path = make(enableDeletionVectors="true")
     with_vector(path)
-    statement.written = [[data_file("new.parquet", 8, [[1, 9, 0]])]]
-    with pytest.raises(HeadwaterError, match="9 rows are to be rewritten, and 8 were"):
+    statement.written = [[data_file("part-00000-new.parquet", 8, [[1, 9, 0]])]]
+    with pytest.raises(HeadwaterError, match="9 rows are to be copied, and 8 were"):
         drop(path, statement, "deletionVectors")
     assert snapshot(path).files["path"].to_pylist() == ["a.parquet"]
     assert "deletionVectors" in names(path)
@@ -135,12 +135,15 @@ def test_a_writer_that_takes_a_file_away_meanwhile(make, statement):
     path = make(enableDeletionVectors="true")
     with_vector(path)
     with_vector(path, "b.parquet")
-    statement.written = [[data_file("1.parquet", 18, [[1, 9, 0]])], [data_file("2.parquet", 9, [[1, 9, 0]])]]
+    statement.written = [
+        [data_file("part-00000-1.parquet", 18, [[1, 9, 0]])],
+        [data_file("part-00000-2.parquet", 9, [[1, 9, 0]])],
+    ]
     vector = next(file for file in snapshot(path).files.to_pylist() if file["path"] == "a.parquet")["deletion_vector"]
     gone = RemoveFile("a.parquet", int(time.time() * 1000), True, deletion_vector=_descriptor(vector))
     statement.before_commits = [lambda: None, commits(path, gone)]
     drop(path, statement, "deletionVectors")
-    assert snapshot(path).files["path"].to_pylist() == ["2.parquet"]
+    assert snapshot(path).files["path"].to_pylist() == ["part-00000-2.parquet"]
     assert statement.discarded == 1  # what was written for the lost race alone
     assert len(statement.relations) == 2
 
@@ -148,16 +151,18 @@ def test_a_writer_that_takes_a_file_away_meanwhile(make, statement):
 def test_mapping_that_loses_to_an_append_copies_what_is_new(make, statement):
     path = make(columnMapping__mode="name")
     commits(path, add("a.parquet"), add("b.parquet"))()
-    statement.written = [[data_file(name, rows, [[1, 9, 0]])] for name, rows in (("ab", 20), ("c", 10), ("d", 10))]
+    statement.written = [
+        [data_file(f"part-00000-{name}", rows, [[1, 9, 0]])] for name, rows in (("ab", 20), ("c", 10), ("d", 10))
+    ]
     kept = add("b.parquet")
     gone = RemoveFile("a.parquet", int(time.time() * 1000), True)
     statement.before_commits = [commits(path, add("c.parquet")), commits(path, gone)]
-    statement.written.append([data_file("b", 10, [[1, 9, 0]])])
+    statement.written.append([data_file("part-00000-b", 10, [[1, 9, 0]])])
     statement.written[2] = statement.written.pop()
     drop(path, statement, "columnMapping")
     copied = [[row[0].rpartition("/")[2] for row in files] for _, _, files in statement.relations]
     assert copied == [["a.parquet", "b.parquet"], ["c.parquet"], [kept.path]]
-    assert sorted(snapshot(path).files["path"].to_pylist()) == ["b", "c"]
+    assert sorted(snapshot(path).files["path"].to_pylist()) == ["part-00000-b", "part-00000-c"]
     assert statement.discarded == 0
 
 
