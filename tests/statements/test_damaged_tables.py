@@ -161,7 +161,7 @@ def _ask(path: Path) -> dict[str, dict[str, Any]]:
         "show_partitions": ("show_partitions", {**named, "partition": None}),
         "show_create_table": ("show_create_table", {**named, "location": None}),
         "table_changes": (
-            "table_changes", {"bounds": [{"name": "startingVersion", "value": "0", "micros": None}]},
+            "table_changes", {"form": {}, "bounds": [{"name": "startingVersion", "value": "0", "micros": None}]},
         ),
     }  # fmt: skip
     answers = {name: _call(call, {**table, **more}) for name, (call, more) in requests.items()}
