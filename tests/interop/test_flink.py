@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from support.kafka.broker import Broker
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
-STATEMENTS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "200"))
+#: Fewer may have no update or no deletion among them.
+_FEWEST = 40
+STATEMENTS = max(_FEWEST, int(os.environ.get("HEADWATER_TEST_EXAMPLES", "200")))
 COLUMNS = "k BIGINT, v BIGINT, p STRING"
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 
