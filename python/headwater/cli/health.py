@@ -14,7 +14,7 @@ from rich.table import Table
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.statements.maintain.health import SECTIONS, Fact, health, value_text
-from headwater.statements.maintain.optimize import Settings
+from headwater.statements.maintain.layouts import Settings
 from headwater.stores import store_for
 from headwater.stores.interface import SCHEME
 

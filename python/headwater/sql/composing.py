@@ -376,7 +376,7 @@ class Select(Query):
 
     :param rows: None for one row without columns.
     :param hint: a hint without its comment signs, such as ``COALESCE(1)``.
-    :param order_by: what all rows are sorted by.
+    :param order_by: what all rows are sorted by; and ``sort_by`` the rows of each task.
     """
 
     columns: tuple[Expression, ...]
@@ -387,6 +387,7 @@ class Select(Query):
     limit: int | None = None
     group_by: tuple[Expression, ...] = ()
     order_by: tuple[Expression, ...] = ()
+    sort_by: tuple[Expression, ...] = ()
 
     def text(self, show: Placeholders = FOR_SPARK) -> str:
         hint = f"/*+ {self.hint} */ " if self.hint else ""
@@ -401,6 +402,8 @@ class Select(Query):
             parts.append(f"GROUP BY {', '.join([key.text(show) for key in self.group_by])}")
         if self.order_by:
             parts.append(f"ORDER BY {', '.join([key.text(show) for key in self.order_by])}")
+        if self.sort_by:
+            parts.append(f"SORT BY {', '.join([key.text(show) for key in self.sort_by])}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
         return "\n".join(parts)
@@ -465,9 +468,10 @@ def select(
     is_distinct: bool = False,
     limit: int | None = None,
     group_by: Sequence[Expression] = (),
+    sort_by: Sequence[Expression] = (),
 ) -> Select:
     """A SELECT of columns."""
-    return Select(columns, rows, where, hint, is_distinct, limit, tuple(group_by))
+    return Select(columns, rows, where, hint, is_distinct, limit, group_by=tuple(group_by), sort_by=tuple(sort_by))
 
 
 def where(rows: Rows, condition: Expression | None) -> Rows:

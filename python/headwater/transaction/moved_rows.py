@@ -46,16 +46,19 @@ class _CopyRecord(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
 
 @dataclass
 class Copy:
-    """Files that hold the live rows of others, these one after the other and each in the order of its rows.
+    """Files that hold the live rows of others; one, unless it says otherwise, holds them one input after the other and
+    each in the order of its rows.
 
     :param sources: the inputs, as they are removed.
     :param rows: how many rows of each there are.
     :param outputs: none where no row of the inputs is live. Rows are followed where there is one.
+    :param in_order: False where the rows are in another order: then they are not followed.
     """
 
     sources: list[RemoveFile]
     rows: list[int]
     outputs: list[AddFile]
+    in_order: bool = True
     #: The vectors that the sources had when they were copied.
     copied_with: list[DeletionVector | None] = field(init=False)
     #: Positions in the output that are deleted since.
@@ -63,6 +66,11 @@ class Copy:
 
     def __post_init__(self) -> None:
         self.copied_with = [source.deletion_vector for source in self.sources]
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it is known where in the outputs a row of an input is."""
+        return not self.outputs or self.in_order and len(self.outputs) == 1
 
     def deleted_by(self, number: int, before: RemoveFile, after: AddFile | None, read: ReadVector) -> BitMap64 | None:
         """The positions in the output of the rows of an input that a winner deleted; None where the winner did
@@ -121,7 +129,7 @@ class Copies:
         """
         records = []
         for copy in self._copies:
-            if len(copy.outputs) == 1:
+            if copy.outputs and copy.is_followed:
                 newer = {
                     str(number): None if copied is None else copied.to_json()
                     for number, (source, copied) in enumerate(zip(copy.sources, copy.copied_with, strict=True))
@@ -149,7 +157,7 @@ class Copies:
         for path in before.keys() | after.keys():
             copy, number = where[path]
             deleted = None
-            if path in before and len(copy.outputs) <= 1:
+            if path in before and copy.is_followed:
                 deleted = copy.deleted_by(number, before[path], after.get(path), read)
             if deleted is None:
                 lost[id(copy)] = copy

@@ -28,8 +28,8 @@ def pack(files: pa.Table, capacity: int) -> list[Bin]:
     bins: list[Bin] = []
     order = pc.sort_indices(files, [("modification_time", "ascending"), ("path", "ascending")]).to_pylist()
     sizes = files["size"].to_pylist()
-    for positions in _by_partition(files, order):
-        bins += _next_fit(positions, sizes, capacity)
+    for positions in by_partition(files, order):
+        bins += next_fit(positions, sizes, capacity)
     return bins
 
 
@@ -47,7 +47,7 @@ def batches(bins: Iterable[Bin], capacity: int) -> Iterator[list[Bin]]:
         yield batch
 
 
-def _by_partition(files: pa.Table, order: Sequence[int]) -> list[list[int]]:
+def by_partition(files: pa.Table, order: Sequence[int]) -> list[list[int]]:
     """Positions of files by their partition; partitions in the order of their first files."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     partitions = files["partition_values"].to_pylist()
@@ -56,7 +56,8 @@ def _by_partition(files: pa.Table, order: Sequence[int]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _next_fit(positions: Sequence[int], sizes: Sequence[int], capacity: int) -> Iterator[Bin]:
+def next_fit(positions: Sequence[int], sizes: Sequence[int], capacity: int) -> Iterator[Bin]:
+    """Bins of files in an order, each as full as can be."""
     taken: list[int] = []
     size = 0
     for position in positions:

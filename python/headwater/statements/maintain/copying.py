@@ -1,16 +1,16 @@
-"""Copying data files, several into one, so that the same rows lie in other files.
+"""Copying data files into others, so that the same rows lie in other files.
 
 Owns the job that copies: a task a bin reads the bin's files one after another and writes one file, so rows keep their
-order. Owns the settings for how large files become. Follows the protocol's chapters "Deletion Vectors" and "Row
-Tracking". Promises: every live row is in the copies once, in order, with its row id; nothing here commits.
+order, unless the caller's query arranges them otherwise. Owns the settings for how large files become. Follows the
+protocol's chapters "Deletion Vectors" and "Row Tracking". Promises: every live row is in the copies once, with its row
+id; nothing here commits.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +22,11 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
 from headwater.protocol.row_tracking import hidden_columns
-from headwater.sql.composing import Column, select
+from headwater.sql.composing import Column, Query, Rows, select
 from headwater.statements.committing import removals, vector_of
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.maintain.bins import Bin
+from headwater.statements.maintain.cubes import in_cube_of
 from headwater.statements.opening import Options
 from headwater.statements.read.data_footers import data_footer
 from headwater.statements.read.scans import relation_over
@@ -36,8 +37,6 @@ from headwater.transaction.moved_rows import Copy
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 #: Bytes; the default of the format's other writers.
 DEFAULT_FILE_SIZE = 1 << 30
-#: How the names of the tags begin that say which cube of a clustered table a file is of.
-_CUBE = "ZCUBE_"
 #: How ``HeadwaterCommitProtocol`` begins the name of a file: with the number of the task that wrote it.
 _PART = re.compile(r"(?:^|/)part-(\d+)-")
 
@@ -50,56 +49,89 @@ def max_file_size(statement: Statement) -> int:
     return statement.whole_number(MAX_FILE_SIZE, DEFAULT_FILE_SIZE)
 
 
+#: Makes the query of a copy of a relation and the columns that the copy has.
+Arranged = Callable[[Rows, Sequence[Column]], Query]
+
+
 def copy_bins(
-    statement: Statement, snapshot: Snapshot, files: pa.Table, bins: Sequence[Bin], target: Target
+    statement: Statement,
+    snapshot: Snapshot,
+    files: pa.Table,
+    bins: Sequence[Bin],
+    target: Target,
+    arranged: Arranged | None = None,
 ) -> list[Copy]:
     """Copy bins of files, the deleted rows left out, each into one file.
 
     :param files: rows of ``snapshot.files``, which the bins' positions are of.
     :param target: the table as it will be; it has the columns that it has.
+    :param arranged: for rows in another order: a query that keeps the rows of each task in it.
     :raises HeadwaterError: ``DELTA_INTERNAL_ERROR`` where a row would be lost.
     """
     if not bins:
         return []
-    packed = files.take(pa.array([position for each in bins for position in each.positions], pa.int64()))
-    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
-    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
-    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
-    rows = relation_over(statement, snapshot, packed, row_ids, [len(each.positions) for each in bins])
-    columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
-    query = select(*columns, *map(Column, row_ids), rows=rows)
-    job = with_row_ids(_without_sort(specification(target, query, Options(None))), hidden, target)
-    written = describe_files(target, statement.write(job), False)
+    packed = packed_files(files, bins)
+    tasks = [len(each.positions) for each in bins]
+    made, live = _copied(statement, snapshot, packed, target, arranged or _as_they_are, tasks)
     outputs: list[list[AddFile]] = [[] for _ in bins]
-    for output in written.files:
+    for output in made:
         outputs[_task_of(output)].append(output)
     sources = removals(packed, data_change=False)
-    live = [_live_rows(snapshot, row) for row in packed.to_pylist()]
-    if written.rows != sum(live):
-        reason = f"{sum(live)} rows are to be copied, and {written.rows} were; nothing was committed"
-        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
     copies: list[Copy] = []
     start = 0
-    for each, made in zip(bins, outputs, strict=True):
-        end = start + len(each.positions)
-        copies.append(Copy(sources[start:end], live[start:end], _laid_out_as(packed.slice(start, end - start), made)))
+    for count, files_of_bin in zip(tasks, outputs, strict=True):
+        end = start + count
+        if arranged is None:
+            files_of_bin = in_cube_of(packed.slice(start, count), files_of_bin)
+        copies.append(Copy(sources[start:end], live[start:end], files_of_bin, in_order=arranged is None))
         start = end
     return copies
 
 
-def _laid_out_as(sources: pa.Table, outputs: list[AddFile]) -> list[AddFile]:
-    """The copies of files of one cube are of that cube; in clustered tables, they would be clustered again."""
-    cubes = {
-        (row["clustering_provider"], tuple((key, value) for key, value in row["tags"] or () if key.startswith(_CUBE)))
-        for row in sources.select(["clustering_provider", "tags"]).to_pylist()
-    }
-    (provider, tags), *others = cubes
-    if others or provider is None or not tags:
-        return outputs
-    cube = dict(tags)
-    return [
-        dataclasses.replace(each, clustering_provider=provider, tags={**(each.tags or {}), **cube}) for each in outputs
-    ]
+def copy_bin(
+    statement: Statement, snapshot: Snapshot, files: pa.Table, each: Bin, target: Target, arranged: Arranged
+) -> Copy:
+    """Copy a bin of files, the deleted rows left out, into as many files as its query makes tasks; as
+    :func:`copy_bins`."""
+    packed = packed_files(files, [each])
+    made, live = _copied(statement, snapshot, packed, target, arranged, ())
+    return Copy(removals(packed, data_change=False), live, made, in_order=False)
+
+
+def packed_files(files: pa.Table, bins: Sequence[Bin]) -> pa.Table:
+    """The files of bins, bin by bin."""
+    return files.take(pa.array([position for each in bins for position in each.positions], pa.int64()))
+
+
+def _as_they_are(rows: Rows, columns: Sequence[Column]) -> Query:
+    return select(*columns, rows=rows)
+
+
+def _copied(
+    statement: Statement,
+    snapshot: Snapshot,
+    packed: pa.Table,
+    target: Target,
+    arranged: Arranged,
+    tasks: Sequence[int],
+) -> tuple[list[AddFile], list[int]]:
+    """The copies of files, and the live rows of each file.
+
+    :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
+    """
+    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
+    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
+    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
+    rows = relation_over(statement, snapshot, packed, row_ids, tasks)
+    columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
+    query = arranged(rows, [*columns, *map(Column, row_ids)])
+    job = with_row_ids(_without_sort(specification(target, query, Options(None))), hidden, target)
+    written = describe_files(target, statement.write(job), False)
+    live = live_rows(snapshot, packed)
+    if written.rows != sum(live):
+        reason = f"{sum(live)} rows are to be copied, and {written.rows} were; nothing was committed"
+        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+    return written.files, live
 
 
 def _without_sort(job: WriteSpecification) -> WriteSpecification:
@@ -118,8 +150,15 @@ def _task_of(output: AddFile) -> int:
     return int(found[1])
 
 
+def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:
+    """The rows of files that are not deleted; from a footer where the log does not have their number.
+
+    :param files: rows of ``snapshot.files``.
+    """
+    return [_live_rows(snapshot, row) for row in files.to_pylist()]
+
+
 def _live_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
-    """The rows of a file that are not deleted; from its footer where the log does not have their number."""
     vector = vector_of(row["deletion_vector"])
     count = json.loads(row["stats"]).get("numRecords") if row["stats"] else None
     if not isinstance(count, int):

@@ -31,7 +31,7 @@ from headwater.pruning import depths, prune
 from headwater.schema import mapping
 from headwater.sql.conditions import parse_condition
 from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.maintain.optimize import Settings, choose
+from headwater.statements.maintain.layouts import Settings, own_layout
 from headwater.statements.maintain.vacuum import last_vacuum
 from headwater.statements.opening import DELETED_FILE_RETENTION, open_snapshot
 from headwater.stores import Tree
@@ -190,13 +190,12 @@ def _log(snapshot: Snapshot, listing: LogListing, size: int, now: int) -> dict[s
 
 
 def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
-    if clustering_columns(snapshot):
-        return {"note": "not estimated for a table with clustering columns"}
-    choice = choose(snapshot, pa.array(np.ones(snapshot.num_files, bool)), settings)
+    layout = own_layout(snapshot, settings)
+    choice = layout.choose(snapshot, pa.array(np.ones(snapshot.num_files, bool)))
     return {
         "filesRemoved": sum(len(each.positions) for each in choice.bins),
         "bytesRead": sum(each.size for each in choice.bins),
-        "filesAdded": len(choice.bins),
+        "filesAdded": sum(layout.num_outputs(each.size) for each in choice.bins),
         "bytesWritten": sum(choice.live_bytes(each) for each in choice.bins),
     }
 

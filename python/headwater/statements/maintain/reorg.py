@@ -21,7 +21,8 @@ from headwater.log.snapshot import Snapshot
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.maintain.bins import Bin, pack
 from headwater.statements.maintain.file_rewrites import DroppedColumns
-from headwater.statements.maintain.optimize import Choice, Run, Settings
+from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
+from headwater.statements.maintain.optimize import Run
 from headwater.statements.maintain.partition_conditions import files_in_partitions
 
 
@@ -33,7 +34,7 @@ def reorg(request: ReorgRequest, statement: Statement) -> CommitAnswer:
     """
     arguments = OptimizeArguments(where=request.arguments.where)
     work = OptimizeRequest(table=request.table, name=request.name, arguments=arguments)
-    return _Purge(work, statement, Settings.of(statement)).to_the_end()
+    return _Purge(work, statement).to_the_end()
 
 
 class _Purge(Run):
@@ -41,12 +42,13 @@ class _Purge(Run):
 
     operation = "REORG"
 
-    def __init__(self, request: OptimizeRequest, statement: Statement, settings: Settings) -> None:
+    def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
         self._dropped = DroppedColumns()
-        super().__init__(request, statement, settings)
+        super().__init__(request, statement)
 
-    def check(self, snapshot: Snapshot) -> None:
+    def layout(self, snapshot: Snapshot) -> Layout:
         """Every table can be purged."""
+        return Compaction(Settings.of(self._statement))
 
     def choose(self, snapshot: Snapshot, among: pa.Array | None) -> Choice:
         """The files with deleted rows or dropped columns."""
@@ -61,11 +63,12 @@ class _Purge(Run):
         dropped = self._dropped.among(snapshot, pc.and_not(asked, marked))
         wanted = pc.or_(marked, dropped)
         light = light.filter(wanted)
+        sizes = light["size"].to_pylist()
         if clustering_columns(snapshot) is None:
-            bins = pack(light, self._settings.max_file_size)
+            bins = pack(light, self._layout.settings.max_file_size)
         else:
-            bins = [Bin([position], size) for position, size in enumerate(light["size"].to_pylist())]
-        return Choice(snapshot.files.filter(wanted), bins, considered, [None] * light.num_rows, self._settings)
+            bins = [Bin([position], size) for position, size in enumerate(sizes)]
+        return Choice(snapshot.files.filter(wanted), bins, considered, ["it is purged"] * len(sizes), sizes)
 
     def parameters(self) -> dict[str, Any]:
         """As the history of Delta Lake's own connector has them."""

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.headwater.bridge
 
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
+import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{PositionSet, RaiseRowError}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation}
@@ -14,8 +15,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
- * ``hw_expr.`n` `` its n-th expression; `raise_row_error`, `is_matched`, `count_row` and `note_keys` become [[RaiseRowError]],
- * [[IsMatched]], [[CountRow]] and [[CollectKeys]].
+ * ``hw_expr.`n` `` its n-th expression; `raise_row_error`, `is_matched`, `count_row`, `note_keys`, `range_id`, `z_order` and
+ * `hilbert` become [[RaiseRowError]], [[IsMatched]], [[CountRow]], [[CollectKeys]], [[RangeId]] and [[CurveKey]].
  *
  * The handler wrote the query, and nothing in it comes from a user: names and literals are quoted, users' expressions are parsed on their
  * own ([[parse]]). So it is parsed with default settings, whatever the session's are.
@@ -27,6 +28,9 @@ object QueryCompiler {
       case f: UnresolvedFunction if f.nameParts == Seq("is_matched") => IsMatched(f.arguments(0), matched)
       case f: UnresolvedFunction if f.nameParts == Seq("count_row") => CountRow(counter)
       case f: UnresolvedFunction if f.nameParts == Seq("note_keys") => CollectKeys(f.arguments, keys)
+      case f: UnresolvedFunction if f.nameParts == Seq("range_id") => RangeId(f.arguments(0), f.arguments(1))
+      case f: UnresolvedFunction if f.nameParts == Seq("z_order") => CurveKey(f.arguments.head, f.arguments.tail, isHilbert = false)
+      case f: UnresolvedFunction if f.nameParts == Seq("hilbert") => CurveKey(f.arguments.head, f.arguments.tail, isHilbert = true)
       case f: UnresolvedFunction if f.nameParts == Seq("raise_row_error") => RaiseRowError(f.arguments(0), f.arguments(1), f.arguments(2))
     })
   }

@@ -1,0 +1,130 @@
+"""Cubes: files that were laid out together along a curve, as the log knows them.
+
+Owns the tags by which a file says so, the grouping of a table's files into cubes, and the choice of the cubes that are
+laid out again with new files. Follows the tags of Delta Lake's own connector, which reads them and goes on with them.
+
+The choice is that of a log-structured merge. New files become a cube of their own, and cubes are merged by size: into
+the largest, once the others together are as large; and among the others, once there are many of about a size. So a
+table of n loads has one large cube and few small ones, and a row is written about log n times at most.
+Promise: what is in a cube and is not merged stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.protocol.actions import AddFile
+
+_ID, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
+#: The clustering provider that files of clustered tables name; theirs alone are merged.
+PROVIDER = "liquid"
+#: So many cubes of about one size are merged into one. Chosen so that 40 equal loads are written
+#: less than three times, and lie in two cubes then.
+_CUBES_OF_A_SIZE = 8
+
+
+class Cube(NamedTuple):
+    """Files that were laid out together: their positions in a table of files, and their size in bytes."""
+
+    positions: list[int]
+    size: int
+
+
+class Files(NamedTuple):
+    """Files of a partition, by their positions in a table of files.
+
+    :param cubes: those laid out by the columns that are asked for.
+    :param new: those that are in no cube.
+    :param others: those laid out by other columns, or by a provider that is unknown here.
+    """
+
+    cubes: list[Cube]
+    new: list[int]
+    others: list[int]
+
+
+def new_tags(columns: Sequence[str]) -> dict[str, str]:
+    """The tags of the files of a new cube, laid out by columns, given by their names."""
+    return {_ID: str(uuid.uuid4()), _COLUMNS: json.dumps(list(columns), ensure_ascii=False, separators=(",", ":"))}
+
+
+def in_cube_of(sources: pa.Table, outputs: list[AddFile]) -> list[AddFile]:
+    """Copies of files in the order of their rows: those of files of one cube are of that cube. In a clustered table, they
+    would be clustered again.
+    """
+    cubes = {
+        (row["clustering_provider"], tuple((key, value) for key, value in row["tags"] or () if key in (_ID, _COLUMNS)))
+        for row in sources.select(["clustering_provider", "tags"]).to_pylist()
+    }
+    (provider, tags), *others = cubes
+    if others or provider is None or not tags:
+        return outputs
+    return [replace(each, clustering_provider=provider, tags={**(each.tags or {}), **dict(tags)}) for each in outputs]
+
+
+def grouped(files: pa.Table, positions: Sequence[int], columns: Sequence[str], worn: Sequence[bool]) -> Files:
+    """Files of a partition by what the log says of their layout.
+
+    :param files: rows with ``size``, ``tags`` and ``clustering_provider`` of ``snapshot.files``.
+    :param worn: by position, whether a file is to be written again in any case, so that it counts as new.
+    """
+    taken = files.select(["size", "tags", "clustering_provider"]).take(pa.array(positions, pa.int64()))
+    rows = zip(
+        positions,
+        taken["size"].to_pylist(),
+        pc.map_lookup(taken["tags"], pa.scalar(_ID), "first").to_pylist(),
+        pc.map_lookup(taken["tags"], pa.scalar(_COLUMNS), "first").to_pylist(),
+        taken["clustering_provider"].to_pylist(),
+        strict=True,
+    )
+    cubes: dict[str, Cube] = {}
+    found = Files([], [], [])
+    known: Mapping[str | None, bool] = {None: True, PROVIDER: True}
+    for position, size, cube, by, provider in rows:
+        if not known.get(provider, False):
+            found.others.append(position)
+        elif cube is None or by is None or worn[position]:
+            found.new.append(position)
+        elif _names(by) != list(columns):
+            found.others.append(position)
+        else:
+            before = cubes.get(cube, Cube([], 0))
+            cubes[cube] = Cube([*before.positions, position], before.size + size)
+    found.cubes.extend(cubes.values())
+    return found
+
+
+def _names(text: str) -> list[str] | None:
+    try:
+        return list(json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def merged(cubes: Sequence[Cube], new: int, largest: int) -> list[Cube]:
+    """The cubes that are laid out again, together with new files.
+
+    :param new: the size of the new files in bytes; 0 where there are none.
+    :param largest: a cube of so many bytes is never merged.
+    """
+    left = sorted((cube for cube in cubes if cube.size < largest), key=lambda cube: cube.size)
+    if not left or not new and len(left) == 1:
+        return []
+    biggest, small = left[-1], left[:-1]
+    if new + sum(cube.size for cube in small) >= biggest.size:
+        return left
+    found: list[Cube] = []
+    size = new
+    for cube in small:
+        if size and cube.size > size:
+            break
+        found.append(cube)
+        size += cube.size
+    return found if len(found) + bool(new) >= _CUBES_OF_A_SIZE else []
