@@ -111,6 +111,21 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(f"{_DELTA}.optimize.batchSize", "100 GiB", "bytes that one commit of OPTIMIZE compacts"),
     Setting(
+        f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.threshold",
+        "100 GiB",
+        "bytes from which on what was clustered together is merged with nothing more",
+    ),
+    Setting(
+        f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize",
+        "150 GiB",
+        "bytes that OPTIMIZE clusters together at most",
+    ),
+    Setting(
+        f"{_DELTA}.optimize.zorder.checkStatsCollection.enabled",
+        "true",
+        "ZORDER BY takes only columns with statistics",
+    ),
+    Setting(
         f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",
         "100000",
         "files that get row ids, or lose them, in one commit",

@@ -17,7 +17,8 @@ from headwater.bridge.messages.maintain import AutoCompactRequest, OptimizeArgum
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.statements.maintain.bins import pack
-from headwater.statements.maintain.optimize import Choice, Run, Settings
+from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
+from headwater.statements.maintain.optimize import Run
 from headwater.statements.small_files import Limits, Partition, of_partitions, take_due
 
 
@@ -31,8 +32,7 @@ def auto_compact(request: AutoCompactRequest, statement: Statement) -> bool:
         return False
     work = OptimizeRequest(table=request.table, name=request.table, arguments=OptimizeArguments())
     limits = Limits.of(statement)
-    settings = Settings.of(statement)._replace(min_file_size=limits.min_size, max_file_size=limits.max_size)
-    _AutoCompaction(work, statement, settings, limits, partitions).to_the_end()
+    _AutoCompaction(work, statement, limits, partitions).to_the_end()
     return True
 
 
@@ -43,15 +43,16 @@ class _AutoCompaction(Run):
         self,
         request: OptimizeRequest,
         statement: Statement,
-        settings: Settings,
         limits: Limits,
         partitions: set[Partition],
     ) -> None:
         self._limits, self._partitions_due = limits, partitions
-        super().__init__(request, statement, settings)
+        super().__init__(request, statement)
 
-    def check(self, snapshot: Snapshot) -> None:
+    def layout(self, snapshot: Snapshot) -> Layout:
         """What cannot be compacted is not due."""
+        settings = Settings.of(self._statement)
+        return Compaction(settings._replace(min_file_size=self._limits.min_size, max_file_size=self._limits.max_size))
 
     def choose(self, snapshot: Snapshot, among: pa.Array | None) -> Choice:
         """The small files of the partitions that are due; once begun, also where few are left."""
@@ -64,7 +65,8 @@ class _AutoCompaction(Run):
             wanted = pc.and_(wanted, pc.is_in(light["path"], value_set=among).combine_chunks())
         light = light.filter(wanted)
         bins = [each for each in pack(light, self._limits.max_size) if len(each.positions) > 1]
-        return Choice(snapshot.files.filter(wanted), bins, light.num_rows, [None] * light.num_rows, self._settings)
+        reasons = ["it is small"] * light.num_rows
+        return Choice(snapshot.files.filter(wanted), bins, light.num_rows, reasons, light["size"].to_pylist())
 
     def parameters(self) -> dict[str, Any]:
         """As the history of Delta Lake's own connector has them."""

@@ -56,8 +56,8 @@ def new_tags(columns: Sequence[str]) -> dict[str, str]:
 
 
 def in_cube_of(sources: pa.Table, outputs: list[AddFile]) -> list[AddFile]:
-    """Copies of files in the order of their rows: those of files of one cube are of that cube. In a clustered table, they
-    would be clustered again.
+    """Copies of files in the order of their rows: those of files of one cube are of that cube. In a clustered
+    table, they would be clustered again.
     """
     cubes = {
         (row["clustering_provider"], tuple((key, value) for key, value in row["tags"] or () if key in (_ID, _COLUMNS)))
