@@ -236,3 +236,23 @@ def test_peer_keeps_our_constraints(make, ours, peer):
     path = make(CASES["generated"], "t2")
     peer.sql(f"INSERT INTO delta.`{path}` (ts, v) VALUES (TIMESTAMP'2025-01-02 03:04:05', 7)")
     assert ["2025-01-02T03:04:05", "2025-01-02", 7, 14] in ours(path)
+
+
+def test_peer_goes_on_with_our_cubes_and_we_with_its(spark, make, ours, peer):
+    path = make(
+        [
+            "CREATE TABLE t (a INT, b STRING) USING delta CLUSTER BY (b, a)",
+            "INSERT INTO t SELECT id, 'v' || id % 10 FROM range(100)",
+            "OPTIMIZE t",
+        ]
+    )
+    optimize = f"OPTIMIZE delta.`{path}`"
+    assert spark.sql(optimize).first().metrics.numFilesRemoved == 0
+    peer.sql(optimize)  # all is one cube of ours: nothing is left to do
+    assert [row.operation for row in spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()].count("OPTIMIZE") == 1
+    peer.sql(f"INSERT INTO delta.`{path}` SELECT id, 'w' || id % 10 FROM range(100)")
+    peer.sql(optimize)
+    assert ours(path) == peer.table(path)
+    answer = spark.sql(optimize).first().metrics
+    assert (answer.numFilesRemoved, answer.clusteringStats.inputOtherFiles.numFiles) == (0, 0)
+    accepted(peer)

@@ -67,7 +67,8 @@ def cubes(path: Path) -> dict[str | None, int]:
 def read_files(path: Path, column: str, low: int, high: int) -> int:
     """How many files may have a value between two others, by their statistics."""
     stats = [json.loads(row["stats"]) for row in snapshot(path).files.to_pylist()]
-    return sum(file["minValues"][column] <= high and file["maxValues"][column] >= low for file in stats)
+    bounds = [(file["minValues"][column], file["maxValues"][column]) for file in stats if column in file["minValues"]]
+    return sum(least <= high and greatest >= low for least, greatest in bounds)
 
 
 def total(rows, name: str) -> object:
