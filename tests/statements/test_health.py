@@ -18,7 +18,7 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
 from headwater.statements.maintain.health import HEALTH_SCHEMA, health
-from headwater.statements.maintain.optimize import Settings
+from headwater.statements.maintain.layouts import Settings
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.commits import add_file, create, remove_file
