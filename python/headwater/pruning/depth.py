@@ -49,7 +49,8 @@ def _depth(bounds: Bounds, num_files: int) -> Depth:
     low, high = (_filtered(bound, known) for bound in (bounds.low, bounds.high))
     if not len(low):
         return Depth(None, None, unknown)
-    ranks = pc.rank(pa.concat_arrays([low, high]), sort_keys="ascending", tiebreaker="dense").to_numpy() - 1
+    unsigned = pc.rank(pa.concat_arrays([low, high]), sort_keys="ascending", tiebreaker="dense").to_numpy()
+    ranks = unsigned.astype(np.int64) - 1  # NumPy 1 does not count unsigned numbers
     begins, ends = np.bincount(ranks[: len(low)], minlength=ranks.max() + 1), np.bincount(ranks[len(low) :])
     open_files = np.cumsum(begins)
     # A file whose range ends at a value still has it.
