@@ -104,11 +104,6 @@ def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, sa
     assert said() == []
 
 
-def test_clustering_is_warned_of(tmp_path, statement, said):
-    create(tmp_path, statement, partitioning=["cluster_by(a)"])
-    assert "CLUSTER BY" in said()[0]
-
-
 UNIFORM = {"delta.universalFormat.enabledFormats": "iceberg"}
 
 

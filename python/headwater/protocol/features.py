@@ -164,7 +164,7 @@ FEATURES: Mapping[str, Feature] = {
             "clustering",
             requires=("domainMetadata",),
             writes=True,
-            note="Keeps the clustering columns and their statistics; does not cluster rows.",
+            note="OPTIMIZE lays rows out by the clustering columns.",
         ),
         Feature(
             "vacuumProtocolCheck",

@@ -30,15 +30,6 @@ def of_properties(given: Mapping[str, str], table: str) -> None:
             warn_once(table, f"{table}: the property {name} is recorded and has no effect here: {known.unused}")
 
 
-def of_clustering(table: str) -> None:
-    """Warn that rows are not laid out by the columns a table is clustered by."""
-    warn_once(
-        table,
-        f"{table}: the columns of CLUSTER BY are recorded and have no effect on files here: OPTIMIZE, which lays rows "
-        "out by them, is not there yet",
-    )
-
-
 def of_written(snapshot: Snapshot) -> None:
     """Warn of a table that another engine keeps metadata of other formats for: this writer does not."""
     formats = snapshot.metadata.configuration.get(UNIVERSAL_FORMATS, "").strip()

@@ -58,8 +58,6 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     partition_columns = _partition_columns(request, schema)
     clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
     configuration = _configuration(request, statement, source)
-    if clustered_by:
-        notices.of_clustering(request.table)
     if mapping.mode(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
         configuration[mapping.MAX_ID] = str(highest)
