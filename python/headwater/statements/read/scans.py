@@ -87,7 +87,11 @@ def load_table(request: LoadTableRequest, statement: Statement) -> TableDescript
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request.name})"}) from None
         raise
     if version is not None:
-        check_retention(open_snapshot(path, statement), version, snapshot.timestamp, statement)
+        try:
+            newest = open_snapshot(path, statement)
+        except HeadwaterError:
+            newest = snapshot  # older versions are what is left of a table whose newest is damaged
+        check_retention(newest, version, snapshot.timestamp, statement)
     return describe(snapshot, time_travel=version is not None)
 
 

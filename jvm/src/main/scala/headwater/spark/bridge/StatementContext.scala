@@ -293,7 +293,7 @@ final class StatementContext(val session: SparkSession) {
       session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files), numbersFiles = inOrder)
     val relation = loaded.relationOver(only, Map.empty)
     addPlan(
-      if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks, wanted.rowTrackingColumns)
+      if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
       else SparkInternals.tracked(relation, wanted.rowTrackingColumns))
   }
 

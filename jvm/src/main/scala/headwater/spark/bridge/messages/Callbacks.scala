@@ -85,14 +85,14 @@ object Restriction {
     in[JsonNode]("files")))
 }
 
-final case class FilesOfVersion(table: String, version: Long, rowTrackingColumns: Seq[String], tasks: Seq[Int], files: JsonNode) extends Message
+final case class FilesOfVersion(table: String, version: Long, rowTrackingColumns: Seq[String], tasks: Seq[Long], files: JsonNode) extends Message
 
 object FilesOfVersion {
   implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in => FilesOfVersion(
     in[String]("table"),
     in[Long]("version"),
     in[Seq[String]]("rowTrackingColumns"),
-    in[Seq[Int]]("tasks"),
+    in[Seq[Long]]("tasks"),
     in[JsonNode]("files")))
 }
 
