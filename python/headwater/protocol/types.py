@@ -202,6 +202,11 @@ class StructType(DataType):
 
     fields: tuple[StructField, ...] = ()
 
+    @staticmethod
+    def of(**fields: DataType) -> StructType:
+        """A struct of nullable fields, such as the columns of a statement's answer."""
+        return StructType(tuple(StructField(name, kind) for name, kind in fields.items()))
+
     def __iter__(self) -> Iterator[StructField]:
         return iter(self.fields)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -49,8 +49,22 @@ def max_file_size(statement: Statement) -> int:
     return statement.whole_number(MAX_FILE_SIZE, DEFAULT_FILE_SIZE)
 
 
-#: Makes the query of a copy of a relation and the columns that the copy has.
-Arranged = Callable[[Rows, Sequence[Column]], Query]
+class Packed(NamedTuple):
+    """Files that a job copies: rows of ``snapshot.files``, and how many live rows each has."""
+
+    files: pa.Table
+    live: list[int]
+
+    @staticmethod
+    def of(snapshot: Snapshot, files: pa.Table, bins: Sequence[Bin]) -> Packed:
+        """The files of bins, bin by bin."""
+        positions = [position for each in bins for position in each.positions]
+        packed = files.take(pa.array(positions, pa.int64()))
+        return Packed(packed, [_live_rows(snapshot, row) for row in packed.to_pylist()])
+
+
+#: Makes the query of a copy, of the files, a relation of their rows, and the columns that the copy has.
+Arranged = Callable[[Packed, Rows, Sequence[Column]], Query]
 
 
 def copy_bins(
@@ -70,20 +84,20 @@ def copy_bins(
     """
     if not bins:
         return []
-    packed = packed_files(files, bins)
+    packed = Packed.of(snapshot, files, bins)
     tasks = [len(each.positions) for each in bins]
-    made, live = _copied(statement, snapshot, packed, target, arranged or _as_they_are, tasks)
+    made = _copied(statement, snapshot, packed, target, arranged or _as_they_are, tasks)
     outputs: list[list[AddFile]] = [[] for _ in bins]
     for output in made:
         outputs[_task_of(output)].append(output)
-    sources = removals(packed, data_change=False)
+    sources = removals(packed.files, data_change=False)
     copies: list[Copy] = []
     start = 0
     for count, files_of_bin in zip(tasks, outputs, strict=True):
         end = start + count
         if arranged is None:
-            files_of_bin = in_cube_of(packed.slice(start, count), files_of_bin)
-        copies.append(Copy(sources[start:end], live[start:end], files_of_bin, in_order=arranged is None))
+            files_of_bin = in_cube_of(packed.files.slice(start, count), files_of_bin)
+        copies.append(Copy(sources[start:end], packed.live[start:end], files_of_bin, in_order=arranged is None))
         start = end
     return copies
 
@@ -93,45 +107,40 @@ def copy_bin(
 ) -> Copy:
     """Copy a bin of files, the deleted rows left out, into as many files as its query makes tasks; as
     :func:`copy_bins`."""
-    packed = packed_files(files, [each])
-    made, live = _copied(statement, snapshot, packed, target, arranged, ())
-    return Copy(removals(packed, data_change=False), live, made, in_order=False)
+    packed = Packed.of(snapshot, files, [each])
+    made = _copied(statement, snapshot, packed, target, arranged, ())
+    return Copy(removals(packed.files, data_change=False), packed.live, made, in_order=False)
 
 
-def packed_files(files: pa.Table, bins: Sequence[Bin]) -> pa.Table:
-    """The files of bins, bin by bin."""
-    return files.take(pa.array([position for each in bins for position in each.positions], pa.int64()))
-
-
-def _as_they_are(rows: Rows, columns: Sequence[Column]) -> Query:
+def _as_they_are(packed: Packed, rows: Rows, columns: Sequence[Column]) -> Query:
     return select(*columns, rows=rows)
 
 
 def _copied(
     statement: Statement,
     snapshot: Snapshot,
-    packed: pa.Table,
+    packed: Packed,
     target: Target,
     arranged: Arranged,
     tasks: Sequence[int],
-) -> tuple[list[AddFile], list[int]]:
-    """The copies of files, and the live rows of each file.
+) -> list[AddFile]:
+    """The copies of files.
 
     :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
     """
     hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
     names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
     row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
-    rows = relation_over(statement, snapshot, packed, row_ids, tasks)
+    rows = relation_over(statement, snapshot, packed.files, row_ids, tasks)
     columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
-    query = arranged(rows, [*columns, *map(Column, row_ids)])
+    query = arranged(packed, rows, [*columns, *map(Column, row_ids)])
     job = with_row_ids(_without_sort(specification(target, query, Options(None))), hidden, target)
     written = describe_files(target, statement.write(job), False)
-    live = live_rows(snapshot, packed)
-    if written.rows != sum(live):
-        reason = f"{sum(live)} rows are to be copied, and {written.rows} were; nothing was committed"
+    live = sum(packed.live)
+    if written.rows != live:
+        reason = f"{live} rows are to be copied, and {written.rows} were; nothing was committed"
         raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
-    return written.files, live
+    return written.files
 
 
 def _without_sort(job: WriteSpecification) -> WriteSpecification:
@@ -150,15 +159,8 @@ def _task_of(output: AddFile) -> int:
     return int(found[1])
 
 
-def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:
-    """The rows of files that are not deleted; from a footer where the log does not have their number.
-
-    :param files: rows of ``snapshot.files``.
-    """
-    return [_live_rows(snapshot, row) for row in files.to_pylist()]
-
-
 def _live_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
+    """The rows of a file that are not deleted; from its footer where the log does not have their number."""
     vector = vector_of(row["deletion_vector"])
     count = json.loads(row["stats"]).get("numRecords") if row["stats"] else None
     if not isinstance(count, int):

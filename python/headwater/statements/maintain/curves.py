@@ -35,7 +35,7 @@ from headwater.sql.composing import (
 )
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.maintain.bins import Bin
-from headwater.statements.maintain.copying import Arranged, copy_bin, copy_bins, live_rows, packed_files
+from headwater.statements.maintain.copying import Arranged, Packed, copy_bin, copy_bins
 from headwater.statements.read.scans import relation_over
 from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
@@ -97,25 +97,25 @@ def copy_along(
     copies: dict[int, Copy] = {}
     if alone:
         small = [bins[number] for number in alone]
-        in_tasks = _arranged(curve, statement, snapshot, packed_files(files, small), None)
+        in_tasks = _arranged(curve, statement, snapshot, None)
         copied = copy_bins(statement, snapshot, files, small, target, in_tasks)
         copies.update(zip(alone, copied, strict=True))
     for number, each in enumerate(bins):
         if number not in copies:
             count = files_of(each.size, file_size)
-            over = _arranged(curve, statement, snapshot, packed_files(files, [each]), count)
+            over = _arranged(curve, statement, snapshot, count)
             copies[number] = copy_bin(statement, snapshot, files, each, target, over)
     return [copies[number] for number in range(len(bins))]
 
 
-def _arranged(curve: Curve, statement: Statement, snapshot: Snapshot, packed: pa.Table, tasks: int | None) -> Arranged:
+def _arranged(curve: Curve, statement: Statement, snapshot: Snapshot, tasks: int | None) -> Arranged:
     """The query for rows along a curve.
 
     :param tasks: how many tasks have a stretch of the curve each; None for the rows of each task by themselves.
     """
-    place = _place(curve, statement, snapshot, packed)
 
-    def arranged(rows: Rows, columns: Sequence[Column]) -> Query:
+    def arranged(packed: Packed, rows: Rows, columns: Sequence[Column]) -> Query:
+        place = _place(curve, statement, snapshot, packed)
         names = InternalNames.beside([*snapshot.schema.names, *(column.name for column in columns)])
         key, spread = names.of("place"), names.of("spread")
         selected: list[Expression] = [*columns, Alias(place, key)]
@@ -134,7 +134,7 @@ def _quoted(name: str) -> str:
     return f"`{name}`"
 
 
-def _place(curve: Curve, statement: Statement, snapshot: Snapshot, packed: pa.Table) -> Expression:
+def _place(curve: Curve, statement: Statement, snapshot: Snapshot, packed: Packed) -> Expression:
     if len(curve.columns) == 1:
         ((path, _),) = curve.columns
         return Field(path)
@@ -152,16 +152,16 @@ def _bounds(
     curve: Curve,
     statement: Statement,
     snapshot: Snapshot,
-    packed: pa.Table,
+    packed: Packed,
     values: Sequence[tuple[Expression, DataType]],
 ) -> list[list[Any]]:
     """Where the ranges of each column begin, from a sample of its values."""
-    rows = sum(live_rows(snapshot, packed))
+    rows = sum(packed.live)
     sampled: list[Expression] = [Alias(value, f"c{i}") for i, (value, _) in enumerate(values)]
     some = None
     if rows > _SAMPLED_ROWS:
         some = infix("<", call("rand", Number(0)), infix("/", Number(_SAMPLED_ROWS), Number(rows, is_long=True)))
-    sample = select(*sampled, rows=relation_over(statement, snapshot, packed), where=some)
+    sample = select(*sampled, rows=relation_over(statement, snapshot, packed.files), where=some)
     lists: list[Expression] = [
         Alias(call("sort_array", call("collect_list", Column(f"c{i}"))), f"c{i}") for i in range(len(values))
     ]

@@ -26,7 +26,7 @@ from headwater.protocol import properties
 from headwater.protocol.columns import format_name
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
 from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
-from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
 from headwater.sql.conditions import parse_condition
@@ -41,7 +41,7 @@ _CUBE = "ZCUBE_ID"
 _STRING = PrimitiveType("string")
 #: The sections of the facts, in order.
 SECTIONS = ("table", "files", "rows", "clustering", "depth", "skipping", "log", "optimize", "vacuum")
-HEALTH_SCHEMA = StructType(tuple(StructField(name, _STRING) for name in ("section", "subject", "name", "value")))
+HEALTH_SCHEMA = StructType.of(section=_STRING, subject=_STRING, name=_STRING, value=_STRING)
 
 
 class Fact(NamedTuple):

@@ -22,7 +22,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, RemoveFile
-from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.statements.committing import commit, transaction
 from headwater.statements.maintain.bins import Bin, batches
 from headwater.statements.maintain.file_rewrites import metrics_of
@@ -38,23 +38,19 @@ _LOG = logging.getLogger(__name__)
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType(tuple(StructField(name, kind) for name, kind in fields.items()))
-
-
-_SIZES = _struct(min=_LONG, max=_LONG, avg=PrimitiveType("double"), totalFiles=_LONG, totalSize=_LONG)
-_FILES = _struct(num=_LONG, size=_LONG)
-_CUBE_FILES = _struct(numFiles=_LONG, size=_LONG)
+_SIZES = StructType.of(min=_LONG, max=_LONG, avg=PrimitiveType("double"), totalFiles=_LONG, totalSize=_LONG)
+_FILES = StructType.of(num=_LONG, size=_LONG)
+_CUBE_FILES = StructType.of(numFiles=_LONG, size=_LONG)
 #: The answer of OPTIMIZE, as Delta Lake's own connector has it. What only clustering and auto-compaction fill is null.
-OPTIMIZE_SCHEMA = _struct(
+OPTIMIZE_SCHEMA = StructType.of(
     path=_STRING,
-    metrics=_struct(
+    metrics=StructType.of(
         numFilesAdded=_LONG,
         numFilesRemoved=_LONG,
         filesAdded=_SIZES,
         filesRemoved=_SIZES,
         partitionsOptimized=_LONG,
-        zOrderStats=_struct(
+        zOrderStats=StructType.of(
             strategyName=_STRING,
             inputCubeFiles=_FILES,
             inputOtherFiles=_FILES,
@@ -63,7 +59,7 @@ OPTIMIZE_SCHEMA = _struct(
             numOutputCubes=_LONG,
             mergedNumCubes=_LONG,
         ),
-        clusteringStats=_struct(
+        clusteringStats=StructType.of(
             inputZCubeFiles=_CUBE_FILES,
             inputOtherFiles=_CUBE_FILES,
             inputNumZCubes=_LONG,
@@ -81,22 +77,22 @@ OPTIMIZE_SCHEMA = _struct(
         endTimeMs=_LONG,
         totalClusterParallelism=_LONG,
         totalScheduledTasks=_LONG,
-        autoCompactParallelismStats=_struct(
+        autoCompactParallelismStats=StructType.of(
             maxClusterActiveParallelism=_LONG,
             minClusterActiveParallelism=_LONG,
             maxSessionActiveParallelism=_LONG,
             minSessionActiveParallelism=_LONG,
         ),
-        deletionVectorStats=_struct(numDeletionVectorsRemoved=_LONG, numDeletionVectorRowsRemoved=_LONG),
+        deletionVectorStats=StructType.of(numDeletionVectorsRemoved=_LONG, numDeletionVectorRowsRemoved=_LONG),
         numTableColumns=_LONG,
         numTableColumnsWithStats=_LONG,
     ),
 )
-DRY_RUN_SCHEMA = _struct(
+DRY_RUN_SCHEMA = StructType.of(
     partition=MapType(_STRING, _STRING),
     numFiles=_LONG,
     bytes=_LONG,
-    files=ArrayType(_struct(path=_STRING, bytes=_LONG, reason=_STRING)),
+    files=ArrayType(StructType.of(path=_STRING, bytes=_LONG, reason=_STRING)),
     expectedBytes=_LONG,
     expectedFiles=_LONG,
 )
@@ -149,15 +145,18 @@ class Run:
         self._began = time.time_ns() // 1_000_000
         snapshot = open_snapshot(request.table, statement)
         self._layout = self.layout(snapshot)
-        self._first = self.choose(snapshot, None)
+        first = self.choose(snapshot, None)
+        #: What the first batch is taken of.
+        self._begun: tuple[Snapshot, Choice] | None = (snapshot, first)
         #: Only these files are chosen, however many come while the statement runs.
-        self._among = self._first.files["path"].combine_chunks()
+        self._among = first.files["path"].combine_chunks()
+        self._considered, self._found = first.considered, first.input
         self._path = snapshot.table_path
         self._metadata = snapshot.metadata
         self._sources: list[RemoveFile] = []
         self._outputs: list[AddFile] = []
         self._batches = 0
-        self._batches_planned = len(list(batches(self._first.bins, self._layout.settings.batch_size)))
+        self._batches_planned = len(list(batches(first.bins, self._layout.settings.batch_size)))
         self._partitions: set[tuple[tuple[str, str | None], ...]] = set()
         self._bins = self._cubes = 0
         self.version = snapshot.version
@@ -190,10 +189,7 @@ class Run:
     def next_batch(self) -> bool:
         """Write one batch again; False where nothing is left to do."""
         request, statement = self._request, self._statement
-        snapshot = open_snapshot(request.table, statement)
-        # The table may be clustered by other columns since.
-        self._layout = self.layout(snapshot)
-        choice = self.choose(snapshot, self._among)
+        snapshot, choice = self._chosen()
         batch = next(batches(choice.bins, self._layout.settings.batch_size), None)
         if batch is None:
             return False
@@ -206,6 +202,16 @@ class Run:
         self._note(done.version, copies, txn.moved)
         txn.delete_given_up()
         return True
+
+    def _chosen(self) -> tuple[Snapshot, Choice]:
+        """A version, and the files of it to write again: the version that the run began with, then the newest."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
+        snapshot = open_snapshot(self._request.table, self._statement)
+        # The table may be clustered by other columns since.
+        self._layout = self.layout(snapshot)
+        return snapshot, self.choose(snapshot, self._among)
 
     def _show(self, choice: Choice, batch: Sequence[Bin]) -> None:
         """Say what comes, in Spark's UI and in the log."""
@@ -243,8 +249,8 @@ class Run:
                 "partitionsOptimized": len(self._partitions),
                 "numBins": self._bins,
                 "numBatches": self._batches,
-                "totalConsideredFiles": self._first.considered,
-                "totalFilesSkipped": self._first.considered - len(self._sources),
+                "totalConsideredFiles": self._considered,
+                "totalFilesSkipped": self._considered - len(self._sources),
                 "preserveInsertionOrder": self._layout.keeps_order,
                 "numFilesSkippedToReduceWriteAmplification": 0,
                 "numBytesSkippedToReduceWriteAmplification": 0,
@@ -260,7 +266,7 @@ class Run:
                 else None,
                 "numTableColumns": columns,
                 "numTableColumnsWithStats": min(columns, _indexed_columns(self._metadata)),
-                **self._layout.statistics(self._first.input, self._sources, self._cubes),
+                **self._layout.statistics(self._found, self._sources, self._cubes),
             },
         }
 

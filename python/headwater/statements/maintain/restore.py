@@ -30,7 +30,7 @@ from headwater.protocol.features import PROTECTED_BEFORE, in_commit_timestamps_e
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.row_tracking import high_water_mark
-from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import PrimitiveType, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.identity import identity_columns, with_high_water_marks
 from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
@@ -51,18 +51,13 @@ _IN_COMMIT_SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitT
 _LONG = PrimitiveType("long")
 
 #: The row of the answer, under the names that users of the format know; sizes in bytes.
-RESTORE_SCHEMA = StructType(
-    tuple(
-        StructField(name, _LONG)
-        for name in (
-            "table_size_after_restore",
-            "num_of_files_after_restore",
-            "num_removed_files",
-            "num_restored_files",
-            "removed_files_size",
-            "restored_files_size",
-        )
-    )
+RESTORE_SCHEMA = StructType.of(
+    table_size_after_restore=_LONG,
+    num_of_files_after_restore=_LONG,
+    num_removed_files=_LONG,
+    num_restored_files=_LONG,
+    removed_files_size=_LONG,
+    restored_files_size=_LONG,
 )
 
 

@@ -37,7 +37,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
-from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema
+from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
 from headwater.statements.committing import commit, transaction
 from headwater.statements.expressions import number_of
@@ -57,7 +57,7 @@ _AT_ONCE = 20_000
 _MOST_NAMED = 5
 _STATE = "latestCommitVersionOutsideOfRetentionWindow"
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
-VACUUM_SCHEMA = StructType((StructField("path", _STRING),))
+VACUUM_SCHEMA = StructType.of(path=_STRING)
 _INVENTORY = {"path": _STRING, "length": _LONG, "isDir": PrimitiveType("boolean"), "modificationTime": _LONG}
 
 

@@ -10,7 +10,7 @@ from headwater.bridge.messages.define import DescribeDetailRequest, DescribeHist
 from headwater.bridge.statement import Statement
 from headwater.log.history import history
 from headwater.protocol.columns import format_name
-from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.opening import locate, open_snapshot
 from headwater.times import timestamp_text
@@ -19,21 +19,17 @@ _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 _TIMESTAMP, _BOOLEAN, _INT = PrimitiveType("timestamp"), PrimitiveType("boolean"), PrimitiveType("integer")
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType(tuple(StructField(name, kind) for name, kind in fields.items()))
-
-
-HISTORY_SCHEMA = _struct(
+HISTORY_SCHEMA = StructType.of(
     version=_LONG,
     timestamp=_TIMESTAMP,
     userId=_STRING,
     userName=_STRING,
     operation=_STRING,
     operationParameters=MapType(_STRING, _STRING),
-    job=_struct(
+    job=StructType.of(
         jobId=_STRING, jobName=_STRING, jobRunId=_STRING, runId=_STRING, jobOwnerId=_STRING, triggerType=_STRING
     ),
-    notebook=_struct(notebookId=_STRING),
+    notebook=StructType.of(notebookId=_STRING),
     clusterId=_STRING,
     readVersion=_LONG,
     isolationLevel=_STRING,
@@ -43,7 +39,7 @@ HISTORY_SCHEMA = _struct(
     engineInfo=_STRING,
 )
 
-DETAIL_SCHEMA = _struct(
+DETAIL_SCHEMA = StructType.of(
     format=_STRING,
     id=_STRING,
     name=_STRING,
