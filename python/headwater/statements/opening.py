@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.history import format_timestamp
+from headwater.log.history import CommitTimes, format_timestamp
+from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol import properties
@@ -53,25 +54,50 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     return snapshot
 
 
-def check_retention(newest: Snapshot, version: int, timestamp: int, statement: Statement) -> None:
-    """Refuse a version whose files VACUUM may have deleted, as it is older than the retention of deleted files.
+def check_files_retained(snapshot: Snapshot, newest: Snapshot, statement: Statement) -> None:
+    """Refuse a version whose files VACUUM may have deleted: it was replaced longer ago than the retention of deleted
+    files. Its own age says nothing, as no file of it goes before the next version removes one.
 
-    :param timestamp: when the version was committed, in milliseconds since the epoch.
+    :raises HeadwaterError: as :func:`check_retention`.
+    """
+    if not statement.flag(_ENFORCE_RETENTION, default=True):
+        return
+    if snapshot.version >= newest.version or snapshot.timestamp >= _now() - _retention(newest):
+        return
+    times = CommitTimes(list_log(newest.table_path, newest.store), newest.metadata, newest.store, newest.version)
+    # Where the log has lost the next commit, one after it was there no earlier.
+    later = min((version for version in times.commits if version > snapshot.version), default=newest.version)
+    until = times.of(later) if later in times.commits else newest.timestamp
+    check_retention(newest, snapshot.version, until, statement)
+
+
+def check_retention(newest: Snapshot, version: int, timestamp: int, statement: Statement) -> None:
+    """Refuse a version, or the changes that made it, whose files VACUUM may have deleted.
+
+    :param timestamp: from when on these files were not needed, in milliseconds since the epoch.
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION``.
     """
     if version >= newest.version or not statement.flag(_ENFORCE_RETENTION, default=True):
         return
-    retention = properties.milliseconds(newest.metadata.configuration, DELETED_FILE_RETENTION) or 0
-    if timestamp < time.time_ns() // 1_000_000 - retention:
+    if timestamp < _now() - _retention(newest):
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
             {
                 "version": version,
                 "tableLocation": newest.table_path,
                 "time": format_timestamp(timestamp),
-                "deletedFileRetention": f"{retention / 3_600_000:g}",
+                "deletedFileRetention": f"{_retention(newest) / 3_600_000:g}",
             },
         )
+
+
+def _retention(newest: Snapshot) -> int:
+    """How long VACUUM keeps what is removed from a table, in milliseconds."""
+    return properties.milliseconds(newest.metadata.configuration, DELETED_FILE_RETENTION) or 0
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def staleness_limit(statement: Statement) -> int:

@@ -151,7 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         f"{_DELTA}.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
         "true",
-        "versions older than `delta.deletedFileRetentionDuration` cannot be read or restored",
+        "versions that were replaced longer ago than `delta.deletedFileRetentionDuration` cannot be read or restored",
     ),
     Setting(
         f"{_DELTA}.streaming.allowSourceColumn<change>",

@@ -14,12 +14,14 @@ class LoadTableRequest(Request, kw_only=True):
     :param name: its name in the catalog, for errors.
     :param version: the version to travel to.
     :param timestamp: the time to travel to: microseconds since the epoch, as text.
+    :param pinned: whether ``version`` is the one that a statement reads the table at, rather than one a user named.
     """
 
     table: str
     name: str | None = None
     version: int | None = None
     timestamp: str | None = None
+    pinned: bool = False
 
 
 class RefreshTableRequest(Request, kw_only=True):

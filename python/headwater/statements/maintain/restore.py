@@ -36,7 +36,7 @@ from headwater.schema.identity import identity_columns, with_high_water_marks
 from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
 from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
 from headwater.statements.expressions import Time, number_of, time_of
-from headwater.statements.opening import Options, check_retention, open_snapshot
+from headwater.statements.opening import Options, check_files_retained, open_snapshot
 from headwater.statements.read.scans import absolute_paths
 from headwater.statements.rerunning import run_again_after_losses
 from headwater.stores import LocalStore
@@ -115,7 +115,7 @@ def _wanted(goal: _Goal, newest: Snapshot, statement: Statement) -> Snapshot:
         if version == newest.version:
             return newest
         wanted = open_snapshot(newest.table_path, statement, version)
-        check_retention(newest, version, wanted.timestamp, statement)
+        check_files_retained(wanted, newest, statement)
         return wanted
     except HeadwaterError as error:
         named = error.parameters

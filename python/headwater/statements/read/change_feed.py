@@ -85,6 +85,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     versions = resolve(*asked, times, snapshot.version, may_be_after_latest=statement.flag(_OUT_OF_RANGE))
     if versions is None:
         return _empty(snapshot, request.form)
+    # VACUUM counts the age of change data, and of the files that the first version removed, from that version itself.
     check_retention(snapshot, versions.first, times.of(versions.first), statement)
     feed = open_feed(
         versions,

@@ -46,7 +46,14 @@ from headwater.pruning.predicates import decode
 from headwater.schema import mapping, visible
 from headwater.sql.composing import Relation
 from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import SeenTable, check_retention, locate, open_same, open_snapshot, staleness_limit
+from headwater.statements.opening import (
+    SeenTable,
+    check_files_retained,
+    locate,
+    open_same,
+    open_snapshot,
+    staleness_limit,
+)
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
@@ -86,12 +93,12 @@ def load_table(request: LoadTableRequest, statement: Statement) -> TableDescript
         if error.condition == "DELTA_TABLE_NOT_FOUND" and request.name:
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request.name})"}) from None
         raise
-    if version is not None:
+    if version is not None and not request.pinned:
         try:
             newest = open_snapshot(path, statement)
         except HeadwaterError:
             newest = snapshot  # older versions are what is left of a table whose newest is damaged
-        check_retention(newest, version, snapshot.timestamp, statement)
+        check_files_retained(snapshot, newest, statement)
     return describe(snapshot, time_travel=version is not None)
 
 

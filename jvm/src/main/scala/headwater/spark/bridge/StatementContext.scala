@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages._
-import headwater.spark.catalog.{HeadwaterTable, TableVersion}
+import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
 import headwater.spark.write.PositionSet
@@ -287,7 +287,7 @@ final class StatementContext(val session: SparkSession) {
   /** Adds a relation that reads the files of [[FilesOfVersion]]. Returns its number as a plan. */
   def addRelation(files: String): Int = {
     val wanted = Json.read[FilesOfVersion](files)
-    val loaded = HeadwaterTable.load(session, wanted.table, TableVersion(wanted.version))
+    val loaded = HeadwaterTable.pinned(session, wanted.table, wanted.version)
     val inOrder = wanted.tasks.nonEmpty
     val only = new HeadwaterFileIndex(
       session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files), numbersFiles = inOrder)

@@ -112,10 +112,17 @@ object HeadwaterTable {
       session: SparkSession,
       path: String,
       asked: TableVersion = TableVersion.Latest,
-      catalogTable: Option[CatalogTable] = None): HeadwaterTable = {
-    val info = Bridge.call(session, LoadTableRequest(path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp))
+      catalogTable: Option[CatalogTable] = None): HeadwaterTable =
+    opened(session, LoadTableRequest(path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp, pinned = false), catalogTable)
+
+  /** The table at the version that a statement reads it at: not time travel, which users ask for. */
+  def pinned(session: SparkSession, path: String, version: Long): HeadwaterTable =
+    opened(session, LoadTableRequest(path, None, Some(version), None, pinned = true), None)
+
+  private def opened(session: SparkSession, request: LoadTableRequest, catalogTable: Option[CatalogTable]): HeadwaterTable = {
+    val info = Bridge.call(session, request)
     // A path may end with a version (`/path@v3`); the answer has the path without it, and the version.
-    val effective = if (info.timeTravel) TableVersion(info.version) else asked
+    val effective = if (info.timeTravel) TableVersion(info.version) else TableVersion.Latest
     new HeadwaterTable(session, info.path, effective, catalogTable, info)
   }
 

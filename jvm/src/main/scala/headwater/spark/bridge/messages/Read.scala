@@ -2,7 +2,8 @@ package headwater.spark.bridge.messages
 
 import com.fasterxml.jackson.databind.JsonNode
 
-final case class LoadTableRequest(table: String, name: Option[String], version: Option[Long], timestamp: Option[String])
+final case class LoadTableRequest(
+    table: String, name: Option[String], version: Option[Long], timestamp: Option[String], pinned: Boolean)
     extends Call[TableDescription]("load_table")
 
 final case class RefreshTableRequest(table: String, version: Long, tableId: String) extends Call[TableDescription]("refresh_table")
