@@ -99,7 +99,7 @@ def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, sa
     create(tmp_path, statement)
     first = "\n".join(said())
     assert "optimizeWrite" in first
-    assert "did you mean spark.headwater.stalenessLimit?" in first
+    assert "Did you mean spark.headwater.stalenessLimit?" in first
     insert(tmp_path, statement)
     assert said() == []
 

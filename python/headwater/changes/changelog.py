@@ -20,12 +20,12 @@ So a key that a commit deletes and inserts is deleted first. Pairs are known in 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Sequence
 from enum import Enum
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import StructType
+from headwater.suggestions import nearest
 
 #: The tag of a change data file whose pre- and postimages are side by side, and its value.
 PAIRED_TAG, PAIRED = "headwater.pairedImages", "true"
@@ -39,8 +39,6 @@ ROW_KIND, ROW_KIND_CODE, ORDINAL = "_row_kind", "_row_kind_code", "_ordinal"
 CLASS_SHIFT, FILE_SHIFT = 60, 32
 #: The class of pairs that are found by keys.
 PAIRED_BY_KEYS = 3
-#: How similar a column must be to a name that is none to be suggested.
-_SIMILAR = 0.6
 #: The most versions that a warning lists.
 _MOST_VERSIONS = 5
 
@@ -95,8 +93,7 @@ def key_columns(keys: Sequence[str], schema: StructType, table: str) -> list[str
     for key in keys:
         field = schema.find(key)
         if field is None:
-            near = difflib.get_close_matches(key.lower(), [n.lower() for n in schema.names], n=3, cutoff=_SIMILAR)
-            names = [name for name in schema.names if name.lower() in near] or schema.names
+            names = nearest(key, schema.names, most=3) or schema.names
             raise HeadwaterError(
                 "HEADWATER_KEY_COLUMN_NOT_FOUND",
                 {"columnName": key, "tableName": table, "suggestion": ", ".join(names)},

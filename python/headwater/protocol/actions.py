@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import orjson
 
 from headwater.protocol import action_shapes
@@ -53,6 +54,26 @@ class DeletionVector:
         return vector
 
 
+class _Statistics(msgspec.Struct):
+    numRecords: int | None = None
+
+
+_STATISTICS = msgspec.json.Decoder(_Statistics)
+
+
+def num_records(stats: str | None) -> int | None:
+    """The number of rows in the statistics of a file, deleted ones included (chapter "Per-file Statistics").
+
+    None where it is not there, or is no number: statistics are informative, and other writers' may be damaged.
+    """
+    if not stats:
+        return None
+    try:
+        return _STATISTICS.decode(stats).numRecords
+    except msgspec.MsgspecError:
+        return None
+
+
 @dataclass(frozen=True)
 class AddFile:
     """A data file that becomes part of the table. ``path`` as in the log: relative and URL-encoded, or absolute.
@@ -83,6 +104,30 @@ class AddFile:
         fields["deletion_vector"] = DeletionVector.from_json(fields["deletion_vector"])
         return AddFile(**fields)
 
+    @property
+    def num_records(self) -> int | None:
+        """The number of rows, deleted ones included; None where the statistics do not have it."""
+        return num_records(self.stats)
+
+    def removal(self, now: int, data_change: bool = True) -> RemoveFile:
+        """The tombstone of the file as it is.
+
+        :param now: the time of the removal, in milliseconds since the epoch.
+        """
+        return RemoveFile(
+            path=self.path,
+            deletion_timestamp=now,
+            data_change=data_change,
+            extended_file_metadata=True,
+            partition_values=self.partition_values,
+            size=self.size,
+            stats=self.stats,
+            tags=self.tags,
+            deletion_vector=self.deletion_vector,
+            base_row_id=self.base_row_id,
+            default_row_commit_version=self.default_row_commit_version,
+        )
+
 
 @dataclass(frozen=True)
 class RemoveFile:
@@ -111,6 +156,11 @@ class RemoveFile:
         fields = action_shapes.REMOVE.read(value)
         fields["deletion_vector"] = DeletionVector.from_json(fields["deletion_vector"])
         return RemoveFile(**fields)
+
+    @property
+    def num_records(self) -> int | None:
+        """The number of rows, deleted ones included; None where the statistics do not have it."""
+        return num_records(self.stats)
 
 
 @dataclass(frozen=True)

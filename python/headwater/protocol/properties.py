@@ -8,13 +8,13 @@ in their one spelling.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from headwater.errors import HeadwaterError
+from headwater.suggestions import did_you_mean
 
 PREFIX = "delta."
 #: The name of a CHECK constraint follows it; the value is its condition, Spark SQL.
@@ -237,8 +237,7 @@ def canonical_name(name: str, *, allow_arbitrary: bool = False) -> str:
             return prefix + name[len(prefix) :]
     if allow_arbitrary:
         return name
-    near = difflib.get_close_matches(folded, _BY_FOLDED_NAME, n=1, cutoff=0.6)
-    suggestion = f" Did you mean {_BY_FOLDED_NAME[near[0]]}?" if near else ""
+    suggestion = did_you_mean(name, _BY_FOLDED_NAME.values())
     raise HeadwaterError("DELTA_UNKNOWN_CONFIGURATION", {"config": name, "suggestion": suggestion})
 
 

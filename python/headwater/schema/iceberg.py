@@ -8,7 +8,6 @@ no commit breaks its rules. The conversion itself is none of Headwater's.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +130,7 @@ def check_files(protocol: Protocol, metadata: Metadata, adds: Iterable[AddFile])
     if not active:
         return
     for file in adds:
-        if not isinstance(json.loads(file.stats or "{}").get("numRecords"), int):
+        if file.num_records is None:
             raise _violation("MISSING_NUM_RECORDS", active[0], path=file.path)
 
 

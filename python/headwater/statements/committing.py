@@ -164,22 +164,7 @@ def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> 
 def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     """Tombstones of rows of ``snapshot.files``, dated now."""
     now = int(time.time() * 1000)
-    return [
-        RemoveFile(
-            path=row["path"],
-            deletion_timestamp=now,
-            data_change=data_change,
-            extended_file_metadata=True,
-            partition_values=dict(row["partition_values"] or ()),
-            size=row["size"],
-            stats=row["stats"],
-            tags=dict(row["tags"]) if row["tags"] is not None else None,
-            deletion_vector=vector_of(row["deletion_vector"]),
-            base_row_id=row["base_row_id"],
-            default_row_commit_version=row["default_row_commit_version"],
-        )
-        for row in files.to_pylist()
-    ]
+    return [file_of(row).removal(now, data_change) for row in files.to_pylist()]
 
 
 def file_of(row: Mapping[str, Any], data_change: bool = False) -> AddFile:

@@ -7,7 +7,6 @@ their list here.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 
 from headwater.changes.changelog import unpaired_advice
@@ -15,6 +14,7 @@ from headwater.log.segment import warn_once
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS
 from headwater.statements.settings import SETTINGS, UNUSED_SETTINGS
+from headwater.suggestions import did_you_mean
 
 _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.
@@ -53,6 +53,4 @@ def of_settings(settings: Mapping[str, str]) -> None:
         if name in UNUSED_SETTINGS:
             warn_once(name, f"the setting {name} has no effect here: {UNUSED_SETTINGS[name]}")
         elif name.startswith(_OWN) and name not in OWN_SETTINGS and not name.startswith(_OWN_FAMILIES):
-            near = difflib.get_close_matches(name, OWN_SETTINGS, n=1, cutoff=0.7)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            warn_once(name, f"the setting {name} is not known{meant}")
+            warn_once(name, f"the setting {name} is not known.{did_you_mean(name, OWN_SETTINGS)}")

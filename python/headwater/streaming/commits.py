@@ -16,7 +16,6 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import FILE_SCHEMA, NO_FILES, table_of
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import num_records
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.stores import FileInfo, Store
 from headwater.streaming.offsets import other_table
@@ -41,13 +41,6 @@ _SMALL_COMMIT = 40_000
 #: For how many seconds a commit that was found counts as there, and of how many tables that is kept.
 _SURE_SECONDS = 10.0
 _MOST_TABLES = 1000
-
-
-class _Counted(msgspec.Struct):
-    numRecords: int | None = None
-
-
-_COUNTED = msgspec.json.Decoder(_Counted)
 
 
 @dataclass(frozen=True)
@@ -123,10 +116,7 @@ class StreamCommit:
 
 
 def _live_rows(action: dict[str, Any]) -> int:
-    try:
-        written = _COUNTED.decode(action.get("stats") or "{}").numRecords
-    except msgspec.MsgspecError:
-        return -1
+    written = num_records(action.get("stats"))
     return -1 if written is None else written - (action.get("deletionVector") or {}).get("cardinality", 0)
 
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
-
 from headwater import __version__
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
 from headwater.protocol.features import in_commit_timestamps_enabled
@@ -124,8 +122,8 @@ def _live_rows(files: Sequence[AddFile | RemoveFile]) -> int | str:
     """The rows of files without those marked deleted, by their statistics."""
     rows = 0
     for file in files:
-        count = orjson.loads(file.stats).get("numRecords") if file.stats else None
-        if not isinstance(count, int):
+        count = file.num_records
+        if count is None:
             return "an unknown number of"
         rows += count - (file.deletion_vector.cardinality if file.deletion_vector else 0)
     return rows

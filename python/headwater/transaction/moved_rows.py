@@ -12,7 +12,6 @@ rows, or there is no record of it. A record that does not fit its commit counts 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -213,7 +212,7 @@ def places(winner: WinningCommit) -> dict[str, _Place]:
         for record in msgspec.convert(given, list[_CopyRecord]):
             output = winner.adds[record.add]
             sources = winner.removes[record.first_remove : record.first_remove + len(record.rows)]
-            if len(sources) != len(record.rows) or _num_records(output) != sum(record.rows) or min(record.rows) < 0:
+            if len(sources) != len(record.rows) or output.num_records != sum(record.rows) or min(record.rows) < 0:
                 return {}
             for number, (source, start) in enumerate(zip(sources, _starts(record.rows), strict=True)):
                 copied_with = source.deletion_vector
@@ -270,18 +269,19 @@ def follow(
     for output, positions in gone.items():
         vector = outputs[output].deletion_vector
         carried[output] = positions if vector is None else positions | read(vector)
-    rows = {output: _num_records(outputs[output]) or 0 for output in gone}
+    rows = {output: outputs[output].num_records or 0 for output in gone}
     partly = [output for output in gone if len(carried[output]) < rows[output]]
     if not done or partly and not may_mark:
         return winner, list(removes)
     for path in done & marked:
         marks.drop(path)
     vectors = dict(zip(partly, write([carried[output] for output in partly]), strict=True)) if partly else {}
+    now = time.time_ns() // 1_000_000
     for output, file in outputs.items():
         add = None
         if output in vectors:
             add = replace(marked_file(file, vectors[output], rows[output]), data_change=True)
-        marks.put(Mark(_removal(file), add, gone[output], rows[output]))
+        marks.put(Mark(file.removal(now), add, gone[output], rows[output]))
     rest = replace(
         winner,
         adds=[file for file in winner.adds if canonical_path(file.path) not in outputs],
@@ -308,24 +308,3 @@ def _numbers(positions: BitMap64) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 def _starts(rows: Sequence[int]) -> list[int]:
     return [0, *accumulate(rows)][:-1]
-
-
-def _num_records(file: AddFile) -> int | None:
-    count = json.loads(file.stats).get("numRecords") if file.stats else None
-    return count if isinstance(count, int) else None
-
-
-def _removal(file: AddFile) -> RemoveFile:
-    return RemoveFile(
-        path=file.path,
-        deletion_timestamp=time.time_ns() // 1_000_000,
-        data_change=True,
-        extended_file_metadata=True,
-        partition_values=file.partition_values,
-        size=file.size,
-        stats=file.stats,
-        tags=file.tags,
-        deletion_vector=file.deletion_vector,
-        base_row_id=file.base_row_id,
-        default_row_commit_version=file.default_row_commit_version,
-    )

@@ -7,7 +7,6 @@ Tracking". Promise: two commits never give the same row id, in whatever order th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,6 +69,6 @@ class RowIds:
 
     def _rows(self, file: AddFile) -> int:
         if file.path not in self._counts:
-            known = json.loads(file.stats).get("numRecords") if file.stats else None
-            self._counts[file.path] = known if isinstance(known, int) else self._count_rows(file)
+            known = file.num_records
+            self._counts[file.path] = self._count_rows(file) if known is None else known
         return self._counts[file.path]

@@ -20,7 +20,6 @@ from headwater.statements.change.ending import end, note_reads
 from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.outcome import (
     Effect,
-    live_rows,
     replace_rows,
     replace_whole_files,
     replaces_whole,
@@ -31,6 +30,7 @@ from headwater.statements.change.request import Clause, DmlRequest
 from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite, rows_where
 from headwater.statements.change.scan import Scan, scan_files, total_bytes
 from headwater.statements.committing import removals
+from headwater.statements.read.data_footers import live_rows
 from headwater.statements.read.scans import physical_name
 
 
@@ -52,7 +52,7 @@ def _delete(attempt: Attempt) -> CommitAnswer:
     check_appends_only(attempt)
     plan = _plan(attempt)
     note_reads(attempt, attempt.request.predicates)
-    deleted = live_rows(attempt, plan.whole)
+    deleted = sum(live_rows(attempt.snapshot, plan.whole))
     attempt.txn.remove(removals(plan.whole))
     effect, changes, removed_bytes = Effect(), 0, total_bytes(plan.whole)
     scan_time = rewrite_time = 0

@@ -41,7 +41,6 @@ from headwater.statements.change.outcome import (
     Effect,
     Job,
     kept_rows,
-    live_rows,
     replace_rows,
     replace_whole_files,
     replaces_whole,
@@ -67,6 +66,7 @@ from headwater.statements.change.strategy import (
     choose,
 )
 from headwater.statements.change.update import check_identity_unassigned
+from headwater.statements.read.data_footers import live_rows
 
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
@@ -381,7 +381,7 @@ def _has_each_row_once(attempt: Attempt, scanned: Scan, joined: Joined, job: Job
     new = _new_rows(joined, job)
     if not job.positions:
         return new == 0
-    return kept_rows(job, new) == live_rows(attempt, scanned.files) - job.replaced
+    return kept_rows(job, new) == sum(live_rows(attempt.snapshot, scanned.files)) - job.replaced
 
 
 def _inserts_later(attempt: Attempt, plan: _Plan, job: Job) -> bool:

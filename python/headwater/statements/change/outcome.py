@@ -9,7 +9,6 @@ the protocol's chapters "Deletion Vectors" and "Add CDC File".
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,11 +28,10 @@ from headwater.statements.change.encodings import writer_options
 from headwater.statements.change.rewrite import Rewrite
 from headwater.statements.change.scan import Scan, scan_files
 from headwater.statements.committing import file_of, removals, vector_of
+from headwater.statements.read.data_footers import live_rows, physical_rows
 from headwater.statements.write.change_data import is_change_file, with_changes
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
-from headwater.stores import absolute_path
-from headwater.stores.parquet_footers import read_footer
 from headwater.transaction.row_level import Mark, marked_file
 
 #: A single file up to this size is rewritten by the job that looks for the rows to replace, though it may have none
@@ -165,7 +163,7 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
         before = vector_of(row["deletion_vector"])
         if before is not None:
             gone = gone | deletion_vectors.read(before, attempt.snapshot.table_path, attempt.snapshot.store)
-        if len(gone) < physical_rows(attempt, row):
+        if len(gone) < physical_rows(attempt.snapshot, row):
             partly[number] = gone
         elif before is not None:
             effect.vectors_removed += 1
@@ -177,7 +175,7 @@ def replace_rows(attempt: Attempt, scanned: Scan, positions: Mapping[int, BitMap
     tombstones = dict(zip(effect.removed, removals(removed), strict=True))
     if _may_share_files(attempt):
         for number, add in effect.marked.items():
-            rows_in_file = physical_rows(attempt, by_number[number])
+            rows_in_file = physical_rows(attempt.snapshot, by_number[number])
             attempt.txn.mark(Mark(tombstones.pop(number), add, positions[number], rows_in_file))
     else:
         attempt.txn.add(effect.marked.values())
@@ -226,7 +224,7 @@ def replace_whole_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> 
         attempt.statement.discard()
         job.written, job.changes = Written(), []
         return Effect()
-    _check_none_lost(live_rows(attempt, scanned.files), job.replaced, kept_rows(job, new))
+    _check_none_lost(sum(live_rows(attempt.snapshot, scanned.files)), job.replaced, kept_rows(job, new))
     vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
     attempt.txn.remove(removals(scanned.files))
     attempt.txn.add(job.written.files)
@@ -247,7 +245,7 @@ def _mark(attempt: Attempt, effect: Effect, rows: Mapping[int, Any], gone: Mappi
 
 
 def _marked(attempt: Attempt, row: Mapping[str, Any], vector: DeletionVector) -> AddFile:
-    marked = marked_file(file_of(row), vector, physical_rows(attempt, row))
+    marked = marked_file(file_of(row), vector, physical_rows(attempt.snapshot, row))
     return dataclasses.replace(marked, data_change=True)
 
 
@@ -261,7 +259,7 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     spec = with_row_ids(_write(attempt, query, files), attempt.hidden_columns, attempt.target)
     listed = attempt.statement.write(spec)
     written = describe_files(attempt.target, listed, True)
-    rows = sum(physical_rows(attempt, row) for row in files.to_pylist())
+    rows = sum(physical_rows(attempt.snapshot, row) for row in files.to_pylist())
     _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
     return written
 
@@ -286,20 +284,3 @@ def _copies(attempt: Attempt, scanned: Scan) -> Query:
     if attempt.hidden_columns is not None:
         columns += [Column(attempt.request.names.row_id), Column(attempt.request.names.row_commit_version)]
     return select(*columns, rows=scanned.rows)
-
-
-def physical_rows(attempt: Attempt, row: Mapping[str, Any]) -> int:
-    """How many rows a file has, deleted ones included; from the file's footer where the log does not have it."""
-    stats = json.loads(row["stats"]) if row["stats"] else {}
-    known = stats.get("numRecords")
-    if isinstance(known, int):
-        return known
-    snapshot = attempt.snapshot
-    return int(read_footer(snapshot.store, absolute_path(snapshot.table_path, row["path"]), row["size"]).num_rows)
-
-
-def live_rows(attempt: Attempt, files: pa.Table) -> int:
-    """How many rows of files, rows of ``snapshot.files``, are not deleted."""
-    rows = files.to_pylist()
-    deleted: int = sum(row["deletion_vector"]["cardinality"] for row in rows if row["deletion_vector"] is not None)
-    return sum(physical_rows(attempt, row) for row in rows) - deleted

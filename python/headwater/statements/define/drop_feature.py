@@ -18,7 +18,6 @@ be repeated. Once that commit stands, the statement does not fail.
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -50,6 +49,7 @@ from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.define.feature_removal import REMOVALS, Removal, Uses, Work, protected_before
 from headwater.statements.opening import Options
+from headwater.suggestions import did_you_mean
 
 _LOG = logging.getLogger(__name__)
 #: As many as clients try, from the newest back, if they find one that they cannot read.
@@ -57,8 +57,6 @@ _BARRIER_CHECKPOINTS = 3
 _CHECKPOINT_ATTEMPTS = 3
 #: How many commits are read at a time, which bounds memory.
 _READ_AT_ONCE = 256
-#: A feature that a name may have been meant for has at least this similarity. Chosen, not measured.
-_SIMILAR = 0.5
 #: If false, features of readers wait for the retention of the log unless TRUNCATE HISTORY names a shorter one.
 _BY_CHECKPOINTS = "spark.databricks.delta.tableFeatures.fastDropFeature.enabled"
 _LOG_RETENTION = "delta.logRetentionDuration"
@@ -116,9 +114,9 @@ def _check(asked: str, work: Work, truncates: bool) -> Feature:
     if name is None and properties.canonical_name(asked, allow_arbitrary=True) in properties.PROPERTIES:
         raise HeadwaterError("DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY", {"property": asked})
     if name is None or name not in FEATURES:
-        near = difflib.get_close_matches(asked.lower(), [found.lower() for found in present], n=1, cutoff=_SIMILAR)
-        near = near or difflib.get_close_matches(asked.lower(), by_folded_name, n=1, cutoff=_SIMILAR)
-        suggestion = f" Did you mean {by_folded_name[near[0]]}?" if near and name is None else ""
+        suggestion = ""
+        if name is None:
+            suggestion = did_you_mean(asked, present) or did_you_mean(asked, by_folded_name.values())
         raise HeadwaterError(
             "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
             {"feature": asked, "suggestion": suggestion, "present": _names(present)},

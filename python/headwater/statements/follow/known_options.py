@@ -8,12 +8,12 @@ and passes.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from headwater.errors import HeadwaterError
 from headwater.statements.opening import Options
 from headwater.statements.upsert.options import NAMES as UPSERT_OPTIONS
+from headwater.suggestions import did_you_mean
 
 #: What a table as a stream's source takes.
 SOURCES = (
@@ -77,8 +77,6 @@ SPARKS = (
     "__clustering_columns",
 )
 _KNOWN = {name.lower(): name for name in (*SOURCES, *SINKS, *UPSERT_OPTIONS, *BATCHES, *SPARKS)}
-#: How similar a known option must be to be named in place of one that is not.
-_SIMILAR = 0.6
 
 
 def check_known(given: Mapping[str, str | None], verb: str) -> None:
@@ -91,8 +89,7 @@ def check_known(given: Mapping[str, str | None], verb: str) -> None:
     options = Options(given)
     for name in given:
         if name.lower() in options and name.lower() not in _KNOWN and "." not in name:
-            near = difflib.get_close_matches(name.lower(), _KNOWN, n=1, cutoff=_SIMILAR)
-            suggestion = f" Did you mean {_KNOWN[near[0]]}?" if near else ""
+            suggestion = did_you_mean(name, _KNOWN.values())
             raise HeadwaterError(
                 "HEADWATER_UNKNOWN_STREAM_OPTION", {"verb": verb, "option": name, "suggestion": suggestion}
             )

@@ -8,10 +8,9 @@ id; nothing here commits.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -23,12 +22,12 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
 from headwater.protocol.row_tracking import hidden_columns
 from headwater.sql.composing import Column, Query, Rows, select
-from headwater.statements.committing import removals, vector_of
+from headwater.statements.committing import removals
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.maintain.bins import Bin
 from headwater.statements.maintain.cubes import in_cube_of
 from headwater.statements.opening import Options
-from headwater.statements.read.data_footers import data_footer
+from headwater.statements.read.data_footers import live_rows
 from headwater.statements.read.scans import relation_over
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import Target, describe_files, is_void, specification
@@ -60,7 +59,7 @@ class Packed(NamedTuple):
         """The files of bins, bin by bin."""
         positions = [position for each in bins for position in each.positions]
         packed = files.take(pa.array(positions, pa.int64()))
-        return Packed(packed, [_live_rows(snapshot, row) for row in packed.to_pylist()])
+        return Packed(packed, live_rows(snapshot, packed))
 
 
 #: Makes the query of a copy, of the files, a relation of their rows, and the columns that the copy has.
@@ -157,12 +156,3 @@ def _task_of(output: AddFile) -> int:
     found = _PART.search(output.path)
     assert found is not None, output.path
     return int(found[1])
-
-
-def _live_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
-    """The rows of a file that are not deleted; from its footer where the log does not have their number."""
-    vector = vector_of(row["deletion_vector"])
-    count = json.loads(row["stats"]).get("numRecords") if row["stats"] else None
-    if not isinstance(count, int):
-        count = data_footer(snapshot, row["path"], row["size"]).num_rows
-    return int(count) - (vector.cardinality if vector is not None else 0)

@@ -6,7 +6,6 @@ give the schemas; what an expression means, Spark says.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from headwater.protocol.columns import parse_name_list
 from headwater.protocol.properties import parse_interval
 from headwater.protocol.types import StructField, StructType
 from headwater.statements.opening import Options
+from headwater.suggestions import did_you_mean
 
 KEYS = "idCols"
 _SEQUENCE, _DELETES, _IGNORES_NULLS = "sequenceBy", "deleteWhen", "ignoreNullUpdates"
@@ -153,8 +153,7 @@ def check(given: Mapping[str, str | None], mode: str) -> Upsert:
     known = {name.lower(): name for name in (*NAMES, *_OF_WRITES, *_REPLACING, "dataChange")}
     for name, value in given.items():
         if value is not None and name.lower() not in known and not name.lower().startswith(_OPEN_PREFIXES):
-            near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-            suggestion = f" Did you mean {known[near[0]]}?" if near else ""
+            suggestion = did_you_mean(name, known.values())
             raise HeadwaterError("HEADWATER_UNKNOWN_UPSERT_OPTION", {"option": name, "suggestion": suggestion})
     return upsert_of(Options(given))
 
@@ -166,9 +165,7 @@ def find_column(name: str, schema: StructType, option: str) -> StructField:
     """
     found = schema.find(name)
     if found is None:
-        folded = {column.name.lower(): column.name for column in schema}
-        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-        suggestion = f" Did you mean {folded[near[0]]}?" if near else f" There are: {', '.join(schema.names)}."
+        suggestion = did_you_mean(name, schema.names) or f" There are: {', '.join(schema.names)}."
         raise HeadwaterError(
             "HEADWATER_UPSERT_COLUMN_NOT_FOUND", {"option": option, "column": name, "suggestion": suggestion}
         )

@@ -7,7 +7,6 @@ A source without rows removes nothing. USING compares with ``=``, so a null matc
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,9 +42,7 @@ from headwater.statements.write.criteria import Criteria, check_options_beside, 
 from headwater.statements.write.insert import evolved as described
 from headwater.statements.write.insert import may_evolve, named_by_position, resolve_write, widens
 from headwater.statements.write.rows import SMALL_JOB_BYTES
-
-#: A column of REPLACE USING that a name may have been meant for has at least this similarity. Chosen, not measured.
-_SIMILAR = 0.6
+from headwater.suggestions import nearest
 
 
 def replace_target(request: ReplaceTargetRequest, statement: Statement) -> ReplaceTargetAnswer:
@@ -104,8 +101,7 @@ def _position(name: str, schema: StructType, relation: str) -> int:
     folded = [column.name.lower() for column in schema]
     if name.lower() in folded:
         return folded.index(name.lower())
-    near = difflib.get_close_matches(name.lower(), folded, cutoff=_SIMILAR)
-    names = [schema.fields[folded.index(found)].name for found in near] or schema.names
+    names = nearest(name, schema.names, most=3) or schema.names
     raise HeadwaterError(
         "UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
         {"colName": name, "relationType": relation, "suggestion": ", ".join(names)},
