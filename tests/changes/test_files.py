@@ -16,6 +16,7 @@ from headwater.log import deletion_vectors
 from headwater.log.commits import parse_actions
 from headwater.protocol.actions import DeletionVector
 from headwater.stores import LocalStore
+from support.inline_vectors import inline
 
 
 def files(*actions, table="/nowhere"):
@@ -28,7 +29,7 @@ def kinds(found):
 
 
 def vector(*rows):
-    return deletion_vectors.inline(BitMap64(rows)).to_json()
+    return inline(BitMap64(rows)).to_json()
 
 
 def rows_of(file, length=20):

@@ -18,6 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.stores import LocalStore
 from support.changelogs import pairs
+from support.inline_vectors import inline
 
 KEYED = {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": "9"}
 
@@ -107,7 +108,7 @@ def test_vectors_before_and_after(table: Any, files: Files) -> None:
     table.create()
     data = files.file(pa.table({"a": pa.array(range(10), pa.int32())}))
     small, large = BitMap64([2, 5]), BitMap64([2, 3, 9])
-    first = {**data, "deletionVector": deletion_vectors.inline(small).to_json()}
+    first = {**data, "deletionVector": inline(small).to_json()}
     stored = deletion_vectors.write_file([large], table.path, LocalStore())[0].to_json()
     table.commit({"add": data})
     table.commit({"remove": data}, {"add": first})

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.types import (
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_string,
+)
 from headwater.schema.evolution import (
     FIRST,
     After,
@@ -17,7 +26,7 @@ from headwater.schema.evolution import (
     schema_mismatch_error,
     set_comment,
 )
-from headwater.schema.widening import can_widen, unsupported_changes
+from headwater.schema.widening import can_widen, check_readable_types
 
 BYTE, SHORT, INT, LONG = (PrimitiveType(name) for name in ("byte", "short", "integer", "long"))
 FLOAT, DOUBLE, STRING, VOID = (PrimitiveType(name) for name in ("float", "double", "string", "void"))
@@ -122,9 +131,34 @@ def test_the_protocols_widenings(old, new, allowed):
     assert can_widen(old, new) is allowed
 
 
-def test_unsupported_recorded_changes_are_found():
-    changes = [{"fromType": "integer", "toType": "long"}, {"fromType": "integer", "toType": "string"}]
-    assert unsupported_changes({"delta.typeChanges": changes}) == ["int -> string"]
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"fromType": "integer", "toType": "long"}, None),
+        ({"fromType": "integer", "toType": "string"}, ("a.b", "INT", "STRING")),
+        (
+            {"fromType": "integer", "toType": "string", "fieldPath": "element.value"},
+            ("a.b.element.value", "INT", "STRING"),
+        ),
+        ({"fromType": "long", "toType": "integer"}, ("a.b", "BIGINT", "INT")),
+        ({"fromType": "varchar(10)", "toType": "string"}, None),
+        ({"fromType": "char(5)", "toType": "varchar(10)"}, None),
+    ],
+)
+def test_a_recorded_change_that_is_no_widening_is_refused(change, refused):
+    known = {"fromType": "short", "toType": "integer"}
+    changed = StructField("b", LONG, True, {"delta.typeChanges": [known, change]})
+    metadata = Metadata("id", schema_string(StructType((StructField("a", StructType((changed,))),))), ())
+    with_feature = Protocol(3, 7, frozenset({"typeWidening"}), frozenset({"typeWidening"}))
+    check_readable_types(Protocol(1, 2), metadata)
+    if refused is None:
+        check_readable_types(with_feature, metadata)
+        return
+    with pytest.raises(HeadwaterError) as caught:
+        check_readable_types(with_feature, metadata)
+    assert caught.value.condition == "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA"
+    for text in refused:
+        assert text.lower() in str(caught.value).lower()
 
 
 def test_mismatch_says_which_and_what_to_do():

@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
 from headwater.stores import LocalStore
+from support.inline_vectors import inline
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 #: What the table of ``fed`` has recorded: a, p, kind, version.
@@ -154,7 +155,7 @@ def test_deletion_vectors_that_grow_and_shrink(
     )
     file = {**table.file("p=x/f.parquet", a=list(range(10))), "partitionValues": {"p": "x"}}
     small, large = (BitMap64(positions) for positions in ([2], [2, 3, 9]))
-    first = {**file, "deletionVector": deletion_vectors.inline(small).to_json()}
+    first = {**file, "deletionVector": inline(small).to_json()}
     stored = deletion_vectors.write_file([large], table.path, LocalStore())[0].to_json()
     second = {**file, "deletionVector": stored}
     table.commit({"add": file})

@@ -9,7 +9,7 @@ import pytest
 from pyroaring import BitMap64
 from pyspark.sql import functions as F
 
-from headwater.log import deletion_vectors
+from support.inline_vectors import inline
 
 
 def path_of(rows, table):
@@ -193,7 +193,7 @@ def test_partitions_with_and_without_vectors(rows, database, settings, vectorize
     log = Path(path_of(rows, "t")) / "_delta_log"
     adds = [json.loads(line).get("add") for line in (log / f"{2:020d}.json").read_text().splitlines()]
     file = next(add for add in adds if add and add["partitionValues"] == {"p": "p1"})
-    marked = {**file, "deletionVector": deletion_vectors.inline(BitMap64([1])).to_json()}
+    marked = {**file, "deletionVector": inline(BitMap64([1])).to_json()}
     (log / f"{3:020d}.json").write_text(json.dumps({"remove": file}) + "\n" + json.dumps({"add": marked}))
     with settings({"spark.sql.parquet.enableVectorizedReader": vectorized}):
         expected = [(0, "p0"), (1, "p1"), (2, "p0"), (4, "p0"), (5, "p1")]

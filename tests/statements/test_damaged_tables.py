@@ -39,6 +39,7 @@ from headwater.protocol.actions import (
 from headwater.statements.opening import CACHE
 from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
+from support.inline_vectors import inline
 from support.predicate_text import tree
 
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "120"))
@@ -126,7 +127,7 @@ def _table(path: Path, checkpoint: str | None) -> Path:
         [
             CommitInfo({"operation": "UPDATE"}),
             RemoveFile("day=2024-01-02/2.parquet", 5, True, True, {"day": "2024-01-02"}, 4),
-            _add(path, 4, deletion_vectors.inline(BitMap64([0]))),
+            _add(path, 4, inline(BitMap64([0]))),
             AddCDCFile("_change_data/c.parquet", {"day": "2024-01-02"}, 4),
         ],
         [CommitInfo({"operation": "WRITE"}), _add(path, 5)],

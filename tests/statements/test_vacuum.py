@@ -21,6 +21,7 @@ from headwater.protocol.partition_paths import encode_path, partition_directory
 from headwater.statements.opening import open_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
+from support.inline_vectors import inline
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, schema_json
 
@@ -104,7 +105,7 @@ class Model:
         self.set_time(self.relative(location), hours_ago)
         if kind == "p":
             return DeletionVector("p", encode_path(f"file:{location}"), vector.size, 2, vector.offset)
-        return deletion_vectors.inline(marks) if kind == "i" else vector
+        return inline(marks) if kind == "i" else vector
 
     def kept(self, hours: float) -> set[str]:
         """What versions need that were the newest within some hours."""

@@ -84,13 +84,6 @@ def relative_name(uuid: UUID, prefix: str = "") -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def inline(positions: BitMap64) -> DeletionVector:
-    """A descriptor that holds the vector itself."""
-    data = serialize(positions)
-    text = z85_encode(data + b"\0" * (-len(data) % 4))
-    return DeletionVector(INLINE, text, len(data), len(positions))
-
-
 def write_file(vectors: Sequence[BitMap64], table_path: str, store: Store, prefix: str = "") -> list[DeletionVector]:
     """Write vectors into one new file below the table, and return the descriptor of each, in order.
 

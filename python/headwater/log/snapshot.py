@@ -48,6 +48,7 @@ from headwater.protocol.features import check_readable, in_commit_timestamps_ena
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
 from headwater.protocol.types import StructField, StructType
+from headwater.schema.widening import check_readable_types
 from headwater.stores import FileInfo, Store
 
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "snapshot_of_files", "table_exists"]
@@ -377,6 +378,7 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol)
+    check_readable_types(state.protocol, state.metadata)
     pa.default_memory_pool().release_unused()
     snapshot = Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
     if segment.version in segment.listing.checksums:

@@ -154,11 +154,6 @@ def strip(schema: StructType) -> StructType:
     )
 
 
-def physical_schema(schema: StructType) -> StructType:
-    """The schema with physical names at every level; metadata is kept."""
-    return map_fields(schema, lambda f, _: replace(f, name=f.physical_name))
-
-
 def physical_path(schema: StructType, path: Sequence[str]) -> Path:
     """The physical field path of a logical one, found ignoring case.
 

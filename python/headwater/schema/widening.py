@@ -1,16 +1,21 @@
 """Type widening: which changes of a column's type keep old data files readable, and the record of them.
 
 Owns the table of supported changes and ``delta.typeChanges``. Follows the protocol's chapter "Type Widening". Promise:
-a type that
-:func:`can_widen` allows is one every implementation of the chapter can read old files as; nothing else is ever written.
+a type that :func:`can_widen` allows is one every implementation of the chapter can read old files as; nothing else is
+ever written, and a table in which another writer recorded something else is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwater.errors import HeadwaterError
+from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.column_metadata import TYPE_CHANGES
+from headwater.protocol.columns import all_fields, format_name
+from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
 
 _INTEGERS = ("byte", "short", "integer", "long")
@@ -64,13 +69,25 @@ def with_change(
     return {**metadata, TYPE_CHANGES: [*metadata.get(TYPE_CHANGES, ()), change]}
 
 
-def unsupported_changes(metadata: Mapping[str, Any]) -> list[str]:
-    """The recorded changes of a field this version cannot read through, as ``from -> to``; a reader must refuse
-    such a table.
+def check_readable_types(protocol: Protocol, metadata: Metadata) -> None:
+    """Refuse a table with a recorded change that no reader can follow: its old files have other types than it.
+
+    Lengths of strings may change; some writers record it.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA``.
     """
-    found = []
-    for change in metadata.get(TYPE_CHANGES, ()):
-        old, new = parse_type(change["fromType"]), parse_type(change["toType"])
-        if old != new and not can_widen(old, new):
-            found.append(f"{old.sql()} -> {new.sql()}")
-    return found
+    if TYPE_CHANGES not in metadata.schema_string or not supports(protocol, "typeWidening"):
+        return
+    for path, field in all_fields(metadata.schema):
+        for change in field.metadata.get(TYPE_CHANGES) or ():
+            old, new = parse_type(change["fromType"]), parse_type(change["toType"])
+            if old != new and not can_widen(old, new) and not (_is_text(old) and _is_text(new)):
+                name = format_name((*path, *(part for part in change.get("fieldPath", "").split(".") if part)))
+                raise HeadwaterError(
+                    "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA",
+                    {"fieldName": name, "fromType": old.sql(), "toType": new.sql()},
+                )
+
+
+def _is_text(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and re.fullmatch(r"string|(var)?char\(\d+\)", kind.name) is not None
