@@ -39,6 +39,7 @@ from headwater.changes.changelog import (
 )
 from headwater.changes.feed import ChangeFeed, open_feed
 from headwater.changes.files import ChangedFile
+from headwater.changes.kinds_in_files import versions_with_unpaired_images
 from headwater.changes.rows import ChangedRows, ChangeReader, of_kinds
 from headwater.errors import HeadwaterError
 from headwater.log.history import CommitTimes
@@ -114,8 +115,7 @@ def read(
     shape = pa.schema(every if columns is None else [_named(name, every, table_path) for name in columns])
     if feed is None:
         return pa.RecordBatchReader.from_batches(shape, [])
-    unpaired = sorted({file.version for file in feed.files if file.change_type is None and not file.is_paired})
-    if unpaired and not by:
+    if not by and (unpaired := versions_with_unpaired_images(feed.files, table_path, store)):
         warnings.warn(unpaired_advice(table_path, unpaired), stacklevel=2)
     needed = {name.lower() for name in (*shape.names, *by)}
     fields = [field for field in schema if field.name.lower() in needed]
@@ -192,7 +192,7 @@ class _Commit:
         self._keys = [names.index(key) for key in keys]
         self._files = files
         self._paired = [file for file in files if file.is_paired]
-        self._unpaired = [file for file in files if file.change_type is None and not file.is_paired]
+        self._unpaired = [file for file in files if file.has_unknown_pairs]
         #: The rows of change files, by number; files that are large are read again for each class.
         self._kept: dict[int, list[ChangedRows]] = {}
         self._keeps = sum(file.size for file in files if file.change_type is None) <= _KEPT_BYTES
@@ -228,27 +228,34 @@ class _Commit:
 
     def _by_keys(self) -> list[tuple[ChangedRows, np.ndarray]]:
         """The images that are not paired by their files: preimages left alone, pairs, postimages left alone."""
-        found: list[tuple[ChangedRows, np.ndarray, bool]] = []
-        for kind in (_BEFORE, _AFTER):
-            found += [(rows, ordinals, kind is _AFTER) for rows, ordinals in self._read(self._unpaired, kind)]
+        sides = [list(self._read(self._unpaired, kind)) for kind in (_BEFORE, _AFTER)]
+        found = [*sides[0], *sides[1]]
         if not found:
             return []
         rows = ChangedRows(
-            [pa.concat_arrays(columns) for columns in zip(*(some.columns for some, _, _ in found), strict=True)],
-            np.concatenate([some.positions for some, _, _ in found]),
-            pa.concat_arrays([some.change_types for some, _, _ in found]),
+            [pa.concat_arrays(columns) for columns in zip(*(some.columns for some, _ in found), strict=True)],
+            np.concatenate([some.positions for some, _ in found]),
+            pa.concat_arrays([some.change_types for some, _ in found]),
         )
-        ordinals = np.concatenate([some for _, some, _ in found])
-        is_after = np.concatenate([np.full(len(some), after) for some, _, after in found])
-        partner = _partners([rows.columns[position] for position in self._keys], ordinals, is_after)
-        lone = partner < 0
-        first = np.where(is_after & ~lone, partner, np.arange(len(partner)))
-        rest = ordinals[first] - _BEFORE.row_class(is_paired=False)
-        ordinals = np.where(lone, ordinals, (PAIRED_BY_KEYS << CLASS_SHIFT) + 2 * rest + is_after)
-        order = np.argsort(ordinals)
+        ordinals = np.concatenate([some for _, some in found])
+        before = sum(len(some) for some, _ in sides[0])
+        partners = _partners([rows.columns[position] for position in self._keys], before)
+        paired = np.flatnonzero(partners >= 0)
+        pairs = np.empty(2 * len(paired), np.int64)
+        pairs[0::2], pairs[1::2] = paired, partners[paired]
+        rest = ordinals[paired] - _BEFORE.row_class(is_paired=False)
+        is_alone = np.ones(len(ordinals), bool)
+        is_alone[pairs] = False
+        alone = np.flatnonzero(is_alone)
         # The class of pairs in files comes after the preimages that are left alone.
-        before = int((lone & ~is_after).sum())
-        return [(_taken(rows, some), ordinals[some]) for some in (order[:before], order[before:])]
+        first, last = alone[alone < before], alone[alone >= before]
+        order = np.concatenate([pairs, last])
+        ordinals_of_pairs = np.repeat((PAIRED_BY_KEYS << CLASS_SHIFT) + 2 * rest, 2)
+        ordinals_of_pairs[1::2] += 1
+        return [
+            (_taken(rows, first), ordinals[first]),
+            (_taken(rows, order), np.concatenate([ordinals_of_pairs, ordinals[last]])),
+        ]
 
 
 def _taken(rows: ChangedRows, order: np.ndarray) -> ChangedRows:
@@ -258,24 +265,41 @@ def _taken(rows: ChangedRows, order: np.ndarray) -> ChangedRows:
     )
 
 
-def _partners(keys: Sequence[pa.Array], ordinals: np.ndarray, is_after: np.ndarray) -> np.ndarray:
-    """The position of each image's other one, the n-th preimage and the n-th postimage of a key; -1 without one."""
-    codes = np.zeros(len(ordinals), np.int64)
-    for column in keys:
-        values = pc.add(column, 0.0) if pa.types.is_floating(column.type) else column  # -0.0 equals 0.0
-        if pa.types.is_nested(values.type):
-            values = pa.array(list(map(repr, values.to_pylist())))
-        encoded = values.dictionary_encode(null_encoding="encode")
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1]
-    order = np.lexsort((ordinals, is_after, codes))
-    groups = codes[order] * 2 + is_after[order]
-    starts = np.r_[0, np.flatnonzero(np.diff(groups)) + 1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    places = codes * len(order) + ranks
-    before, after = np.flatnonzero(~is_after), np.flatnonzero(is_after)
-    _, one, two = np.intersect1d(places[before], places[after], assume_unique=True, return_indices=True)
-    partners = np.full(len(order), -1, np.int64)
-    partners[before[one]], partners[after[two]] = after[two], before[one]
+def _partners(keys: Sequence[pa.Array], before: int) -> np.ndarray:
+    """The position of each preimage's postimage, of the n-th of a key that of its n-th; -1 without one.
+
+    :param keys: the values of preimages and then of postimages, each in the order of their ordinals.
+    :param before: how many are preimages.
+    """
+    codes = _codes(keys[0])
+    for column in keys[1:]:
+        more = _codes(column)
+        codes = _codes(pa.array(codes * (more.max() + 1) + more))
+    count = codes.max() + 1
+    if any(len(side) and np.bincount(side).max() > 1 for side in (codes[:before], codes[before:])):
+        ranks = np.concatenate([_ranks(codes[:before]), _ranks(codes[before:])])
+        codes = _codes(pa.array(codes * (ranks.max() + 1) + ranks))
+        count = codes.max() + 1
+    place = np.full(count, -1, np.int64)
+    place[codes[before:]] = np.arange(before, len(codes))
+    partners: np.ndarray = place[codes[:before]]
     return partners
+
+
+def _codes(values: pa.Array) -> np.ndarray:
+    """A number for each value, below the number of values: equal ones for equal values, and for nulls."""
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, 0.0)  # -0.0 equals 0.0
+    if pa.types.is_nested(values.type):
+        values = pa.array(list(map(repr, values.to_pylist())))
+    codes: np.ndarray = values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _ranks(codes: np.ndarray) -> np.ndarray:
+    """How many equal codes come before each."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    ranks = np.empty(len(codes), np.int64)
+    ranks[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+    return ranks

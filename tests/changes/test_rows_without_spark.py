@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -151,6 +152,52 @@ def test_the_order_of_a_commit_and_pairs_by_keys(table: Any, files: Files) -> No
     assert len(pairs(paired)) == 5
     few = rows(table, 1, keys=["a"], columns=["_ordinal", "B"])
     assert few == [{"_ordinal": row["_ordinal"], "b": row["b"]} for row in paired]
+
+
+def test_pairs_by_several_keys_are_those_of_a_plain_model(table: Any, files: Files) -> None:
+    """The n-th preimage and the n-th postimage of a key are a pair; keys that are null, or zeros, are keys, too."""
+    rng = random.Random(7)
+    table.create(columns={"a": "string", "x": "double", "n": "integer"})
+    kinds = ["update_preimage", "update_postimage"]
+    drawn = [
+        (rng.choice(["p", "q", None]), rng.choice([0.0, -0.0, 1.5, None]), number, rng.choice(kinds))
+        for number in range(120)
+    ]
+    parts = drawn[:50], drawn[50:51], [row for row in drawn[51:] if row[3] == kinds[0]], drawn[51:]
+    for version, part in enumerate(parts, 1):
+        halves = part[: len(part) // 2], part[len(part) // 2 :]
+        named = [dict(zip(("a", "x", "n", "kinds"), zip(*half, strict=True), strict=True)) for half in halves if half]
+        for columns in named:
+            columns["n"] = pa.array(columns["n"], pa.int32())
+            columns["x"] = pa.array(columns["x"], pa.float64())
+            columns["a"] = pa.array(columns["a"], pa.string())
+        table.commit(*(files.cdc(**columns) for columns in named))
+        waiting: dict[Any, list[int]] = {}
+        for a, x, number, kind in part:
+            waiting.setdefault((kind, a, x), []).append(number)
+        expected = [
+            pair
+            for (kind, *key), before in waiting.items()
+            if kind == kinds[0]
+            for pair in zip(before, waiting.get((kinds[1], *key), []), strict=False)
+        ]
+        found = rows(table, version, keys=["x", "a"])
+        assert [row["_ordinal"] for row in found] == sorted({row["_ordinal"] for row in found})
+        assert sorted(row["n"] for row in found) == sorted(row[2] for row in part)
+        assert sorted((one[2], two[2]) for one, two in pairs(found)) == sorted(expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_of_pairs_where_there_are_no_updates(table: Any, files: Files) -> None:
+    table.create()
+    table.commit(files.cdc(["delete"] * 9, a=list(range(9))), files.cdc(["insert", "delete"], a=[1, 2]))
+    table.commit({"cdc": {"path": "gone.parquet", "size": 100, "partitionValues": {}, "dataChange": False}})
+    assert len(rows(table, 1, ending_version=1)) == 11
+    with pytest.raises(UserWarning, match="version 2 do not say"):
+        rows(table, 1)
+    table.commit(files.cdc([*["insert"] * 5, "update_postimage"], a=list(range(6))))
+    with pytest.raises(UserWarning, match="version 3 do not say"):
+        rows(table, 3)
 
 
 def test_ranges_and_what_is_refused(table: Any, files: Files) -> None:

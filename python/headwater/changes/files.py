@@ -44,6 +44,11 @@ class ChangedFile:
     number: int = 0
     is_paired: bool = False
 
+    @property
+    def has_unknown_pairs(self) -> bool:
+        """Whether the images of updates in it, if there are any, are not known as pairs."""
+        return self.change_type is None and not self.is_paired
+
 
 def recorded_actions(commit: ParsedActions) -> list[tuple[str, dict[str, Any]]]:
     """The actions that hold a commit's changes, in order: all of its ``cdc`` actions, or each ``add`` and ``remove``

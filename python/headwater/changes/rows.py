@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 
 from headwater.changes.changelog import CHANGE_TYPE, RowKind
 from headwater.changes.files import ChangedFile, file_not_found
+from headwater.changes.kinds_in_files import possible_types
 from headwater.changes.schemas import Definition
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
@@ -29,7 +30,6 @@ from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType
 from headwater.stores import Store, absolute_path
 
 _FIELD_ID = b"PARQUET:field_id"
-_WORDS = tuple(sorted(kind.change_type for kind in RowKind))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ChangeReader:
         for number in range(parquet.num_row_groups):
             group = parquet.metadata.row_group(number)
             start, first = first, first + group.num_rows
-            possible = set(_possible_types(group)) if is_change_file else {file.change_type}
+            possible = set(possible_types(group)) if is_change_file else {file.change_type}
             if not possible & words:
                 continue
             asked = [*names, CHANGE_TYPE] if is_change_file else names
@@ -146,17 +146,6 @@ def _batches(parquet: pq.ParquetFile, group: int, names: Sequence[str], rows: in
         left -= some
 
 
-def _possible_types(group: pq.RowGroupMetaData) -> Sequence[str]:
-    """The change types that a row group can hold, by its statistics."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema == CHANGE_TYPE:
-            statistics = column.statistics
-            if statistics is not None and statistics.has_min_max:
-                return [word for word in _WORDS if statistics.min <= word <= statistics.max]
-    return _WORDS
-
-
 def _live(positions: np.ndarray, without: np.ndarray | None, only: np.ndarray | None) -> pa.Array | None:
     """Which positions count; None where all do."""
     if without is None and only is None:
@@ -175,6 +164,8 @@ def of_kinds(rows: ChangedRows, kinds: Sequence[RowKind]) -> ChangedRows:
 
 
 def _filtered(rows: ChangedRows, kept: pa.Array) -> ChangedRows:
+    if kept.true_count == len(rows):
+        return rows
     return ChangedRows(
         [column.filter(kept) for column in rows.columns],
         rows.positions[kept.to_numpy(zero_copy_only=False)],

@@ -209,9 +209,16 @@ def stream_changes(request: StreamChangesRequest, statement: Statement) -> Chang
     """
     between = _between(request, statement)
     found = between.stream.changes(between.start, between.end, between.told_version)
-    path = locate(request.stream.table, statement).path
+    location = locate(request.stream.table, statement)
     return describe_feed(
-        path, found.definition, found.files, found.timestamps, between.end.version, between.form, in_order=True
+        location.path,
+        location.store,
+        found.definition,
+        found.files,
+        found.timestamps,
+        between.end.version,
+        between.form,
+        in_order=True,
     )
 
 

@@ -38,6 +38,7 @@ from headwater.changes.changelog import (
 )
 from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
+from headwater.changes.kinds_in_files import versions_with_unpaired_images
 from headwater.changes.schemas import SCHEMA_MODE, Definition
 from headwater.errors import HeadwaterError
 from headwater.log.history import CommitTimes
@@ -51,7 +52,7 @@ from headwater.statements import notices
 from headwater.statements.opening import Options, check_retention, open_snapshot
 from headwater.statements.read import changelog
 from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
-from headwater.stores import absolute_path
+from headwater.stores import Store, absolute_path
 from headwater.times import timestamp_text
 
 _CHANGE_COLUMNS = (
@@ -94,7 +95,15 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
         lambda version: open_snapshot(request.table, statement, version),
         statement.conf(SCHEMA_MODE) or "endVersion",
     )
-    return describe_feed(snapshot.table_path, feed.definition, feed.files, feed.timestamps, versions.last, request.form)
+    return describe_feed(
+        snapshot.table_path,
+        snapshot.store,
+        feed.definition,
+        feed.files,
+        feed.timestamps,
+        versions.last,
+        request.form,
+    )
 
 
 def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBounds:
@@ -267,6 +276,7 @@ def columns_of_changes(schema: StructType, form: ChangesForm, table: str) -> Str
 
 def describe_feed(
     table_path: str,
+    store: Store,
     definition: Definition,
     files: Sequence[ChangedFile],
     timestamps: Mapping[int, int],
@@ -307,10 +317,8 @@ def describe_feed(
     query = None
     if names is not None:
         keys = [] if form.keys is None else key_columns(form.keys, schema, table_path)
-        if not keys and False in paired:
-            notices.of_unpaired_images(
-                table_path, {f.version for f in files if f.change_type is None and not f.is_paired}
-            )
+        if not keys and (versions := versions_with_unpaired_images(files, table_path, store)):
+            notices.of_unpaired_images(table_path, versions)
         query = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=in_order).text()
     return ChangesAnswer(
         path=table_path,
