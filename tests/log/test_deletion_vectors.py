@@ -13,7 +13,6 @@ from headwater.log.deletion_vectors import (
     absolute_location,
     deserialize,
     file_content,
-    inline,
     read,
     serialize,
     write_file,
@@ -22,6 +21,7 @@ from headwater.log.deletion_vectors import (
 )
 from headwater.protocol.actions import DeletionVector
 from headwater.stores import LocalStore
+from support.inline_vectors import inline
 
 STORE = LocalStore()
 positions = st.sets(st.integers(0, 300) | st.integers(0, 2**33) | st.integers(2**40, 2**40 + 9))
