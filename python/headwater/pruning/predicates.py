@@ -75,10 +75,13 @@ class Constant(_Node, frozen=True, tag="constant"):
     value: bool | None
 
 
+ComparisonOperator = typing.Literal["=", "<=>", "<", "<="]
+
+
 class Comparison(_Node, frozen=True, tag="compare"):
     """``left operator right``; ``a > b`` is ``b < a``, and ``a != b`` is the negation of ``a = b``."""
 
-    operator: typing.Literal["=", "<=>", "<", "<="]
+    operator: ComparisonOperator
     left: Operand
     right: Operand
 

@@ -25,6 +25,7 @@ from headwater.pruning.predicates import (
     Cast,
     Column,
     Comparison,
+    ComparisonOperator,
     In,
     IsNull,
     Literal,
@@ -44,7 +45,7 @@ _TYPED = {
     exp.DataType.Type.TIMESTAMPNTZ: "timestamp_ntz",
 }
 #: A comparison, and whether its sides change places.
-_COMPARISONS: dict[type[exp.Expr], tuple[str, bool]] = {
+_COMPARISONS: dict[type[exp.Expr], tuple[ComparisonOperator, bool]] = {
     exp.EQ: ("=", False),
     exp.NullSafeEQ: ("<=>", False),
     exp.LT: ("<", False),
@@ -125,8 +126,8 @@ def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, snapshot: F
     if type_.to_json() == "float":  # Spark compares a float with the literal's own, more precise value
         operand, value = Cast(column, "double"), _literal(right, _DOUBLE)
     if swaps:
-        return Comparison(operator, value, operand)  # type: ignore[arg-type]
-    return Comparison(operator, operand, value)  # type: ignore[arg-type]
+        return Comparison(operator, value, operand)
+    return Comparison(operator, operand, value)
 
 
 def _column(node: exp.Expr, snapshot: Files) -> tuple[Column, DataType]:

@@ -27,8 +27,9 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    under the protocol and metadata that the winners left (:mod:`headwater.transaction.definition`), and validated by
    them. Its in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of row-level
    concurrency: rows marked deleted in a file where a winner marked other rows are carried over to the winner's deletion
-   vector (:mod:`headwater.transaction.row_level`), and a MERGE that knows the keys of its rows ignores changes to rows
-   with other keys (:mod:`headwater.transaction.keyed`).
+   vector (:mod:`headwater.transaction.row_level`), and marks follow rows that a compaction moves, whichever of the two
+   commits first (:mod:`headwater.transaction.moved_rows`). A MERGE that knows the keys of its rows ignores changes to
+   rows with other keys (:mod:`headwater.transaction.keyed`).
 6. *The store failed.* Whether the file was created is unknown, so it is read: each commit has an identifier of its own.
    If it is this commit, the commit stands and is reported as done; if not, the failure is reported. The same look
    distinguishes a lost race from a retry inside the store, which finds its own file and reports that it exists. If the
@@ -46,8 +47,8 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
 - Step 3: ``tests/transaction/test_transaction.py``.
 - Step 4: ``tests/faults/test_local_steps.py`` does the same to each call to the operating system;
   ``tests/stores/test_commits.py`` runs on HDFS and an S3 server; ``tests/transaction/test_same_table.py``.
-- Step 5: ``tests/transaction/test_conflicts.py``, ``test_definition.py``, ``test_row_level.py`` and ``test_keyed.py``
-  for the rules;
+- Step 5: ``tests/transaction/test_conflicts.py``, ``test_definition.py``, ``test_row_level.py``, ``test_moved_rows.py``
+  and ``test_keyed.py`` for the rules;
   ``tests/concurrency/test_model.py`` compares every interleaving it reaches with a model; ``test_writers.py`` and
   ``test_mixed.py`` race processes of every engine, some of which are killed. Clocks: ``tests/faults/test_clocks.py``.
 - Steps 6 and 7: ``tests/transaction/test_faults.py``.
