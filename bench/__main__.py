@@ -18,7 +18,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cases as reading
-from bench import changelogs, commits, compaction, dml, limits, row_tracking, stream_in, stream_many, stream_out, upsert
+from bench import (
+    changelogs,
+    commits,
+    compaction,
+    dml,
+    layouts,
+    limits,
+    row_tracking,
+    stream_in,
+    stream_many,
+    stream_out,
+    upsert,
+)
 from bench.cases import Against, Bench, Case, title
 from bench.sparks import OURS, PEER, PLAIN, Spark
 
@@ -32,6 +44,7 @@ def cases() -> list[Case]:
         commits,
         dml,
         compaction,
+        layouts,
         row_tracking,
         limits,
         stream_in,
@@ -94,7 +107,7 @@ def main(
                         f"{case.name} {side}: {' '.join(f'{t:.3f}' for t in taken)}", highlight=False
                     )
             for against in case.against:
-                line, met = _line(title(case, bench), times, against)
+                line, met = _line(case, title(case, bench), times, against)
                 table.add_row(*line)
                 missed = missed or not met
     console.print(table)
@@ -102,7 +115,7 @@ def main(
 
 
 def measure(case: Case, bench: Bench, rounds: int, progress: Progress) -> Times:
-    """The seconds each side took, by round, without the warm-up rounds."""
+    """What each side took, by round, without the warm-up rounds."""
     sides = case.all_sides()
     total = rounds + case.warm_up
     task = progress.add_task(title(case, bench), total=total)
@@ -118,14 +131,19 @@ def measure(case: Case, bench: Bench, rounds: int, progress: Progress) -> Times:
     return times
 
 
-def _line(name: str, times: Times, against: Against) -> tuple[list[str], bool]:
+def _line(case: Case, name: str, times: Times, against: Against) -> tuple[list[str], bool]:
     ours = median(times[OURS])
     if against.limit is not None:
         met = ours <= against.limit
         return [name, f"{ours / 2**30:.2f} GiB", "", "", "", f"≤ {against.limit / 2**30:.2f} GiB", _mark(met)], met
     assert against.other is not None
     theirs = median(times[against.other])
-    shown = [name, f"{ours:.3f} s", f"{theirs:.3f} s", "plain Spark" if against.other == PLAIN else against.other]
+    shown = [
+        name,
+        f"{ours:.3f} {case.unit}",
+        f"{theirs:.3f} {case.unit}",
+        "plain Spark" if against.other == PLAIN else against.other,
+    ]
     if against.plus is not None:
         met = ours - theirs <= against.plus
         return [*shown, f"{ours - theirs:+.2f} s", f"≤ +{against.plus:.1f} s", _mark(met)], met

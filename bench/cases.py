@@ -68,6 +68,8 @@ class Case:
     rounds: int
     prepare: Callable[[Bench, str], None] = lambda bench, side: None
     warm_up: int = 2
+    #: What ``timed`` returns, where that is not seconds.
+    unit: str = "s"
 
     def all_sides(self) -> tuple[str, ...]:
         """Ours and all it is compared with."""
