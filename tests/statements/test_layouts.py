@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Sequence
+from statistics import mean
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -14,25 +17,71 @@ from headwater.statements.maintain.curves import files_of, quantiles
 _HUGE = 1 << 60
 
 
-def _after_loads(loads: list[int], largest: int = _HUGE) -> tuple[float, list[int]]:
-    """Loads with an OPTIMIZE after each: bytes written by byte loaded, and the cubes' sizes."""
+class _Simulated(NamedTuple):
+    """Loads with an OPTIMIZE after each.
+
+    :param written: bytes written, clustering of new data included, by byte loaded.
+    :param cubes: the cubes' sizes in the end.
+    :param reads: after each load, the files that a scan along one of two columns reads, by those of a FULL layout: of
+        a cube of n files, it reads about the square root of n.
+    """
+
+    written: float
+    cubes: list[int]
+    reads: list[float]
+
+
+def _simulate(loads: Sequence[int], largest: int = _HUGE) -> _Simulated:
     cubes: list[Cube] = []
     written = 0
+    reads = []
     for number, load in enumerate(loads):
         again = merged(cubes, load, largest)
         size = load + sum(cube.size for cube in again)
         written += size
         cubes = [cube for cube in cubes if cube not in again] + [Cube([number], size)]
+        total = sum(cube.size for cube in cubes)
+        reads.append(sum(math.sqrt(cube.size) for cube in cubes) / math.sqrt(total))
     assert sum(cube.size for cube in cubes) == sum(loads)
-    return written / sum(loads), sorted((cube.size for cube in cubes), reverse=True)
+    return _Simulated(written / sum(loads), sorted((cube.size for cube in cubes), reverse=True), reads)
 
 
-def test_forty_equal_loads_are_written_less_than_three_times_and_lie_in_two_cubes() -> None:
-    written, cubes = _after_loads([100] * 40)
-    assert written <= 3
-    assert cubes == [3200, 800]
-    # A scan along one of two columns reads about the square root of a cube's files.
-    assert sum(map(math.sqrt, cubes)) <= 1.5 * math.sqrt(sum(cubes))
+def _spread(share: float) -> Callable[[random.Random], list[int]]:
+    return lambda draw: [int(100_000 * draw.uniform(1 - share, 1 + share)) for _ in range(40)]
+
+
+def _one_big(draw: random.Random) -> list[int]:
+    loads = _spread(0.5)(draw)
+    loads[draw.randrange(40)] = 2_000_000
+    return loads
+
+
+_LOADS: dict[str, Callable[[random.Random], list[int]]] = {
+    "equal": _spread(0),
+    "5 %": _spread(0.05),
+    "50 %": _spread(0.5),
+    "lognormal": lambda draw: [1 + int(100_000 * draw.lognormvariate(0, 1)) for _ in range(40)],
+    "one big": _one_big,
+    "a table to begin with": lambda draw: [10_000_000, *_spread(0.5)(draw)[1:]],
+    "trickle": lambda draw: [load if number % 10 else 100 * load for number, load in enumerate(_spread(0.5)(draw))],
+}
+
+
+@pytest.mark.parametrize("kind", ["equal", "5 %"])
+def test_forty_loads_of_about_a_size_are_written_less_than_three_times_and_lie_in_two_cubes(kind: str) -> None:
+    done = [_simulate(_LOADS[kind](random.Random(seed))) for seed in range(40)]
+    fine = [each for each in done if each.written <= 3 and each.reads[-1] <= 1.5 and len(each.cubes) == 2]
+    assert len(fine) >= 38
+
+
+@pytest.mark.parametrize("kind", list(_LOADS))
+def test_forty_loads_of_any_size_are_written_about_three_times_and_read_well(kind: str) -> None:
+    """Reads of 1.5 × at any time cannot be had: one who knew all loads would have to write equal ones 4.25 times."""
+    done = [_simulate(_LOADS[kind](random.Random(seed))) for seed in range(60)]
+    assert mean(each.written for each in done) <= 3
+    assert sorted(each.written for each in done)[int(0.9 * len(done))] <= 3.05
+    assert mean(mean(each.reads) for each in done) <= 1.7
+    assert max(max(each.reads) for each in done) <= 2.6
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -40,12 +89,12 @@ def test_loads_of_any_size_are_written_a_few_times_and_lie_in_few_cubes(seed: in
     draw = random.Random(seed)
     spread = draw.choice([1.1, 2, 50])
     loads = [int(1000 * spread ** draw.uniform(-1, 1)) for _ in range(draw.randint(1, 300))]
-    written, cubes = _after_loads(loads)
+    done = _simulate(loads)
     rounds = math.log2(len(loads)) + 2
-    assert written <= max(3, rounds)
-    assert len(cubes) <= 1 + 7 * rounds
-    # What is not in the largest cube is less than it.
-    assert sum(cubes[1:]) < cubes[0] or len(cubes) == 1
+    assert done.written <= max(3, rounds)
+    assert len(done.cubes) <= 1 + 4 * rounds
+    # What is not in the largest cube is not much more than it.
+    assert sum(done.cubes[1:]) <= 1.4 * done.cubes[0]
 
 
 def test_what_is_laid_out_stays() -> None:
@@ -55,6 +104,9 @@ def test_what_is_laid_out_stays() -> None:
     large = Cube([0], 100)
     assert merged([large], 1000, 100) == []
     assert merged([large], 1000, 101) == [large]
+    # Loads that are about equal are merged as equal ones are.
+    about = [Cube([0], 1000), *(Cube([i], 100 - i % 2) for i in range(1, 5))]
+    assert merged(about, 101, _HUGE) == sorted(about[1:], key=lambda cube: cube.size)
 
 
 def test_files_by_what_the_log_says() -> None:

@@ -3,9 +3,9 @@
 Owns the tags by which a file says so, the grouping of a table's files into cubes, and the choice of the cubes that are
 laid out again with new files. Follows the tags of Delta Lake's own connector, which reads them and goes on with them.
 
-The choice is that of a log-structured merge. New files become a cube of their own, and cubes are merged by size: into
-the largest, once the others together are as large; and among the others, once there are many of about a size. So a
-table of n loads has one large cube and few small ones, and a row is written about log n times at most.
+The choice is that of a log-structured merge. New files become a cube of their own, and cubes are merged by their
+summed bytes: into the largest, once the others together are larger; and among the others, once there are some of about
+a size. So a table of n loads has one large cube and few small ones, and a row is written about log n times at most.
 Promise: what is in a cube and is not merged stays as it is.
 """
 
@@ -25,9 +25,14 @@ from headwater.protocol.actions import AddFile
 _ID, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
 #: The clustering provider that files of clustered tables name; theirs alone are merged.
 PROVIDER = "liquid"
-#: So many cubes of about one size are merged into one. Chosen so that 40 equal loads are written
-#: less than three times, and lie in two cubes then.
-_CUBES_OF_A_SIZE = 8
+#: The largest cube is merged once the others and the new files have so many times its bytes. This and the next two were
+#: searched for by simulation (``tests/statements/test_layouts.py``): 40 loads of any sizes, an OPTIMIZE after each, are
+#: written less than three times, and a scan along one of two columns reads the fewest files that this allows.
+_OTHERS_BY_LARGEST = 1.4
+#: So many cubes, the new files counted as one, are merged into one.
+_CUBES_OF_A_SIZE = 5
+#: A cube goes with smaller ones that together have this part of its bytes: loads are seldom exactly equal.
+_ABOUT_A_SIZE = 0.7
 
 
 class Cube(NamedTuple):
@@ -118,12 +123,12 @@ def merged(cubes: Sequence[Cube], new: int, largest: int) -> list[Cube]:
     if not left or not new and len(left) == 1:
         return []
     biggest, small = left[-1], left[:-1]
-    if new + sum(cube.size for cube in small) >= biggest.size:
+    if new + sum(cube.size for cube in small) >= _OTHERS_BY_LARGEST * biggest.size:
         return left
     found: list[Cube] = []
     size = new
     for cube in small:
-        if size and cube.size > size:
+        if size and _ABOUT_A_SIZE * cube.size > size:
             break
         found.append(cube)
         size += cube.size
