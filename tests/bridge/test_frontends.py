@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headwater import launch
+from support.sparks.upsert_scenarios import UPSERTED
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +43,8 @@ RESHAPING = [
     f"ALTER TABLE {SHAPED} ALTER COLUMN id SYNC IDENTITY",
     f"INSERT INTO {SHAPED} BY NAME REPLACE USING (k) SELECT 1 AS k, 70000 AS `new v`",
     f"INSERT INTO {SHAPED} AS t BY NAME REPLACE ON t.k = s.k (SELECT 2 AS k) AS s",
+    f"INSERT INTO {SHAPED} WITH (idCols = 'k', sequenceBy = '`new v`') BY NAME "
+    "SELECT * FROM VALUES (1, 60000), (3, 5), (3, 4) AS late(k, `new v`)",
     f"DESCRIBE QUERY SELECT * FROM STREAM({SHAPED}) WITH ('maxFilesPerTrigger' = '1')",
     f"ALTER TABLE {SHAPED} DROP CONSTRAINT few",
     f"ALTER TABLE {SHAPED} CLUSTER BY NONE",
@@ -51,7 +54,7 @@ RESHAPING = [
 ]
 STATEMENTS[-1:-1] = RESHAPING
 COLUMNS = ["k", "new v", "s", "id"]
-RESHAPED: list[list[Any]] = [[1, 70000, 41, 2], [2, 7, 42, 2]]
+RESHAPED: list[list[Any]] = [[1, 70000, 41, 3], [2, 7, 42, 3], [3, 5, 43, 3]]
 READ: list[list[Any]] = [[2, "b"], [3, "c"], [4, "c"], [5, "c"]]
 OPERATIONS = ["WRITE", "WRITE", "CREATE TABLE"]
 
@@ -70,6 +73,11 @@ def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert found[-1]["condition"] == "DELTA_VERSION_NOT_FOUND"
     assert driver.run("write_frame", path=str(tmp_path / "frame")) == [[n] for n in range(8)]
     driver.rows("DROP TABLE frontends")
+
+
+@pytest.mark.parametrize("stored_as", UPSERTED)
+def test_upserts_over_spark_connect(connect: Any, stored_as: str, tmp_path: Path) -> None:
+    assert connect.run("upserts", home=str(tmp_path), stored_as=stored_as) == UPSERTED[stored_as]
 
 
 @pytest.mark.parametrize("frontend", ["classic", "connect"])

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from headwater.log.snapshot import load_snapshot
+from headwater.statements.upsert.companion_files import _LARGE, _MOST_SMALL
+from headwater.stores import LocalStore
 from headwater.tables import DeltaTable
 
 Row = tuple[Any, ...]
@@ -123,6 +126,28 @@ def test_a_companion_that_was_removed_is_forgotten(table):
     table.write([(1, 5, "late", False), (3, 9, None, True)], **ORDERED)
     table.write([(2, 5, "late", False), (3, 5, "late", False)], **ORDERED)
     assert table.rows == [(1, 5, "late"), (2, 5, "late")]
+
+
+def test_a_companion_of_many_deletions(table):
+    """Only those of the events' keys are compared; many small files are written together."""
+    deleted = "SELECT CAST(id AS INT) AS id, 9 AS at, '' AS v, true AS gone FROM range(0, 600000, 1, 1)"
+    table.write(deleted, **ORDERED)
+    table.write([(-1, 9, None, True)], **ORDERED)
+    (log,) = table.companions()
+    assert max(file.stat().st_size for file in log.parent.glob("*.parquet")) > _LARGE
+    (add,) = (line for line in (log / f"{1:020}.json").read_text().splitlines() if line.startswith('{"add"'))
+    path = json.loads(add)["add"]["path"]
+    for number in range(_MOST_SMALL):
+        shutil.copy(log.parent / path, log.parent / f"{number}-{path}")
+    copies = [add.replace(path, f"{number}-{path}") for number in range(_MOST_SMALL)]
+    (log / f"{2:020}.json").write_text("\n".join(copies) + "\n")
+    events = [(5, 8, "late", False), (-1, 8, "late", False), (7, 10, "new", False), (700000, 1, None, True)]
+    table.write(events, **ORDERED)
+    assert table.rows == [(7, 10, "new")]
+    left = load_snapshot(str(log.parent), LocalStore()).files
+    assert sorted(json.loads(stats)["numRecords"] for stats in left["stats"].to_pylist()) == [1, 600001]
+    table.write([(-1, 8, "late", False), (700000, 0, "late", False)], **ORDERED)
+    assert table.rows == [(7, 10, "new")]
 
 
 def test_every_writer_upserts(spark, database):

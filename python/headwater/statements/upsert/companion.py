@@ -10,7 +10,8 @@ created and its key columns. So a table that replaces another, or is upserted by
 Promises. A batch writes its deletions here before it commits to the table, marked with the batch's identity: cut off in
 between, it comes to the same end when it is repeated. The commit to the table has a ``txn`` action with the companion's
 id, and each upsert that has read the companion depends on it: one that did not see a deletion that has been committed
-loses the race, and runs again. Entries of a file go together, once all are older than the retention.
+loses the race, and runs again. Entries of a file go together, once all are older than the retention. What upkeep the
+files need is :mod:`headwater.statements.upsert.companion_files`'s; the batches do it, in the commit of their deletions.
 """
 
 from __future__ import annotations
@@ -19,9 +20,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -41,6 +39,7 @@ from headwater.sql.composing import (
     Named,
     Number,
     Query,
+    Relation,
     Rows,
     call,
     equal,
@@ -52,15 +51,14 @@ from headwater.statements.committing import commit, removals, transaction
 from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.read.scans import relation_over
 from headwater.statements.rerunning import RETRIED
-from headwater.statements.upsert.events import Events, collated
+from headwater.statements.upsert import companion_files
+from headwater.statements.upsert.companion_files import Upkeep
+from headwater.statements.upsert.events import Events, collated, of_same_keys
 from headwater.statements.write.rows import Target, Written, describe_files, specification
 from headwater.transaction import Transaction
 from headwater.transaction.queueing import backoff_seconds
 
 _FOLDER = "_headwater_upsert"
-#: Companions with more files than these are compacted by the batch that adds the next: each upsert reads all of them.
-#: Chosen, not measured.
-_MOST_FILES = 32
 #: How often a batch tries to write its entries, as other batches do at the same time.
 _ATTEMPTS = 100
 _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
@@ -116,20 +114,22 @@ def not_outdated(
     """The events but those that are older than the deletion of their key."""
     if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
         return rows
-    names = events.names
-    taken = [names.of(f"deleted_{i}") for i in range(len(companion.columns))]
+    names, keys = events.names, [Column(key.name) for key in events.keys]
+    taken = [names.of(f"deleted_{i}") for i in range(len(keys))]
     gone = names.of("deleted_at")
-    columns = [collated(Column(name), key) for name, key in zip(companion.columns, events.keys, strict=True)]
-    sequence = Cast(Column(_SEQUENCE), _kind(events))
-    remembered = select(
-        *(Alias(column, name) for column, name in zip(columns, taken, strict=True)),
-        Alias(call("max", sequence), gone),
-        rows=relation_over(statement, snapshot, snapshot.files),
-        group_by=columns,
+    deletions = _deletions(companion, snapshot, events, statement)
+    if isinstance(rows, Relation) and companion_files.is_large(snapshot):
+        # The events are computed already, so their keys cost little beside grouping all that were ever deleted.
+        deletions = of_same_keys(deletions, events, rows)
+    newest_of_each = select(
+        *(Alias(key, name) for key, name in zip(keys, taken, strict=True)),
+        Alias(call("max", Column(events.sequence_name)), gone),
+        rows=deletions,
+        group_by=keys,
     )
-    matches = every(*(equal(Column(key.name), Column(name)) for key, name in zip(events.keys, taken, strict=True)))
+    matches = every(*(equal(key, Column(name)) for key, name in zip(keys, taken, strict=True)))
     assert matches is not None
-    joined = Join(Named(rows, names.of("events")), "LEFT OUTER", Named(remembered, names.of("deletions")), matches)
+    joined = Join(Named(rows, names.of("events")), "LEFT OUTER", Named(newest_of_each, names.of("deletions")), matches)
     is_newer = infix(">=", Column(events.sequence_name), Column(gone))
     return select(STAR, rows=joined, where=call("coalesce", is_newer, TRUE))
 
@@ -138,6 +138,11 @@ def remembered(companion: Companion, snapshot: Snapshot | None, events: Events, 
     """All deletions: keys and sequence, under the events' names; None where there are none."""
     if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
         return None
+    return _deletions(companion, snapshot, events, statement)
+
+
+def _deletions(companion: Companion, snapshot: Snapshot, events: Events, statement: Statement) -> Query:
+    """Keys and sequence of the deletions, under the events' names and as the events are compared."""
     return select(
         *(
             Alias(collated(Column(name), key), key.name)
@@ -221,7 +226,7 @@ class _Writing:
             id=self.companion.id,
             schema_string=schema_string(wanted),
             partition_columns=(),
-            configuration={},
+            configuration=companion_files.PROPERTIES,
             created_time=int(time.time() * 1000),
         )
         if snapshot is None:
@@ -239,8 +244,9 @@ class _Writing:
         if not written.files:
             return False
         txn.add(written.files)
+        has_removed = False
         if snapshot is not None and (self.tidies or not is_same):
-            self._tidy(txn, snapshot, target, is_same=is_same)
+            has_removed = self._tidy(txn, snapshot, target, is_same=is_same)
         commit(
             txn,
             self.statement,
@@ -251,17 +257,19 @@ class _Writing:
             is_last=False,
             application=self.identity,
         )
+        if has_removed and (now := newest(self.companion, self.statement)) is not None:
+            companion_files.delete_unneeded(now, self.statement)
         return True
 
-    def _tidy(self, txn: Transaction, snapshot: Snapshot, target: Target, *, is_same: bool) -> None:
-        """Remove what has expired, and write what many files hold, or files of other types, again as one."""
+    def _tidy(self, txn: Transaction, snapshot: Snapshot, target: Target, *, is_same: bool) -> bool:
+        """Remove what has expired, and write what many small files hold, or files of other types, again; whether files
+        are removed."""
         self.tidies = False
-        gone = _expired(snapshot, self.events.upsert.retention)
-        if not is_same or snapshot.num_files - gone.num_rows > _MOST_FILES:
-            gone = snapshot.files
-            if _fits(snapshot, self.events):
-                txn.add(self._write(target, self._compacted(snapshot)).files)
-        txn.remove(removals(gone))
+        due = companion_files.upkeep(snapshot, self.events.upsert.retention, everything=not is_same)
+        if due.again.num_rows and _fits(snapshot, self.events):
+            txn.add(self._write(target, self._compacted(snapshot, due)).files)
+        txn.remove(removals(due.gone))
+        return bool(due.gone.num_rows)
 
     def _schema(self) -> StructType:
         columns = [
@@ -291,7 +299,7 @@ class _Writing:
             hint="REBALANCE",
         )
 
-    def _compacted(self, snapshot: Snapshot) -> Query:
+    def _compacted(self, snapshot: Snapshot, due: Upkeep) -> Query:
         """One entry for each key, of a history one for each deletion, without those that have expired."""
         keys = [Column(name) for name in self.companion.columns]
         since = int(time.time() * 1000) - self.events.upsert.retention
@@ -301,7 +309,8 @@ class _Writing:
             *(Alias(Cast(key, wanted[key.name]), key.name) for key in keys),
             Alias(Cast(call("max", Column(_SEQUENCE)), wanted[_SEQUENCE]), _SEQUENCE),
             Alias(call("max", Column(_WRITTEN)), _WRITTEN),
-            rows=select(STAR, rows=relation_over(self.statement, snapshot, snapshot.files), where=recent),
+            rows=select(STAR, rows=relation_over(self.statement, snapshot, due.again), where=recent),
+            hint=f"COALESCE({due.num_written})",
             group_by=[*keys, Column(_SEQUENCE)] if self.events.upsert.keeps_history else keys,
         )
 
@@ -312,9 +321,3 @@ class _Writing:
 
 def _types(schema: StructType) -> list[tuple[str, DataType]]:
     return sorted(((column.name, column.type) for column in schema), key=lambda column: column[0])
-
-
-def _expired(snapshot: Snapshot, retention: int) -> pa.Table:
-    """The files whose entries are all older than the retention."""
-    oldest = int(time.time() * 1000) - retention
-    return snapshot.files.filter(pc.less(snapshot.files["modification_time"], oldest))

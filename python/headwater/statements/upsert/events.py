@@ -44,6 +44,8 @@ from headwater.sql.composing import (
     Expression,
     Field,
     IsNull,
+    Join,
+    Named,
     Number,
     Over,
     Query,
@@ -295,6 +297,15 @@ def _newest_of_each(events: Events, rows: Rows, keys: Sequence[Expression], sequ
     # Rows of a key that are the same in all that is stored are one.
     is_repeated = infix("<=>", Column(first), row)
     return select(STAR, rows=numbered, where=Case(((is_first, TRUE), (is_repeated, FALSE)), differing))
+
+
+def of_same_keys(rows: Query, events: Events, prepared: Rows) -> Query:
+    """The rows that have the key of an event; the names of their keys are those of the events."""
+    mine, its = (events.names.of(word) for word in ("row", "event"))
+    matches = every(*(equal(Field((mine, key.name)), Field((its, key.name))) for key in events.keys))
+    assert matches is not None
+    keys = select(*(Column(key.name) for key in events.keys), rows=prepared)
+    return select(STAR, rows=Join(Named(rows, mine), "LEFT SEMI", Named(keys, its), matches))
 
 
 def compared(kind: DataType, value: Expression) -> Expression:

@@ -35,7 +35,6 @@ from headwater.sql.composing import (
     Expression,
     Field,
     IsNull,
-    Join,
     Merge,
     MergeClause,
     Named,
@@ -56,7 +55,7 @@ from headwater.sql.composing import (
 from headwater.statements.change.request import Key
 from headwater.statements.change.source_keys import read_source_keys, usable
 from headwater.statements.read.scans import relation_over
-from headwater.statements.upsert.events import Events, compared
+from headwater.statements.upsert.events import Events, compared, of_same_keys
 from headwater.statements.upsert.history_columns import END, START
 from headwater.transaction.keyed import comparable
 
@@ -138,15 +137,6 @@ def starts_and_ends(events: Events, rows: Rows, table: StructType) -> Query:
         rows=rows,
         where=is_not_null(Column(START)),
     )
-
-
-def of_same_keys(rows: Query, events: Events, prepared: Rows) -> Query:
-    """The rows that have the key of an event; the names of their keys are those of the events."""
-    mine, its = (events.names.of(word) for word in ("row", "event"))
-    matches = every(*(equal(Field((mine, key.name)), Field((its, key.name))) for key in events.keys))
-    assert matches is not None
-    keys = select(*(Column(key.name) for key in events.keys), rows=prepared)
-    return select(STAR, rows=Join(Named(rows, mine), "LEFT SEMI", Named(keys, its), matches))
 
 
 def with_ends(

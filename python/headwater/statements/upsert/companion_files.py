@@ -1,0 +1,86 @@
+"""The files of a companion: which have expired, which are written together, and which leave the disk.
+
+Owns the limits of a companion's upkeep, which batches do themselves: nobody runs VACUUM or OPTIMIZE on it. Promises: a
+file stays on the disk for :data:`_STAYS` after it was removed, or written without being committed; so whoever has just
+opened the companion can read it, and a writer can commit what it has just written. Deleting goes by what the folder and
+the log have, so one that was cut off is made up for by the next. It never fails a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.bridge.statement import Statement
+from headwater.log.garbage import is_entered, needed_files, unreferenced, without_other_tables
+from headwater.log.snapshot import Snapshot
+from headwater.statements.opening import DELETED_FILE_RETENTION
+
+_LOG = logging.getLogger(__name__)
+#: Smaller files, in bytes, are written together once there are more than so many: each upsert reads all of them. What
+#: has grown beyond that is not written again, so a companion is written a few times over, however large it becomes.
+#: Bench case ``upsert-stream``.
+_SMALL, _MOST_SMALL = 16 << 20, 32
+#: Bytes of the files that are written together; more than :data:`_SMALL`.
+_WRITTEN_TOGETHER = 64 << 20
+#: Bytes of a companion whose entries are not all compared: about 100,000 of one number. Chosen, not measured.
+_LARGE = 1 << 20
+#: For so long, in milliseconds, files stay after they were removed.
+_STAYS = 3_600_000
+#: Of a companion's table. Its versions are of use to nobody but those who have just opened it.
+PROPERTIES: Mapping[str, str] = {
+    DELETED_FILE_RETENTION: f"interval {_STAYS // 3_600_000} hours",
+    "delta.logRetentionDuration": "interval 1 days",
+}
+
+
+def is_large(snapshot: Snapshot) -> bool:
+    """Whether a companion has so many entries that upserts look for those of their own keys first."""
+    return (pc.sum(snapshot.files["size"]).as_py() or 0) > _LARGE
+
+
+class Upkeep(NamedTuple):
+    """Rows of ``snapshot.files``: the files that go, and those of them whose entries are written again."""
+
+    gone: pa.Table
+    again: pa.Table
+
+    @property
+    def num_written(self) -> int:
+        """How many files the entries are written to."""
+        return 1 + (pc.sum(self.again["size"]).as_py() or 0) // _WRITTEN_TOGETHER
+
+
+def upkeep(snapshot: Snapshot, retention: int, *, everything: bool) -> Upkeep:
+    """What a batch that adds entries does with the files before.
+
+    :param retention: milliseconds after which entries expire: those of a file once all of them have.
+    :param everything: whether all entries are written again.
+    """
+    files = snapshot.files
+    expired = pc.less(files["modification_time"], int(time.time() * 1000) - retention)
+    again = pc.and_(pc.invert(expired), pc.or_(pc.less(files["size"], _SMALL), everything))
+    if not everything and (pc.sum(again).as_py() or 0) <= _MOST_SMALL:
+        again = pc.and_(again, False)
+    return Upkeep(files.filter(pc.or_(expired, again)), files.filter(again))
+
+
+def delete_unneeded(snapshot: Snapshot, statement: Statement) -> None:
+    """Delete the files that the newest version does not need, nor one of those that were the newest a while ago.
+
+    :raises HeadwaterError: the statement was cancelled.
+    """
+    store, before = snapshot.store, int(time.time() * 1000) - _STAYS
+    try:
+        tree = without_other_tables(store.walk(snapshot.table_path, is_entered(snapshot), statement.check_cancelled))
+        files, _ = unreferenced(tree, needed_files(snapshot, before), before)
+        if files:
+            store.delete_many(snapshot.table_path, [f"{snapshot.table_path}/{file.path}" for file in files])
+            _LOG.info("%s: %d files of deleted keys that are no longer needed", snapshot.table_path, len(files))
+    except (OSError, NotImplementedError) as error:
+        _LOG.warning("%s: files that are no longer needed stay: %s", snapshot.table_path, error)
