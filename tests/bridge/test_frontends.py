@@ -52,7 +52,7 @@ RESHAPING = [
     f"SELECT k, `new v`, id, count(_metadata.row_id) OVER () FROM {SHAPED} ORDER BY k",
     f"DROP TABLE {SHAPED}",
 ]
-STATEMENTS[-1:-1] = RESHAPING
+STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *RESHAPING]
 COLUMNS = ["k", "new v", "s", "id"]
 RESHAPED: list[list[Any]] = [[1, 70000, 41, 3], [2, 7, 42, 3], [3, 5, 43, 3]]
 READ: list[list[Any]] = [[2, "b"], [3, "c"], [4, "c"], [5, "c"]]

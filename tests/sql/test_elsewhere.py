@@ -7,7 +7,6 @@ from headwater.sql.elsewhere import refuse
 
 _COMING = {
     "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (a INT)": "parquet.`/x`",
-    "GENERATE symlink_format_manifest FOR TABLE t": "t",
     "CREATE TABLE a SHALLOW CLONE b": "a",
     "CREATE OR REPLACE TABLE a DEEP CLONE b VERSION AS OF 3": "a",
     "CREATE TABLE IF NOT EXISTS x.a CLONE b": "x.a",

@@ -242,11 +242,12 @@ class TestWrongArguments:
     [
         (lambda t: t.vacuum(), "VACUUM delta.`/t`"),
         (lambda t: t.vacuum(1.5), "VACUUM delta.`/t` RETAIN 1.5 HOURS"),
+        (lambda t: t.generate("symlink_format_manifest"), "GENERATE `symlink_format_manifest` FOR TABLE delta.`/t`"),
         (lambda t: t.restoreToVersion(1), "RESTORE TABLE delta.`/t` TO VERSION AS OF 1"),
         (lambda t: t.restoreToTimestamp("2020-01-01"), "RESTORE TABLE delta.`/t` TO TIMESTAMP AS OF '2020-01-01'"),
     ],
 )
-def test_cleaning_and_going_back(table, ran, call, text):
+def test_maintenance(table, ran, call, text):
     call(table)
     assert ran() == text
 
@@ -255,7 +256,6 @@ class TestNotYet:
     @pytest.mark.parametrize(
         ("call", "statement"),
         [
-            (lambda t: t.generate("symlink_format_manifest"), "GENERATE"),
             (lambda t: t.clone("/x", True), "CLONE"),
             (lambda t: t.cloneAtVersion(1, "/x", True), "CLONE"),
             (lambda t: t.cloneAtTimestamp("2020-01-01", "/x", True), "CLONE"),
@@ -282,7 +282,6 @@ class TestNotYet:
                 lambda t: t.optimize().where("a = 1").executeZOrderBy(["b", "c.d"]),
                 "OPTIMIZE delta.`/t` WHERE (a = 1 ) ZORDER BY (`b`, `c`.`d`)",
             ),
-            (lambda t: t.generate("symlink_format_manifest"), "GENERATE symlink_format_manifest FOR TABLE delta.`/t`"),
         ],
     )
     def test_is_there_to_be_switched_on(self, table, ran, monkeypatch, call, text):

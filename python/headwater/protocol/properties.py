@@ -162,7 +162,7 @@ PROPERTIES: Mapping[str, Property] = {
         _boolean("delta.checkpoint.writeStatsAsStruct", "true"),
         _choice("delta.columnMapping.mode", "none", "none", "name", "id"),
         _whole("delta.columnMapping.maxColumnId", "0", 0, settable=False),
-        _unused("manifests are not written", _boolean("delta.compatibility.symlinkFormatManifest.enabled")),
+        _boolean("delta.compatibility.symlinkFormatManifest.enabled"),
         _whole("delta.dataSkippingNumIndexedCols", "32", -1),
         _text("delta.dataSkippingStatsColumns"),
         _unused(

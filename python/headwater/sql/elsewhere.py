@@ -36,7 +36,6 @@ _STATEMENTS = (
         "Use CREATE TABLE … USING delta AS SELECT * FROM <table>, which copies its rows.",
         coming=True,
     ),
-    _of("GENERATE <word> FOR TABLE <table>", "GENERATE", _ANOTHER_ENGINE, coming=True),
     _of(
         "(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS] <table> [SHALLOW|DEEP] CLONE",
         "CLONE",

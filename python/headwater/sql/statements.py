@@ -7,6 +7,7 @@ Owns their parsing into a command with its table and arguments:
 - ``DESCRIBE HEALTH <table>``
 - ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
 - ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
+- ``GENERATE <mode> FOR TABLE <table>``
 - ``OPTIMIZE <table> …`` (:mod:`headwater.sql.optimize`)
 - ``REORG TABLE <table> …`` (:mod:`headwater.sql.reorg`)
 - ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
@@ -39,6 +40,7 @@ _COLUMNS = Pattern("FOR COLUMNS")
 _ALTER_COLUMN = Pattern("(ALTER|CHANGE) [COLUMN]")
 _DROP_FEATURE = Pattern("DROP FEATURE")
 _TRUNCATE_HISTORY = Pattern("TRUNCATE HISTORY")
+_GENERATE = Pattern("GENERATE <name> FOR TABLE")
 _RESTORE = Pattern("RESTORE [TABLE]")
 _DRY_RUN = Pattern("DRY RUN")
 _INVENTORY = Pattern("USING INVENTORY")
@@ -56,6 +58,12 @@ def parse(text: str) -> dict[str, Any] | None:
         return _alteration(found, altered.end, text)
     if found is not None and (analyzed := _ANALYZE.match(found)) is not None:
         return _analysis(found, analyzed.end, text)
+    if found is not None and (generated := _GENERATE.match(found)) is not None:
+        return {
+            "command": "generate",
+            "table": _table(found[generated.end :], text),
+            "arguments": {"mode": found[1].value},
+        }
     if found is not None and _RESTORE.match(found) is not None:
         return _restoration(found, text)
     for parse_kind in (optimize.parse, reorg.parse):

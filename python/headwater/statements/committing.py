@@ -27,6 +27,7 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
+from headwater.statements.manifests import keep_up
 from headwater.statements.opening import CACHE, Options, locate
 from headwater.statements.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
@@ -126,6 +127,7 @@ def commit(
     )
     if not is_last:
         statement.end_inner_commit()
+    keep_up(txn, committed)
     if written := txn.partitions_written:
         compact_if_due(statement, committed.snapshot, map(partition_of, written))
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)

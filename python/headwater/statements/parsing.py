@@ -30,8 +30,8 @@ _OUTPUT = {
     "restore": RESTORE_SCHEMA,
     "vacuum": VACUUM_SCHEMA,
 }
-#: The statements that only read.
-_READING = ("describe_history", "describe_detail", "describe_health", "optimize_dry_run")
+#: The statements that make no version of the table.
+_WITHOUT_COMMIT = ("describe_history", "describe_detail", "describe_health", "generate", "optimize_dry_run")
 
 
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:
@@ -49,7 +49,7 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
         table=parsed["table"],
         arguments=arguments,
         output=None if output is None else schema_string(output),
-        may_commit=parsed["command"] not in _READING,
+        may_commit=parsed["command"] not in _WITHOUT_COMMIT,
     )
 
 

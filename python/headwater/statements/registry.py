@@ -14,7 +14,16 @@ from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
 from headwater.statements.define import alter, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
-from headwater.statements.maintain import auto_compaction, compute_statistics, health, optimize, reorg, restore, vacuum
+from headwater.statements.maintain import (
+    auto_compaction,
+    compute_statistics,
+    generate,
+    health,
+    optimize,
+    reorg,
+    restore,
+    vacuum,
+)
 from headwater.statements.read import change_feed, describe, scans
 from headwater.statements.upsert import upsert
 from headwater.statements.write import insert, replace
@@ -55,6 +64,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "optimize_dry_run": Handler(maintain.OptimizeDryRunRequest, optimize.optimize_dry_run),
     "auto_compact": Handler(maintain.AutoCompactRequest, auto_compaction.auto_compact),
     "reorg": Handler(maintain.ReorgRequest, reorg.reorg),
+    "generate": Handler(maintain.GenerateRequest, generate.generate),
     "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
     "truncate": Handler(define.TruncateRequest, truncate.truncate),

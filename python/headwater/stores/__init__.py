@@ -5,10 +5,11 @@
 
 from headwater.stores.choice import absolute_path, store_for
 from headwater.stores.hadoop import HadoopFiles, HadoopStore
-from headwater.stores.interface import Failed, FileInfo, Store, Tree
+from headwater.stores.interface import SCHEME, Failed, FileInfo, Store, Tree
 from headwater.stores.local import LocalStore
 
 __all__ = [
+    "SCHEME",
     "Failed",
     "FileInfo",
     "HadoopFiles",

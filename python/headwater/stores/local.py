@@ -119,6 +119,7 @@ class LocalStore(Store):
 
     def put(self, path: str, data: bytes) -> None:
         with _named(path), _written_beside(path, data) as temporary:
+            _delete_checksum(path)
             os.replace(temporary, path)
         _sync_directory(os.path.dirname(path))
 
@@ -192,9 +193,7 @@ class LocalStore(Store):
     def _deleted(self, path: str) -> Failed | None:
         failed = self._tried(path)
         if failed is None:
-            parent, name = os.path.split(path)
-            with contextlib.suppress(OSError):
-                os.unlink(f"{parent}/.{name}.crc")
+            _delete_checksum(path)
         return failed
 
     def delete_empty(self, path: str) -> bool:
@@ -205,6 +204,15 @@ class LocalStore(Store):
         except OSError:  # it is not empty any more
             return False
         return True
+
+
+def _delete_checksum(path: str) -> None:
+    """Delete the checksum that Hadoop's local file system keeps beside a file it wrote. Once the file is another one,
+    Hadoop's readers would take the difference for damage.
+    """
+    parent, name = os.path.split(path)
+    with contextlib.suppress(OSError):
+        os.unlink(f"{parent}/.{name}.crc")
 
 
 def _has_text(path: str) -> bool:

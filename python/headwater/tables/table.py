@@ -391,9 +391,14 @@ class DeltaTable:
         return self._spark.sql(f"VACUUM {self._name}{ending}")
 
     def generate(self, mode: str) -> None:
-        """Write manifests for other engines."""
+        """Write manifests for other engines.
+
+        :param mode: ``symlink_format_manifest``.
+        :raises pyspark.errors.AnalysisException: ``DELTA_MODE_NOT_SUPPORTED`` for another one, and for tables with
+            deletion vectors or column mapping, which readers of manifests do not know.
+        """
         check_type("mode", mode, str, "a string")
-        self._run("GENERATE", f"GENERATE {mode} FOR TABLE {self._name}")
+        self._spark.sql(f"GENERATE {quote(mode)} FOR TABLE {self._name}")
 
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to an older version."""

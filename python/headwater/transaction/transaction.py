@@ -40,7 +40,7 @@ from headwater.protocol.actions import (
 )
 from headwater.protocol.features import check_writable
 from headwater.protocol.row_tracking import PRESERVED, assigns_row_ids, is_enabled
-from headwater.schema import iceberg
+from headwater.schema import iceberg, manifests
 from headwater.stores import Store, absolute_path
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import maintenance
@@ -293,6 +293,19 @@ class Transaction:
         values = {tuple(sorted(add.partition_values.items())): add for add in self._adds if add.data_change}
         return [add.partition_values for add in values.values()]
 
+    @property
+    def partitions_changed(self) -> list[Mapping[str, str | None]] | None:
+        """The partition values of the files that are added or removed, a mapping for each partition; None where a
+        removal does not say.
+        """
+        values: dict[tuple[tuple[str, str | None], ...], Mapping[str, str | None]] = {}
+        files: list[AddFile | RemoveFile] = [*self._all_removes, *self._all_adds]
+        for file in files:
+            if file.partition_values is None:
+                return None
+            values[tuple(sorted(file.partition_values.items()))] = file.partition_values
+        return list(values.values())
+
     def commit(
         self,
         operation: str,
@@ -500,6 +513,7 @@ class Transaction:
         check_partitions(adds, metadata)
         iceberg.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
         iceberg.check_files(protocol, metadata, adds)
+        manifests.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
 
     def _committed(self, put: Put) -> Committed:
         """Step 7 of the commit protocol. The commit stands: nothing from here on may raise."""

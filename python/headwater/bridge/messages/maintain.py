@@ -1,4 +1,4 @@
-"""Messages of statements that keep a table in good order: OPTIMIZE and REORG."""
+"""Messages of statements that keep a table in good order: OPTIMIZE, REORG and GENERATE."""
 
 from __future__ import annotations
 
@@ -45,6 +45,23 @@ class ReorgRequest(Request, kw_only=True):
     table: str
     name: str
     arguments: ReorgArguments
+
+
+class GenerateArguments(Request, kw_only=True):
+    """What GENERATE is asked beside its table.
+
+    :param mode: what to generate.
+    """
+
+    mode: str
+
+
+class GenerateRequest(Request, kw_only=True):
+    """GENERATE. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: GenerateArguments
 
 
 class AutoCompactRequest(Request, kw_only=True):

@@ -27,7 +27,7 @@ from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS, for_new
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
-from headwater.schema import iceberg, mapping, visible
+from headwater.schema import iceberg, manifests, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
@@ -79,7 +79,8 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     protocol = protocol_for(metadata, None, extra)
     if replaced is not None:
         protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
-    iceberg.check_definition(replaced.metadata if replaced is not None else None, protocol, metadata)
+    for check in (iceberg.check_definition, manifests.check_definition):
+        check(replaced.metadata if replaced is not None else None, protocol, metadata)
     return Definition(
         replace(metadata, configuration=without_protocol_properties(configuration)),
         protocol,

@@ -18,7 +18,7 @@ from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import StructType, schema_string
-from headwater.schema import iceberg, mapping
+from headwater.schema import iceberg, manifests, mapping
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
 
@@ -101,6 +101,7 @@ class Draft:
         self._install(schema, configuration)
         has_files = self.snapshot.num_files > 0
         iceberg.check_enabling(before, self.metadata, self.protocol, was=was, has_files=has_files)
+        manifests.check_enabling(before, self.metadata, has_vectors=self.snapshot.has_deletion_vectors)
 
     def require_features(self, features: Iterable[str]) -> None:
         """Give the table's protocol these features, too."""
@@ -116,6 +117,7 @@ class Draft:
         self.protocol = protocol_for(metadata, self.protocol, self.features)
         self.metadata = replace(metadata, configuration=without_protocol_properties(configuration))
         iceberg.check_definition(self.snapshot.metadata, self.protocol, self.metadata)
+        manifests.check_definition(self.snapshot.metadata, self.protocol, self.metadata)
 
 
 #: One change of a table: works on the draft, and returns what the history shows.
