@@ -172,20 +172,24 @@ class Story:
         by = " PARTITIONED BY (p)" if model.partition else ""
         model.fed = self.random.random() < 0.5
         model.tracked = self.random.random() < 0.5
-        on = {
-            "delta.columnMapping.mode": self.random.choice(("name", "id")),
-            "delta.enableTypeWidening": "true",
-            "delta.feature.allowColumnDefaults": "supported",
-            "delta.feature.timestampNtz": "supported",
-            "delta.enableChangeDataFeed": str(model.fed).lower(),
-            "delta.enableRowTracking": str(model.tracked).lower(),
-            "delta.enableDeletionVectors": self.random.choice(("true", "false")),
-            "delta.checkpointInterval": self.random.choice(("3", "10")),
-        }
+        on = self.properties()
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in on.items())
         declared = ", ".join(f"{each.name} {each.type}{'' if each.nullable else ' NOT NULL'}" for each in columns)
         self._run(f"CREATE TABLE {{t}} ({declared}) USING delta{by} TBLPROPERTIES ({properties})")
         self._keep(0)
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties at first."""
+        return {
+            "delta.columnMapping.mode": self.random.choice(("name", "id")),
+            "delta.enableTypeWidening": "true",
+            "delta.feature.allowColumnDefaults": "supported",
+            "delta.feature.timestampNtz": "supported",
+            "delta.enableChangeDataFeed": str(self.model.fed).lower(),
+            "delta.enableRowTracking": str(self.model.tracked).lower(),
+            "delta.enableDeletionVectors": self.random.choice(("true", "false")),
+            "delta.checkpointInterval": self.random.choice(("3", "10")),
+        }
 
     # What may happen
 

@@ -1,0 +1,71 @@
+"""Maintenance statements of ours and of the peer's among DML and ALTER TABLE: rows, row ids, changes and history of
+every version that is still retained are those of the model, read by us, by the peer and by delta-rs.
+
+The same short story every time; ``HEADWATER_TEST_SECONDS`` asks for new ones for so long, and a failure prints the seed
+and the statements.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from support.dml.checking import multiset
+from support.dml.engines import Headwater
+from support.dml.maintaining import SETTINGS, Maintained, Other
+
+SECONDS = os.environ.get("HEADWATER_TEST_SECONDS")
+STEPS = 12
+
+
+def by_delta_rs(path: Path, columns: list[str]) -> Counter[str]:
+    """The table's rows as delta-rs reads them."""
+    read = QueryBuilder().register("t", DeltaTable(str(path))).execute('SELECT * FROM "t"').read_all()
+    lists = [[_plain(value) for value in read[name].to_pylist()] for name in columns]
+    return multiset(list(row) for row in zip(*lists, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    return list(value.values()) if isinstance(value, dict) else value
+
+
+@pytest.fixture
+def tell(spark: Any, peer: Any, settings: Any, tmp_path: Path) -> Callable[[int, int], None]:
+    """``tell(seed, steps)``: a story."""
+    for name, value in SETTINGS.items():
+        peer.sql(f"SET {name} = {value}")
+
+    def run(seed: int, steps: int) -> None:
+        with settings(SETTINGS):
+            story = Maintained(Headwater(spark), tmp_path / str(seed), seed, [Other(peer.sql)], by_delta_rs)
+            for _ in range(steps):
+                story.step()
+            story.end()
+
+    return run
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 6])
+def test_maintenance_changes_nothing(tell: Any, seed: int) -> None:
+    tell(seed, STEPS)
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.timeout(36_000)
+def test_long_stories_of_maintenance(tell: Any) -> None:
+    until = time.monotonic() + float(SECONDS or 60)
+    while time.monotonic() < until:
+        seed = random.randrange(10**9)
+        print(f"seed {seed}")
+        tell(seed, 40)
