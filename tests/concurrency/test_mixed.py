@@ -9,13 +9,9 @@ we may; nobody may lose a commit.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,136 +20,12 @@ import pytest
 import headwater
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from support.concurrency import bank
 from support.concurrency.bank_log import check_table
+from support.concurrency.bank_run import peer_jars, running
 from support.paths import SHARED
-from support.processes import environment, python
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
-_PATIENCE_SECONDS = 240
-BARE = ("append", "copy", "vectors", "optimize", "schema", "read")
-
-
-class Run:
-    """The processes, their diaries in ``folder``; the two tables."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.folder = home, home / "diaries"
-        self.folder.mkdir()
-        self.vectors, self.copies = str(home / "vectors"), str(home / "copies")
-        self.running: dict[str, subprocess.Popen[str]] = {}
-
-    def start_all(self, peer: str | None) -> None:
-        """One process of each kind, and as many Sparks of ours as asked. Those come first, undisturbed: of many that
-        write at once, one whose classes are still being loaded would lose each race.
-        """
-        both, stop = [self.vectors, self.copies], str(self.folder / "stop")
-        for number in range(SPARKS):
-            name = f"spark{number}"
-            self._start(name, "concurrency.spark_writers", name, str(self.folder), *both)
-            self._wait_for_all()
-        if peer is not None:
-            self._start_peer(peer, both)
-            self._wait_for_all()
-        for kind in BARE:
-            tables = both if kind != "vectors" else both[:1]
-            self._start(f"bare-{kind}", "concurrency.bare_writers", kind, kind, str(self.folder / kind), stop, *tables)
-        self._start("delta-rs", "concurrency.delta_rs_writer", "rs", str(self.folder / "rs"), stop, self.copies)
-        self._wait_for_all()
-
-    def _start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[str]:
-        with open(self.home / f"{name}.log", "w") as log:
-            process = subprocess.Popen(
-                python(f"support.{module}", *arguments),
-                stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, env=environment(), cwd=self.home,
-            )  # fmt: skip
-        self.running[name] = process
-        return process
-
-    def _start_peer(self, jars: str, tables: list[str]) -> None:
-        home = self.home / "peer-home"
-        home.mkdir()
-        process = self._start("peer", "sparks.peer_process", str(home), jars)
-        assert process.stdin is not None
-        arguments = f"'peer', {str(self.folder)!r}, {tables!r}, 'peer', 1"
-        call = f"from support.concurrency import spark_writers; spark_writers.run(spark, {arguments})"
-        process.stdin.write(json.dumps({"python": call}) + "\n")
-        process.stdin.close()
-
-    def _wait_for_all(self) -> None:
-        """Until each writer has been told of a commit: on a busy machine a JVM takes its time to start."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        wanted = len(self.running)
-        while sum(any(note["what"] in ("ack", "read") for note in notes) for notes in self.diaries()) < wanted:
-            assert time.monotonic() < until, f"after {_PATIENCE_SECONDS} s not all write: {self.logs()}"
-            self.check_alive()
-            time.sleep(0.2)
-
-    def check_alive(self) -> None:
-        """That nobody has ended; a reader that sees what no commit made ends."""
-        for name, process in self.running.items():
-            assert process.poll() is None, f"{name} ended: {self.logs()}"
-
-    def end(self) -> None:
-        """Have all stop writing, and then tell what they see."""
-        (self.folder / "stop").touch()
-        for name, process in self.running.items():
-            if not name.startswith(("spark", "peer")):
-                assert process.wait(60) == 0, f"{name}: {self.logs()}"
-        # A statement that runs may yet commit.
-        sparks = [name for name in self.running if name.startswith(("spark", "peer"))]
-        self._wait_until_idle()
-        (self.folder / "end").touch()
-        for name in sparks:
-            assert self.running[name].wait(120) == 0, f"{name}: {self.logs()}"
-
-    def _wait_until_idle(self) -> None:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            notes = self.notes()
-            tried = Counter(note["marker"] for note in notes if note["what"] == "try")
-            ended = Counter(note["marker"] for note in notes if note["what"] in ("ack", "conflict"))
-            if tried <= ended:
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"a statement does not end: {self.logs()}")
-
-    def kill(self) -> None:
-        for process in self.running.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-    def diaries(self) -> Iterator[list[dict[str, Any]]]:
-        return (bank.read_diary(path) for path in self.folder.iterdir() if path.is_file())
-
-    def notes(self) -> list[dict[str, Any]]:
-        return [note for notes in self.diaries() for note in notes]
-
-    def logs(self) -> str:
-        """The end of what each process said."""
-        return "\n".join(f"--- {path.name}\n{path.read_text()[-1500:]}" for path in self.home.glob("*.log"))
-
-
-@contextmanager
-def running(home: Path, peer: str | None) -> Iterator[Run]:
-    run = Run(home)
-    bank.create(run.vectors, vectors=True)
-    bank.create(run.copies, vectors=False)
-    try:
-        run.start_all(peer)
-        yield run
-    finally:
-        run.kill()
-
-
-def peer_jars() -> str | None:
-    """The peer's JARs; None where the list of them is not there."""
-    fetch = SHARED / "peer" / "fetch"
-    if not fetch.is_file():
-        return None
-    return subprocess.run([fetch], capture_output=True, text=True, timeout=600, check=True).stdout.strip()
 
 
 @pytest.mark.spark
@@ -166,7 +38,7 @@ def test_all_kinds_of_writers_at_once(with_peer: bool, tmp_path: Path, capfd: An
     peer = peer_jars()
     if with_peer != (peer is not None):
         pytest.skip(f"the list of the peer's JARs is {'not ' if peer is None else ''}in {SHARED}")
-    with running(tmp_path, peer) as run:
+    with running(tmp_path, peer, SPARKS) as run:
         before = {path: load_snapshot(path, LocalStore()).version for path in (run.vectors, run.copies)}
         started = time.monotonic()
         while time.monotonic() < started + SECONDS:

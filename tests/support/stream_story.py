@@ -25,6 +25,11 @@ _RESTARTS = (
 )
 
 
+#: What changes files and no row.
+_REWRITES = ("OPTIMIZE {t}", "OPTIMIZE {t}", "OPTIMIZE {t} ZORDER BY (id)", "REORG TABLE {t} APPLY (PURGE)")
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
 class Story:
     """A table, its model, and what a stream over it must have brought.
 
@@ -42,6 +47,8 @@ class Story:
         self.columns: list[str] = []
         self.named = 0
         self.began = False
+        #: The last batch whose files may be gone.
+        self.vacuumed = -1
         self.from_start = chance.random() < 0.5
         self.in_batches = chance.random() < 0.5
         self.tracks = chance.random() < 0.5
@@ -98,12 +105,22 @@ class Story:
             self.sql(f"UPDATE {{t}} SET v = v + 100 WHERE id % 4 = {rest}")
 
     def rewrite(self) -> None:
-        """Compaction, as far as a stream sees it."""
-        if self.others and self.chance.random() < 0.5:
-            self.chance.choice(self.others)(f"OPTIMIZE delta.`{self.source}`")
+        """The same rows in other files: compaction, layout, purging, or a write that says so."""
+        if self.chance.random() < 0.8:
+            self.sql(self.chance.choice(_REWRITES))
             return
         rows = self.spark.read.format("delta").load(self.source).coalesce(1)
         rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(self.source)
+
+    def vacuum(self) -> None:
+        """Delete every file that the newest version does not need, once the stream has read all there is."""
+        self.run(may_die=False)
+        self.vacuumed = max((int(f.name) for f in Path(self.checkpoint, "commits").glob("[0-9]*")), default=-1)
+        self.spark.conf.set(_RETENTION_CHECK, "false")
+        try:
+            self.spark.sql(f"VACUUM delta.`{self.source}` RETAIN 0 HOURS")
+        finally:
+            self.spark.conf.unset(_RETENTION_CHECK)
 
     def describe(self) -> None:
         self.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('note' = '{self.chance.random()}')")
@@ -178,7 +195,7 @@ class Story:
         """The last batch is in the table, and the checkpoint's commit log does not have it."""
         commits = Path(self.checkpoint, "commits")
         done = [int(file.name) for file in commits.glob("[0-9]*")]
-        if done:
+        if max(done, default=-1) > self.vacuumed:
             for name in (str(max(done)), f".{max(done)}.crc"):
                 with suppress(FileNotFoundError):
                     (commits / name).unlink()
@@ -241,5 +258,7 @@ def tell(story: Story, runs: int) -> None:
         for _ in range(story.chance.randint(1, 4)):
             story.step()
         story.run()
+        if story.chance.random() < 0.3:
+            story.vacuum()
     story.run(may_die=False)
     story.check()

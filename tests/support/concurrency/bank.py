@@ -117,6 +117,10 @@ class Diary:
         moved = [transfer.giver, transfer.taker, transfer.amount] if transfer else None
         self.note(what="try", table=table, kind=kind, marker=marker, transfer=moved)
 
+    def done(self, table: str, kind: str, marker: str) -> None:
+        """A statement that changes no row has ended; its commit is there, unless there was nothing to do."""
+        self.note(what="done", table=table, kind=kind, marker=marker)
+
     def acknowledged(self, table: str, kind: str, marker: str, version: int | None = None) -> None:
         """The commit of that marker stands; its version where the writer knows."""
         self.note(what="ack", table=table, kind=kind, marker=marker, version=version)
@@ -131,15 +135,29 @@ def read_diary(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
-def create(path: str, vectors: bool, checkpoint_interval: int = 20) -> Snapshot:
-    """The table, with its accounts in a few files; one with deletion vectors has in-commit timestamps too."""
+def create(
+    path: str, vectors: bool, checkpoint_interval: int = 20, tracked: bool = False, **properties: str
+) -> Snapshot:
+    """The table, with its accounts in a few files; one with deletion vectors has in-commit timestamps too.
+
+    :param tracked: whether rows have ids.
+    :param properties: further ones; underscores in their names stand for dots.
+    """
     txn = Transaction(path, LocalStore(), None)
     configuration = {"delta.checkpointInterval": str(checkpoint_interval)}
+    configuration |= {name.replace("_", "."): value for name, value in properties.items()}
+    features: set[str] = set()
     if vectors:
         configuration |= {"delta.enableDeletionVectors": "true", "delta.enableInCommitTimestamps": "true"}
-        txn.update_protocol(
-            Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors", "inCommitTimestamp"}))
-        )
+        features |= {"deletionVectors", "inCommitTimestamp"}
+    if tracked:
+        names = {
+            f"delta.rowTracking.materialized{each}ColumnName": f"_{each}" for each in ("RowId", "RowCommitVersion")
+        }
+        configuration |= {"delta.enableRowTracking": "true", **names}
+        features |= {"rowTracking", "domainMetadata"}
+    if features:
+        txn.update_protocol(Protocol(3, 7, frozenset(features & {"deletionVectors"}), frozenset(features)))
     else:
         txn.update_protocol(Protocol(1, 2))
     schema = json.dumps({"type": "struct", "fields": FIELDS})
@@ -203,9 +221,9 @@ def check_sum(snapshot: Snapshot) -> None:
     assert sum(found.values()) == TOTAL, f"version {snapshot.version} has {sum(found.values())}"
 
 
-def after_all(transfers: Iterable[Sequence[int]]) -> dict[int, int]:
-    """The balances that such transfers lead to."""
-    found = dict.fromkeys(range(ACCOUNTS), START_BALANCE)
+def after_all(transfers: Iterable[Sequence[int]], before: Mapping[int, int] | None = None) -> dict[int, int]:
+    """The balances that such transfers lead to, from those of the beginning or from others."""
+    found = dict(before) if before is not None else dict.fromkeys(range(ACCOUNTS), START_BALANCE)
     for giver, taker, amount in transfers:
         found[giver] -= amount
         found[taker] += amount

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -45,9 +45,8 @@ def check_table(path: str, notes: Iterable[dict[str, Any]], own_time: bool) -> l
         elif note["what"] == "conflict" and not note["kind"].startswith(("peer", "delta-rs")):
             assert note["marker"] not in versions, f"told of a conflict, and committed: {note}"
             assert note["condition"] in bank.CONFLICTS, note
-    moved = [tried[marker]["transfer"] for marker in markers if marker != "create"]
-    expected = bank.after_all(transfer for transfer in moved if transfer)
-    appended = {marker for marker in markers if marker != "create" and tried[marker]["kind"] in APPENDS}
+    states = history_of(commits, tried)
+    expected, appended = states[-1].balances, states[-1].entries
     newest = load_snapshot(path, LocalStore())
     assert newest.version == len(commits) - 1
     assert live(newest.select(["path", "deletion_vector"])) == commits[-1]["live"]
@@ -58,13 +57,39 @@ def check_table(path: str, notes: Iterable[dict[str, Any]], own_time: bool) -> l
             assert dict(note["balances"]) == expected, note["by"]
             assert note["entries"] == sorted(appended), note["by"]
     newest_of: dict[str, int] = defaultdict(int)
-    for name, _, number in (marker.rpartition("-") for marker in appended if tried[marker]["kind"] == "append"):
+    # What RESTORE took back was written all the same.
+    ever = frozenset().union(*(state.entries for state in states))
+    for name, _, number in (marker.rpartition("-") for marker in ever if tried[marker]["kind"] == "append"):
         newest_of[name] = max(newest_of[name], int(number))
     assert {name: txn.version for name, txn in newest.set_transactions.items()} == newest_of
     if own_time:
         times = [commit["info"]["inCommitTimestamp"] for commit in commits]
         assert times == sorted(set(times))
     return markers
+
+
+class State(NamedTuple):
+    """A version of the table: balances by account, and the markers of the entries."""
+
+    balances: dict[int, int]
+    entries: frozenset[str]
+
+
+def history_of(commits: Sequence[Mapping[str, Any]], tried: Mapping[str, Mapping[str, Any]]) -> list[State]:
+    """Each version, as its commits lead to it: transfers, entries, and what RESTORE brings back."""
+    states = [State(bank.after_all([]), frozenset())]
+    for commit in commits[1:]:
+        info, before = commit["info"], states[-1]
+        note = tried[info["userMetadata"]]
+        if info["operation"] == "RESTORE":
+            states.append(states[int(info["operationParameters"]["version"])])
+        elif note["transfer"]:
+            states.append(before._replace(balances=bank.after_all([note["transfer"]], before.balances)))
+        elif note["kind"] in APPENDS:
+            states.append(before._replace(entries=before.entries | {note["marker"]}))
+        else:
+            states.append(before)
+    return states
 
 
 def read_log(path: str) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""A Spark that writes to banks by SQL: ours when run as ``spark_writers <name> <folder> <table>...``.
+"""A Spark that writes to banks by SQL: ours when run as ``spark_writers <name> <folder> <kind> <table>...``.
 
 The peer's process imports :func:`run` and calls it with a session of its own. Two threads, each with a session, make
 transfers (UPDATE and MERGE) and append entries, while a third reads. They go on until ``stop`` is in the folder; when
-``end`` is there too, the tables as this engine shows them then go into the diary.
+``end`` is there too, the tables as this engine shows them then go into the diary. With the kind ``maintains``, one more
+thread compacts, lays out, purges, vacuums and restores the tables.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from support.sessions import settings
 
 _MARKER = "spark.databricks.delta.commitInfo.userMetadata"
 _SETTINGS = {**settings(), "spark.log.level": "ERROR", "spark.driver.memory": "1g"}
+#: VACUUM makes no commits, which would be two of one statement.
+_OF_MAINTENANCE = {"spark.databricks.delta.vacuum.logging.enabled": "false"}
+#: Of the statements of maintenance, how often each is drawn.
+_MAINTENANCE = {"optimize": 5, "zorder": 2, "purge": 2, "vacuum": 2, "restore": 1}
+#: RESTORE goes back to one of so many versions, which VACUUM cannot have begun to delete.
+_VERSIONS_BACK = 5
 _SUMS = "SELECT count(account), count(DISTINCT account), sum(balance) FROM delta.`{}`"
 
 
@@ -45,14 +52,47 @@ class _Writer:
         try:
             self.spark.sql(statement(kind, path, marker, transfer)).collect()
         except Exception as error:
-            found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", str(error)) or re.search(r"\b(DELTA_[A-Z_]+)", str(error))
-            condition = found[1] if found else type(error).__name__
-            self.diary.conflict(path, f"{self.by} {kind}", marker, condition, str(error))
+            self.diary.conflict(path, f"{self.by} {kind}", marker, _condition(error), str(error))
         else:
             self.diary.acknowledged(path, f"{self.by} {kind}", marker)
 
 
-def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: int) -> None:
+class _Maintainer(_Writer):
+    """One session's maintenance of the tables."""
+
+    def step(self) -> None:
+        """One statement, which changes no row or takes back the last commits."""
+        self.number += 1
+        path, marker = self.paths[self.number % len(self.paths)], f"{self.name}-{self.number}"
+        kind = self.chance.choices(list(_MAINTENANCE), list(_MAINTENANCE.values()))[0]
+        table = f"delta.`{path}`"
+        statements = {
+            "optimize": f"OPTIMIZE {table}",
+            "zorder": f"OPTIMIZE {table} ZORDER BY (account)",
+            "purge": f"REORG TABLE {table} APPLY (PURGE)",
+            "vacuum": f"VACUUM {table}",
+        }
+        if kind == "restore":
+            history = self.spark.sql(f"DESCRIBE HISTORY {table} LIMIT {_VERSIONS_BACK}").collect()
+            statements[kind] = f"RESTORE TABLE {table} TO VERSION AS OF {self.chance.choice(history)[0]}"
+        for name, value in {_MARKER: marker, **_OF_MAINTENANCE}.items():
+            self.spark.conf.set(name, value)
+        self.diary.tries(path, f"{self.by} {kind}", marker, None)
+        try:
+            self.spark.sql(statements[kind]).collect()
+        except Exception as error:
+            self.diary.conflict(path, f"{self.by} {kind}", marker, _condition(error), str(error))
+        else:
+            self.diary.done(path, f"{self.by} {kind}", marker)
+        time.sleep(self.chance.uniform(0, 1))
+
+
+def _condition(error: Exception) -> str:
+    found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", str(error)) or re.search(r"\b(DELTA_[A-Z_]+)", str(error))
+    return found[1] if found else type(error).__name__
+
+
+def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: int, maintains: bool = False) -> None:
     """Write and read until told to stop, then wait for the end and tell what the tables hold."""
     diary, failed = Diary(Path(folder) / name), []
 
@@ -71,6 +111,8 @@ def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: 
     running = [
         until_stop(_Writer(spark.newSession(), f"{name}.{number}", paths, diary, by).step) for number in range(threads)
     ]
+    if maintains:
+        running.append(until_stop(_Maintainer(spark.newSession(), f"{name}.maintainer", paths, diary, by).step))
     reader, versions = spark.newSession(), dict.fromkeys(paths, 0)
 
     def read() -> None:
@@ -92,6 +134,11 @@ def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: 
         time.sleep(0.05)
     for path in paths:
         accounts = spark.sql(f"SELECT account, balance FROM delta.`{path}` WHERE account IS NOT NULL").collect()
+        ids = [0]
+        if maintains:
+            ids = [
+                row[0] for row in spark.sql(f"SELECT _metadata.row_id FROM delta.`{path}` ORDER BY account").collect()
+            ]
         appended = spark.sql(f"SELECT entry FROM delta.`{path}` WHERE account IS NULL").collect()
         diary.note(
             what="end",
@@ -99,10 +146,11 @@ def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: 
             by=by,
             balances=sorted([row[0], row[1]] for row in accounts),
             entries=sorted(row[0] for row in appended),
+            ids=ids,
         )
 
 
-def main(name: str, folder: str, *paths: str) -> None:
+def main(name: str, folder: str, kind: str, *paths: str) -> None:
     """Start a Spark with Headwater and run."""
     from pyspark.sql import SparkSession
 
@@ -114,7 +162,7 @@ def main(name: str, folder: str, *paths: str) -> None:
     builder = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse")
     spark = headwater.configure(builder).getOrCreate()
     try:
-        run(spark, name, folder, list(paths), "spark", threads=2)
+        run(spark, name, folder, list(paths), "spark", threads=2, maintains=kind == "maintains")
     finally:
         spark.stop()
 
