@@ -10,31 +10,17 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 
-from support.dml.checking import multiset
-from support.dml.engines import Headwater
+from support.dml.engines import Headwater, rows_without_spark
 from support.dml.maintaining import SETTINGS, Maintained, Other
 
 SECONDS = os.environ.get("HEADWATER_TEST_SECONDS")
 STEPS = 12
-
-
-def by_delta_rs(path: Path, columns: list[str]) -> Counter[str]:
-    """The table's rows as delta-rs reads them."""
-    read = QueryBuilder().register("t", DeltaTable(str(path))).execute('SELECT * FROM "t"').read_all()
-    lists = [[_plain(value) for value in read[name].to_pylist()] for name in columns]
-    return multiset(list(row) for row in zip(*lists, strict=True))
-
-
-def _plain(value: Any) -> Any:
-    return list(value.values()) if isinstance(value, dict) else value
 
 
 @pytest.fixture
@@ -45,7 +31,7 @@ def tell(spark: Any, peer: Any, settings: Any, tmp_path: Path) -> Callable[[int,
 
     def run(seed: int, steps: int) -> None:
         with settings(SETTINGS):
-            story = Maintained(Headwater(spark), tmp_path / str(seed), seed, [Other(peer.sql)], by_delta_rs)
+            story = Maintained(Headwater(spark), tmp_path / str(seed), seed, [Other(peer.sql)], rows_without_spark)
             for _ in range(steps):
                 story.step()
             story.end()

@@ -36,8 +36,13 @@ class Headwater:
 
 def rows_by_delta_rs(path: Path, table: Table) -> Multiset:
     """The table's rows as delta-rs reads them."""
+    return rows_without_spark(path, list(table.columns))
+
+
+def rows_without_spark(path: Path, columns: list[str]) -> Multiset:
+    """The rows of a table, in these columns, as delta-rs reads them."""
     read = QueryBuilder().register("t", DeltaTable(str(path))).execute('SELECT * FROM "t"').read_all()
-    return multiset(_lists(pa.table(read), list(table.columns)))
+    return multiset(_lists(pa.table(read), columns))
 
 
 def changes_by_delta_rs(path: Path, table: Table) -> dict[int, Multiset]:
