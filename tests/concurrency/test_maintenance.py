@@ -1,4 +1,5 @@
-"""Maintenance by several engines at once, among transfers and entries: OPTIMIZE, ZORDER, REORG, VACUUM and RESTORE.
+"""Maintenance by several engines at once, among transfers and entries: OPTIMIZE, ZORDER, REORG, VACUUM, RESTORE,
+auto-compaction.
 
 Two Sparks of ours and the peer write to two banks (:mod:`support.concurrency.bank`) and maintain them, for
 ``HEADWATER_TEST_SECONDS`` seconds. What must hold: every version has all the money; what a writer was told is in the
@@ -31,8 +32,11 @@ SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "2"))
 @pytest.mark.soak
 def test_maintenance_beside_writers(tmp_path: Path, capfd: Any) -> None:
     headwater.jar_path()  # built before any process needs it
-    kept = {"delta_deletedFileRetentionDuration": "interval 60 seconds"}
-    with running(tmp_path, peer_jars(), SPARKS, bare=(), delta_rs=False, maintains=True, **kept) as run:
+    properties = {
+        "delta_deletedFileRetentionDuration": "interval 60 seconds",
+        "delta_autoOptimize_autoCompact": "true",
+    }
+    with running(tmp_path, peer_jars(), SPARKS, bare=(), delta_rs=False, maintains=True, **properties) as run:
         before = {path: load_snapshot(path, LocalStore()).version for path in (run.vectors, run.copies)}
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:

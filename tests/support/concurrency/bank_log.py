@@ -22,6 +22,9 @@ from support.concurrency import bank
 #: The kinds of commits that append entries; ``append`` is ours, under an application's next version.
 APPENDS = {"append", "spark insert", "peer insert", "delta-rs append"}
 
+#: Marks the commits of auto-compaction, which have the marker of the session that made it due.
+_AUTO = "auto-"
+
 
 def check_table(path: str, notes: Iterable[dict[str, Any]], own_time: bool) -> list[str]:
     """What was told is in the log once, and every reader sees at the end what the log says; the commits' markers.
@@ -30,14 +33,14 @@ def check_table(path: str, notes: Iterable[dict[str, Any]], own_time: bool) -> l
     """
     notes = list(notes)
     commits = read_log(path)
-    markers = [commit["info"].get("userMetadata") for commit in commits]
+    markers = [commit["marker"] for commit in commits]
     assert None not in markers, "a commit nobody made"
     versions = {marker: version for version, marker in enumerate(markers)}
     assert len(versions) == len(markers), "a commit is there twice"
     identifiers = [commit["info"]["txnId"] for commit in commits if "txnId" in commit["info"]]
     assert len(set(identifiers)) == len(identifiers)
     tried = {note["marker"]: note for note in notes if note["what"] == "try"}
-    assert versions.keys() <= {"create", *tried}
+    assert {marker for marker in versions if not marker.startswith(_AUTO)} <= {"create", *tried}
     for note in notes:
         if note["what"] == "ack":
             assert note["marker"] in versions, f"a commit is lost: {note}"
@@ -80,7 +83,10 @@ def history_of(commits: Sequence[Mapping[str, Any]], tried: Mapping[str, Mapping
     states = [State(bank.after_all([]), frozenset())]
     for commit in commits[1:]:
         info, before = commit["info"], states[-1]
-        note = tried[info["userMetadata"]]
+        if commit["marker"].startswith(_AUTO):
+            states.append(before)
+            continue
+        note = tried[commit["marker"]]
         if info["operation"] == "RESTORE":
             states.append(states[int(info["operationParameters"]["version"])])
         elif note["transfer"]:
@@ -93,7 +99,9 @@ def history_of(commits: Sequence[Mapping[str, Any]], tried: Mapping[str, Mapping
 
 
 def read_log(path: str) -> list[dict[str, Any]]:
-    """Each version's provenance, and the files it leaves live; read without any of the code that is tested."""
+    """Each version's provenance and marker, and the files it leaves live; read without any of the code that is
+    tested.
+    """
     log, commits = Path(path) / "_delta_log", []
     names = sorted(file.name for file in log.iterdir() if isinstance(parse_name(file.name), CommitName))
     files: dict[str, str | None] = {}
@@ -108,7 +116,9 @@ def read_log(path: str) -> list[dict[str, Any]]:
                 assert add["path"] not in files, (version, add)
                 files[add["path"]] = vector_id(add.get("deletionVector"))
         (info,) = [action["commitInfo"] for action in actions if "commitInfo" in action]
-        commits.append({"info": info, "live": dict(files)})
+        automatic = str(info.get("operationParameters", {}).get("auto")) == "true"
+        marker = f"{_AUTO}{version}" if automatic else info.get("userMetadata")
+        commits.append({"info": info, "marker": marker, "live": dict(files)})
     return commits
 
 

@@ -22,7 +22,13 @@ from support.concurrency.bank import ACCOUNTS, TOTAL, Diary, Transfer, statement
 from support.sessions import settings
 
 _MARKER = "spark.databricks.delta.commitInfo.userMetadata"
-_SETTINGS = {**settings(), "spark.log.level": "ERROR", "spark.driver.memory": "1g"}
+_SETTINGS = {
+    **settings(),
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "1g",
+    # Of tables that ask for auto-compaction.
+    "spark.databricks.delta.autoCompact.minNumFiles": "10",
+}
 #: VACUUM makes no commits, which would be two of one statement.
 _OF_MAINTENANCE = {"spark.databricks.delta.vacuum.logging.enabled": "false"}
 #: Of the statements of maintenance, how often each is drawn.

@@ -18,7 +18,7 @@ from typing import Any
 
 from support.dml.checking import Engine, Refused, multiset, version_of
 from support.dml.expressions import quoted
-from support.dml.reshaping import Column, Model, Story, literal
+from support.dml.reshaping import Model, Story, literal
 from support.plain import plain
 
 #: Settings of every session: versions are read as long as their files are there, and RETAIN may be short.
@@ -333,6 +333,3 @@ class Other:
             return self._sql(text)
         except Exception as error:
             raise Refused(type(error).__name__, str(error)) from error
-
-
-__all__ = ["SETTINGS", "Column", "Maintained", "Other"]
