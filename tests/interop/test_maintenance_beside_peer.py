@@ -1,8 +1,8 @@
 """Maintenance statements of ours and of the peer's among DML and ALTER TABLE: rows, row ids, changes and history of
 every version that is still retained are those of the model, read by us, by the peer and by delta-rs.
 
-Two short stories of the same seeds every time; ``HEADWATER_TEST_SECONDS`` asks for new ones for so long, and a failure prints the seed
-and the statements.
+Two short stories of the same seeds every time; ``HEADWATER_TEST_SECONDS`` asks for new ones for so long, and a failure
+prints the seed and the statements.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ SECONDS = os.environ.get("HEADWATER_TEST_SECONDS")
 
 
 @pytest.fixture
-def tell(spark: Any, peer: Any, settings: Any, tmp_path: Path) -> Callable[[int, int], None]:
+def tell(spark: Any, peer: Any, settings: Any, tmp_path: Path) -> Iterator[Callable[[int, int], None]]:
     """``tell(seed, steps)``: a story."""
     for name, value in SETTINGS.items():
         peer.sql(f"SET {name} = {value}")
@@ -35,7 +35,9 @@ def tell(spark: Any, peer: Any, settings: Any, tmp_path: Path) -> Callable[[int,
                 story.step()
             story.end()
 
-    return run
+    yield run
+    for name in SETTINGS:
+        peer.sql(f"RESET {name}")
 
 
 @pytest.mark.spark
