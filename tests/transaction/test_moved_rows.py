@@ -93,11 +93,9 @@ class _Table:
     def compact(self, some: Sequence[int], name: str) -> Transaction | None:
         """A compaction of some files, by their place in the newest version, that is about to commit."""
         snapshot = self.snapshot()
-        files = snapshot.files.take(
-            sorted({place % snapshot.num_files for place in some}) if snapshot.num_files else []
-        )
-        if not files.num_rows:
+        if not snapshot.num_files or not some:
             return None
+        files = snapshot.files.take(sorted({place % snapshot.num_files for place in some}))
         live = [self.live(snapshot)[path] for path in files["path"].to_pylist()]
         self.held[name] = [number for rows in live for _, number in rows]
         outputs = [replace(_file(name, len(self.held[name])), data_change=False)] if self.held[name] else []

@@ -1,0 +1,83 @@
+"""VACUUM and RESTORE of a table with many files, which are empty: only their names and the log count.
+
+The table has a tenth of ``--files``: 100,000 unless that says otherwise. Each side has its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import big_log
+from bench.cases import Against, Bench, Case
+from bench.sparks import PEER
+
+#: The version that the generated log begins with.
+_FIRST = big_log.VERSION
+_LONG_AGO = 1_600_000_000
+
+
+def _files(bench: Bench) -> int:
+    return bench.files // 10
+
+
+def _touch(path: Path) -> None:
+    path.touch()
+    os.utime(path, (_LONG_AGO, _LONG_AGO))
+
+
+def _half_of_it_garbage(bench: Bench, path: Path) -> None:
+    """A table whose second half of files no version knows."""
+    half = _files(bench) // 2
+    big_log.make(path, half)
+    for number in range(2 * half):
+        _touch(path / big_log.path_of(number))
+
+
+def _prepare_dry(bench: Bench, side: str) -> None:
+    path = bench.path("vacuum-dry", side)
+    _half_of_it_garbage(bench, path)
+    bench.spark(side).run(f"SELECT count(*) FROM delta.`{path}` WHERE id < 0")
+
+
+def _dry(bench: Bench, side: str, number: int) -> float:
+    return bench.spark(side).run(f"VACUUM delta.`{bench.path('vacuum-dry', side)}` DRY RUN")
+
+
+def _vacuum(bench: Bench, side: str, number: int) -> float:
+    path = bench.path(f"vacuum-{number}", side)
+    _half_of_it_garbage(bench, path)
+    spark = bench.spark(side)
+    spark.run(f"SELECT count(*) FROM delta.`{path}` WHERE id < 0")
+    try:
+        seconds = spark.run(f"VACUUM delta.`{path}`")
+        left = sum(1 for _ in path.glob("*.parquet"))
+        if left != _files(bench) // 2:
+            raise AssertionError(f"{side} leaves {left:,} files")
+        return seconds
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _prepare_restore(bench: Bench, side: str) -> None:
+    path = bench.path("restore", side)
+    big_log.make(path, _files(bench))
+    for number in range(_files(bench)):
+        _touch(path / big_log.path_of(number))
+
+
+def _restore(bench: Bench, side: str, number: int) -> float:
+    path, spark = bench.path("restore", side), bench.spark(side)
+    spark.run(f"DELETE FROM delta.`{path}`")
+    return spark.run(f"RESTORE delta.`{path}` TO VERSION AS OF {_FIRST}")
+
+
+def cases() -> Iterator[Case]:
+    """Every case of this module."""
+    against = (Against(PEER, 0.1),)
+    files, half = "{tenth:,} files", "half of them garbage"
+    yield Case("vacuum-dry", f"VACUUM DRY RUN, {files}, {half}", against, _dry, 3, _prepare_dry, 1)
+    yield Case("vacuum", f"VACUUM, {files}, {half}", against, _vacuum, 3, warm_up=1)
+    yield Case("restore", f"RESTORE of {files} that a DELETE removed", against, _restore, 3, _prepare_restore, 1)
