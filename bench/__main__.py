@@ -20,6 +20,7 @@ from rich.table import Table
 from bench import cases as reading
 from bench import (
     changelogs,
+    cleaning,
     commits,
     compaction,
     dml,
@@ -45,6 +46,7 @@ def cases() -> list[Case]:
         dml,
         compaction,
         layouts,
+        cleaning,
         row_tracking,
         limits,
         stream_in,

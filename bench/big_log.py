@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROWS_PER_FILE = 1000
-_VERSION = 10
+#: The version of the checkpoint.
+VERSION = 10
 _AT_ONCE = 250_000
 _START = 1_700_000_000_000
 _FIELDS = [("id", "long"), ("device", "string"), ("day", "date"), ("amount", "double"), ("taken", "timestamp")]
@@ -50,14 +51,14 @@ def make(table: Path, files: int) -> None:
     """Write the log of a table of so many files."""
     log = table / "_delta_log"
     log.mkdir(parents=True)
-    name = f"{_VERSION:020}"
+    name = f"{VERSION:020}"
     with pq.ParquetWriter(log / f"{name}.checkpoint.parquet", _SCHEMA, compression="snappy") as writer:
         writer.write_table(_head())
         for start in range(0, files, _AT_ONCE):
             writer.write_table(_adds(range(start, min(start + _AT_ONCE, files))))
     info = {"timestamp": _START, "operation": "WRITE", "operationParameters": {}, "isBlindAppend": True}
     (log / f"{name}.json").write_text(json.dumps({"commitInfo": info}) + "\n")
-    (log / "_last_checkpoint").write_text(json.dumps({"version": _VERSION, "size": files + 2}))
+    (log / "_last_checkpoint").write_text(json.dumps({"version": VERSION, "size": files + 2}))
 
 
 def copy_of(table: Path, copy: Path) -> None:
@@ -69,7 +70,7 @@ def copy_of(table: Path, copy: Path) -> None:
 
 def touch(table: Path, number: int) -> None:
     """Make the data file of that number exist, empty."""
-    (table / _path(number)).touch()
+    (table / path_of(number)).touch()
 
 
 def _head() -> pa.Table:
@@ -90,7 +91,7 @@ def _adds(numbers: range) -> pa.Table:
     count = len(numbers)
     empty = pa.array([], pa.string())
     columns = {
-        "path": pa.array(map(_path, numbers), pa.string()),
+        "path": pa.array(map(path_of, numbers), pa.string()),
         "partitionValues": pa.MapArray.from_arrays(pa.array([0] * (count + 1), pa.int32()), empty, empty),
         "size": pa.array((1_000_000 + n % 4096 for n in numbers), pa.int64()),
         "modificationTime": pa.array((_START + n for n in numbers), pa.int64()),
@@ -101,7 +102,8 @@ def _adds(numbers: range) -> pa.Table:
     return pa.table([pa.nulls(count, _PROTOCOL), pa.nulls(count, _METADATA), adds], schema=_SCHEMA)
 
 
-def _path(number: int) -> str:
+def path_of(number: int) -> str:
+    """The path of the data file of that number, relative to the table."""
     digest = hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
     unique = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:]}"
     return f"part-{number % 200:05}-{unique}.c000.snappy.parquet"

@@ -318,4 +318,4 @@ def cases() -> Iterator[Case]:
 
 def title(case: Case, bench: Bench) -> str:
     """What the table calls the case."""
-    return case.title.format(rows=bench.rows, files=bench.files)
+    return case.title.format(rows=bench.rows, files=bench.files, tenth=bench.files // 10)

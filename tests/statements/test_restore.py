@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import random
 
+import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.log.files import keys_of, row_key
+from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.statements.committing import removals
 from headwater.statements.opening import open_snapshot
 from headwater.transaction import Transaction
+from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, schema_json
 
 STATS = '{"numRecords":3}'
 
 
-@pytest.fixture
-def table(tmp_path, statement):
+@pytest.fixture(params=["true", "false"], ids=["row tracking", "no row tracking"])
+def table(tmp_path, statement, request):
     path = tmp_path / "a table"
-    properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": request.param}
     create_table(create_request(path, schema_json(a="integer"), properties=properties), statement)
     return path
 
@@ -94,6 +99,7 @@ def test_what_others_commit_meanwhile_is_undone_too(table, statement):
     assert (answer["num_removed_files"], answer["num_restored_files"]) == (2, 0)
     assert [add["path"] for add in open_snapshot(str(table), statement).files.to_pylist()] == ["a.parquet"]
     assert len(statement.begun) == 3  # the first made the table
+    assert actions(table, 4, "commitInfo")[0]["isBlindAppend"] is False
     # What the call answers is known before the commit, for the case that its process dies.
     assert statement.begun[-1]["rows"] == [answer]
 
@@ -112,6 +118,7 @@ def test_nothing_is_committed_where_files_are_gone(table, statement):
     assert open_snapshot(str(table), statement).version == 2
 
 
+@pytest.mark.parametrize("table", ["true"], indirect=True)
 def test_row_ids_of_files_that_come_back_stay_theirs(table, statement):
     first = file(table, "a.parquet")
     commit(table, statement, [first])
@@ -121,3 +128,77 @@ def test_row_ids_of_files_that_come_back_stay_theirs(table, statement):
     assert (added["baseRowId"], added["defaultRowCommitVersion"]) == (0, 1)
     commit(table, statement, [file(table, "c.parquet")])
     assert actions(table, 4, "add")[0]["baseRowId"] == 6
+
+
+def drawn_files(drawn, letter, count):
+    """Files of partitions with everything that an ``add`` may have."""
+    found = []
+    for number in range(count):
+        values = {"p": drawn.choice(["a", "b c", None]), "q": drawn.choice(["1", None])}
+        name = f"{drawn.choice(['', 'p=b%20c/', 'x/'])}{letter}%25{number}.parquet"
+        vector = drawn.choice([None, DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 4, 1, drawn.choice([None, 1]))])
+        tags = drawn.choice([None, {}, {"ZCUBE_ID": "x", "odd": "\u00fc"}])
+        stats = drawn.choice([None, STATS, '{"numRecords":3,"minValues":{"a":"\\"\u00fc"}}'])
+        more = {"clustering_provider": drawn.choice([None, "liquid"])}
+        found.append(AddFile(name, values, 7, number, True, stats, tags, vector, **more))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
+    """The commit, the snapshot that follows from it without reading it, and the one that is read."""
+    statement = RecordingStatement({"spark.sql.files.ignoreMissingFiles": "true"})
+    monkeypatch.setattr("time.time", lambda: 1.7e9)
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+    commits, states = [], []
+    for bulk in (True, False):
+        drawn, path = random.Random(seed), tmp_path / str(bulk)
+        schema = schema_json(a="integer", p="string", q="string")
+        properties = {"delta.enableDeletionVectors": "true"}
+        partitions = ["p", "q"]
+        request = create_request(path, schema, properties=properties, partitionColumns=partitions)
+        create_table({**request, "partitioning": partitions}, statement)
+        first, second = drawn_files(drawn, "f", 30), drawn_files(drawn, "g", 20)
+        commit(path, statement, first)
+        snapshot = open_snapshot(str(path), statement)
+        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+        txn.remove(removals(snapshot.files.slice(seed)))
+        txn.add(second)
+        txn.commit("WRITE", {})
+        if not bulk:
+            monkeypatch.setattr(Transaction, "takes_bulk", False)
+        restore(path, statement, 1)
+        known = open_snapshot(str(path), statement)
+        read = load_snapshot(str(path), known.store)
+        assert (known.version, known.num_files, known.size_in_bytes) == (3, 30, 210)
+        assert known.files.to_pylist() == read.files.to_pylist()
+        assert known.tombstones().to_pylist() == read.tombstones().to_pylist()
+        assert known.commit_info == read.commit_info
+        log = (path / f"_delta_log/{3:020d}.json").read_text()
+        (info,) = actions(path, 3, "commitInfo")
+        commits.append(log.replace(info["txnId"], "").replace(json.dumps(str(path)), ""))
+        states.append(sorted(map(repr, read.files.to_pylist())))
+        monkeypatch.undo()
+        monkeypatch.setattr("time.time", lambda: 1.7e9)
+        monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+    assert commits[0] == commits[1]
+    assert states[0] == states[1]
+
+
+def test_a_commit_in_bulk_is_checked(table, statement):
+    commit(table, statement, [file(table, "a.parquet")])
+    snapshot = open_snapshot(str(table), statement)
+    other = snapshot.files.set_column(
+        1, "partition_values", pa.array([[("p", "1")]], pa.map_(pa.string(), pa.string()))
+    )
+    for removed, added, reason in (
+        (snapshot.files, snapshot.files, "named twice"),
+        (snapshot.files.slice(1), other, "no column"),
+    ):
+        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+        txn.follow_directly()
+        if not txn.takes_bulk:
+            return
+        txn.replace(removed, added)
+        with pytest.raises(HeadwaterError, match=reason):
+            txn.commit("WRITE", {})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from threading import Lock
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE
+from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape
 
 #: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
 #: milliseconds.
@@ -70,6 +71,13 @@ def row_key(row: Mapping[str, Any]) -> FileKey:
     """
     vector = row["deletion_vector"]
     return canonical_path(row["path"]), None if not vector else _unique_id(vector, "path_or_inline", "storage_type")
+
+
+def row_keys(files: pa.Table) -> list[FileKey]:
+    """:func:`row_key` of each row."""
+    if files["deletion_vector"].null_count == len(files):
+        return [(path, None) for path in canonical_paths(files["path"]).to_pylist()]
+    return [row_key(row) for row in files.select(["path", "deletion_vector"]).to_pylist()]
 
 
 def keys_of(files: pa.Table) -> pa.ChunkedArray:
@@ -136,6 +144,13 @@ class FileActions:
         if len(pending) == self._AT_ONCE:
             self._flush(is_add)
 
+    def extend(self, is_add: bool, files: pa.Table) -> None:
+        """Take actions that are rows of a table of their kind, and were never text: iteration leaves them out."""
+        self._flush(is_add)
+        self.keys += row_keys(files)
+        self.kinds += bytes([is_add]) * files.num_rows
+        self._tables[is_add].append(files)
+
     def adds(self) -> pa.Table:
         """The ``add`` actions, with :data:`FILE_SCHEMA`; raises as :meth:`append` does."""
         return self._table(True)
@@ -181,6 +196,40 @@ def _column(actions: Sequence[Action], column: pa.Field) -> pa.Array:
         renamed = DELETION_VECTOR.json_names.items()
         values = [value and {ours: value.get(theirs) for ours, theirs in renamed} for value in values]
     return pa.array(values, column.type)
+
+
+def json_objects(files: pa.Table, shape: Shape, more: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The JSON object of an ``add`` or ``remove`` for each row of :data:`FILE_SCHEMA`, with the shape's fields.
+
+    :param more: by attribute, fields of all rows that are no columns.
+    """
+    count = files.num_rows
+    names, columns, may_lack = [], [], False
+    for field in shape.fields:
+        if field.attribute in more:
+            values: Iterable[Any] = repeat(more[field.attribute], count)
+        elif field.attribute not in files.column_names or (column := files[field.attribute]).null_count == count:
+            continue
+        else:
+            may_lack = may_lack or column.null_count > 0
+            values = _json_values(column, field.attribute)
+        names.append(field.json)
+        columns.append(values)
+    for row in zip(*columns, strict=True):
+        value = dict(zip(names, row, strict=True))
+        yield {name: each for name, each in value.items() if each is not None} if may_lack else value
+
+
+def _json_values(column: pa.ChunkedArray, attribute: str) -> Iterable[Any]:
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_map(column.type):
+        return (None if value is None else dict(value) for value in values)
+    if attribute == "deletion_vector":
+        renamed = DELETION_VECTOR.json_names.items()
+        return (
+            value and {theirs: value[ours] for ours, theirs in renamed if value[ours] is not None} for value in values
+        )
+    return values
 
 
 def keep(table: pa.Table, mask: np.ndarray | None) -> pa.Table:

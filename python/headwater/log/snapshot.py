@@ -237,20 +237,27 @@ class Snapshot:
         return self.state.tombstones()
 
 
-def load_snapshot(table_path: str, store: Store, version: int | None = None, base: Snapshot | None = None) -> Snapshot:
+def load_snapshot(
+    table_path: str,
+    store: Store,
+    version: int | None = None,
+    base: Snapshot | None = None,
+    tip: ParsedActions | None = None,
+) -> Snapshot:
     """The table at ``version``, or at its newest one.
 
     With ``base``, an older snapshot of the table, only commits since then are read where the log still has them all;
     a ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is
     returned itself, with the store it has.
 
+    :param tip: the commit of ``version`` where the caller wrote it; that of ``base`` is the one before.
     :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
         ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
         ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
     """
     if base is not None and (version is None or version >= base.version):
         with contextlib.suppress(FileNotFoundError):
-            newer = _advance(base, store, version)
+            newer = _advance(base, store, version, tip)
             if newer is not None:
                 return newer
     for _ in range(_LISTINGS):
@@ -417,7 +424,7 @@ def _start_of_listing(base: Snapshot, store: Store) -> int:
     return hint.version if hint is not None and known < hint.version <= base.version else base.version
 
 
-def _advance(base: Snapshot, store: Store, version: int | None) -> Snapshot | None:
+def _advance(base: Snapshot, store: Store, version: int | None, tip: ParsedActions | None = None) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
     listing = list_newer(base.table_path, store, base.segment)
     if listing is None:
@@ -445,4 +452,5 @@ def _advance(base: Snapshot, store: Store, version: int | None) -> Snapshot | No
     if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
         checkpoint, since = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, since, listing)
-    return _snapshot(segment, store, _replay(base.state, ranges, listing, store))
+    state = _replay(base.state, ranges, listing, store) if tip is None else apply_commits(base.state, [tip])
+    return _snapshot(segment, store, state)

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
-from headwater.stores.interface import Failed, FileInfo, Store, Tree
+from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
@@ -44,6 +44,8 @@ _MOST_FOLLOWED_AT_ONCE = 64
 _MOST_STATUSES = 5000
 #: How many directories are listed in one call over the bridge, at most.
 _MOST_LISTED = 256
+#: From so many files of a directory on, a listing of it shows which are there. A page of a listing of S3 has 1000.
+_LISTED_RATHER = 1000
 #: How often to try a create that the server puts off because of another request for the same name, or to read a file
 #: that another writer replaces meanwhile.
 _TRIES = 5
@@ -222,9 +224,16 @@ class HadoopStore(Store):
         return self._files.exists(path)
 
     def missing(self, paths: Sequence[str]) -> list[str]:
+        """As :meth:`Store.missing`; directories of many of the paths are listed."""
+        crowded = [directory for directory, names in by_directory(paths).items() if len(names) >= _LISTED_RATHER]
+        there: set[str] = set()
+        for start in range(0, len(crowded), _MOST_LISTED):
+            listed = self._entries(crowded[start : start + _MOST_LISTED], deep=False)
+            there.update(path for is_directory, path, _, _ in listed if not is_directory)
         found: list[str] = []
-        for start in range(0, len(paths), _MOST_STATUSES):
-            some = paths[start : start + _MOST_STATUSES]
+        single = [path for path in paths if path not in there]
+        for start in range(0, len(single), _MOST_STATUSES):
+            some = single[start : start + _MOST_STATUSES]
             statuses = self._files.statuses(some)
             found += [path for path, status in zip(some, statuses, strict=True) if status is None]
         return found

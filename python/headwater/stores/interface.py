@@ -185,6 +185,15 @@ class Store(ABC):
         return False
 
 
+def by_directory(paths: Iterable[str]) -> dict[str, list[str]]:
+    """The names of files, by the directory that they lie in."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        directory, _, name = path.rpartition("/")
+        found.setdefault(directory, []).append(name)
+    return found
+
+
 def in_parallel(do: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
     """The results of ``do`` for the items, in order."""
     try:

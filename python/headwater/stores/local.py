@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
 import tempfile
@@ -19,12 +20,16 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
-from headwater.stores.interface import Failed, FileInfo, Store, Tree, in_parallel
+from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory, in_parallel
 
 #: How many local files one thread reads (bench cases ``local-reads`` and ``log-tail``).
 _READ_IN_A_ROW = 64
 #: How many local files one thread deletes before it takes the next ones.
 _DELETED_IN_A_ROW = 1000
+#: From so many files of a directory on, a listing of it shows which are there, unless it has so many times more: to
+#: list a name takes a fifth of what it takes to look for one (bench case ``restore``).
+_LISTED_RATHER = 100
+_MOST_OTHERS = 4
 #: Errors of file systems without hard links, such as FAT and some network mounts.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are not a missing ability of the file system.
@@ -127,7 +132,21 @@ class LocalStore(Store):
         return os.path.exists(path)
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        return [path for path in paths if not os.path.exists(path)]
+        """As :meth:`Store.missing`; directories of many of the paths are listed."""
+        there: set[str] = set()
+        for directory, names in by_directory(paths).items():
+            if len(names) >= _LISTED_RATHER:
+                there.update(f"{directory}/{name}" for name in self._names(directory, _MOST_OTHERS * len(names)))
+        return [path for path in paths if path not in there and not os.path.exists(path)]
+
+    @staticmethod
+    def _names(directory: str, most: int) -> list[str]:
+        """The names of some files in a directory: of all, where there are at most so many."""
+        try:
+            with os.scandir(directory) as entries:
+                return [entry.name for entry in itertools.islice(entries, most) if not entry.is_symlink()]
+        except OSError:
+            return []
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

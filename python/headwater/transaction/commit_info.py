@@ -110,12 +110,14 @@ def stamped(
     return replace(metadata, configuration={**metadata.configuration, **since}), stamp
 
 
-def summarize(
-    operation: str, adds: Sequence[AddFile], removes: Sequence[RemoveFile], seconds: float, attempts: int
-) -> str:
+def summarize(operation: str, added: str, removed: str, seconds: float, attempts: int) -> str:
     """A commit in one line, for the log of the process."""
-    added, removed = (f"{len(files)} files with {_live_rows(files)} rows" for files in (adds, removes))
     return f"committed by {operation}: {added} added, {removed} removed, {seconds * 1000:.0f} ms, attempts: {attempts}"
+
+
+def describe_files(files: Sequence[AddFile | RemoveFile]) -> str:
+    """Files in a few words, for the same."""
+    return f"{len(files)} files with {_live_rows(files)} rows"
 
 
 def _live_rows(files: Sequence[AddFile | RemoveFile]) -> int | str:

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.checkpoints.writing import Layout
+from headwater.log.commits import ParsedActions
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
@@ -38,13 +40,21 @@ from headwater.protocol.actions import (
     SetTransaction,
     serialize,
 )
-from headwater.protocol.features import check_writable
+from headwater.protocol.features import check_writable, iceberg_compat
+from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import PRESERVED, assigns_row_ids, is_enabled
 from headwater.schema import iceberg, manifests
 from headwater.stores import Store, absolute_path
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import maintenance
-from headwater.transaction.commit_info import Provenance, default_engine_info, stamped, summarize
+from headwater.transaction.bulk import Bulk
+from headwater.transaction.commit_info import (
+    Provenance,
+    default_engine_info,
+    describe_files,
+    stamped,
+    summarize,
+)
 from headwater.transaction.commit_loop import CommitLoop, Put
 from headwater.transaction.conflicts import (
     Intent,
@@ -139,6 +149,7 @@ class Transaction:
         self._again: list[AddFile] = []
         self._row_ids = RowIds(snapshot, self._count_rows)
         self._changes: list[AddCDCFile] = []
+        self._bulk: Bulk | None = None
 
     # What is read
 
@@ -230,6 +241,19 @@ class Transaction:
         """Make the files no longer part of the table."""
         self._removes.extend(files)
 
+    @property
+    def takes_bulk(self) -> bool:
+        """Whether :meth:`replace` does for the table: its files need no row ids, and no look into their statistics."""
+        is_whole = self._follows_directly and self.snapshot is not None
+        return is_whole and not self._assigns_row_ids and not iceberg_compat(self.protocol, self.metadata)
+
+    def replace(self, removed: pa.Table, added: pa.Table) -> None:
+        """Remove and add so many files that they stay Arrow tables, with rows of ``snapshot.files``. Only for a commit
+        that follows directly, which is not compared with winners; see :attr:`takes_bulk`.
+        """
+        assert self.takes_bulk
+        self._bulk = Bulk(removed, added, time.time_ns() // 1_000_000)
+
     def keep_row_ids_above(self, mark: int) -> None:
         """Give no row id up to ``mark``, where files are added that have some the table no longer knows of."""
         self._row_ids.reserve(mark)
@@ -283,7 +307,7 @@ class Transaction:
     def has_changes(self) -> bool:
         """Whether the commit would contain anything but its provenance."""
         state = self._metadata or self._protocol or self._transactions or self._domains
-        return bool(state or self._file_actions())
+        return bool(state or self._file_actions() or self._bulk)
 
     # The commit
 
@@ -291,7 +315,8 @@ class Transaction:
     def partitions_written(self) -> list[Mapping[str, str | None]]:
         """The partition values of the files that are added with new rows, a mapping for each partition."""
         values = {tuple(sorted(add.partition_values.items())): add for add in self._adds if add.data_change}
-        return [add.partition_values for add in values.values()]
+        bulk = [] if self._bulk is None else self._bulk.partitions
+        return [*(add.partition_values for add in values.values()), *bulk]
 
     @property
     def partitions_changed(self) -> list[Mapping[str, str | None]] | None:
@@ -342,11 +367,15 @@ class Transaction:
         )
         began = time.monotonic()
         loop = CommitLoop(self.table_path, self.store, self.snapshot, self.id)
-        put = loop.put(_Content(self, provenance, on_begin), self._max_attempts)
+        content = _Content(self, provenance, on_begin)
+        put = loop.put(content, self._max_attempts)
         if _LOG.isEnabledFor(logging.INFO):
-            summary = summarize(operation, self._all_adds, self._all_removes, time.monotonic() - began, put.attempts)
+            added, removed = describe_files(self._all_adds), describe_files(self._all_removes)
+            if self._bulk is not None:
+                added, removed = (f"{files.num_rows} files" for files in (self._bulk.added, self._bulk.removed))
+            summary = summarize(operation, added, removed, time.monotonic() - began, put.attempts)
             _LOG.info("%s: version %d %s", self.table_path, put.version, summary)
-        return self._committed(put)
+        return self._committed(put, content.tip)
 
     def _concerning(self, winner: WinningCommit, intent: Intent) -> tuple[WinningCommit, frozenset[str]]:
         """The part of a winner that concerns rows this transaction read; and, of the files in which both marked rows,
@@ -497,8 +526,8 @@ class Transaction:
         level = properties.text(self.metadata.configuration, "delta.isolationLevel") or ""
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 
-    def _load(self, version: int | None) -> Snapshot:
-        return load_snapshot(self.table_path, self.store, version, self.snapshot)
+    def _load(self, version: int | None, tip: ParsedActions | None = None) -> Snapshot:
+        return load_snapshot(self.table_path, self.store, version, self.snapshot, tip)
 
     def _validate(self) -> None:
         """Step 3 of the commit protocol."""
@@ -507,18 +536,28 @@ class Transaction:
             check_writable(self._definition.protocol)
         check_writable(protocol)
         before = self._definition.metadata if self._definition else metadata
-        check_append_only(before, removes, metadata.name or self.table_path)
+        removes_rows = self._bulk is not None and bool(self._bulk.removed.num_rows)
+        check_append_only(
+            before,
+            removes_rows or any(file.data_change for file in removes),
+            metadata.name or self.table_path,
+        )
         check_domains(self._domains, protocol)
         check_unique(removes, adds)
+        if self._bulk is not None:
+            self._bulk.check(metadata)
         check_partitions(adds, metadata)
         iceberg.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
         iceberg.check_files(protocol, metadata, adds)
         manifests.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
 
-    def _committed(self, put: Put) -> Committed:
-        """Step 7 of the commit protocol. The commit stands: nothing from here on may raise."""
+    def _committed(self, put: Put, tip: Callable[[int], ParsedActions | None]) -> Committed:
+        """Step 7 of the commit protocol. The commit stands: nothing from here on may raise.
+
+        :param tip: what the commit of a version has, where that need not be read.
+        """
         try:
-            snapshot = self._load(put.version)
+            snapshot = self._load(put.version, tip(put.version))
             if self._cache is not None:
                 self._cache.put(snapshot)
             maintenance.schedule(snapshot, self.id, self.checkpoint_layout)
@@ -539,6 +578,8 @@ class _Content:
         self._transaction = transaction
         self._provenance = provenance
         self._on_begin = on_begin
+        #: The lines of the last attempt but for those of files in bulk.
+        self._others = b""
         self._prepare()
 
     def _prepare(self) -> None:
@@ -562,7 +603,13 @@ class _Content:
 
     @property
     def num_actions(self) -> int:
-        return len(self._transaction._file_actions())
+        return len(self._transaction._file_actions()) + len(self._transaction._bulk or ())
+
+    def tip(self, version: int) -> ParsedActions | None:
+        """What the commit has, where most of it never was text; it follows the version that was read."""
+        bulk = self._transaction._bulk
+        path = f"{log_directory(self._transaction.table_path)}/{commit_name(version)}"
+        return None if bulk is None else bulk.parsed_with(self._others, path)
 
     def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
         transaction = self._transaction
@@ -571,13 +618,15 @@ class _Content:
         info = self._provenance.commit_info(
             timestamp=now,
             isolation=self._intent.isolation,
-            blind_append=self._intent.reads.nothing and not (transaction._all_removes or transaction._again),
+            blind_append=self._intent.reads.nothing
+            and not (transaction._all_removes or transaction._again or transaction._bulk),
             in_commit_timestamp=stamp,
             tags=self._tags(),
             more=transaction._copies.record(len(transaction._removes), len(transaction._adds)),
         )
         domains, body = self._files(version)
-        data = serialize([info, *transaction._table_actions(metadata), *domains]) + body
+        self._others = serialize([info, *transaction._table_actions(metadata), *domains]) + body
+        data = self._others if transaction._bulk is None else b"".join([self._others, *transaction._bulk.lines()])
         if self._on_begin is not None:
             self._on_begin(version, transaction.id)
         return data, stamp or now

@@ -17,13 +17,13 @@ from headwater.protocol.features import supports
 from headwater.transaction.conflicts import file_key
 
 
-def check_append_only(metadata: Metadata, removes: Sequence[RemoveFile], table_name: str) -> None:
+def check_append_only(metadata: Metadata, removes_rows: bool, table_name: str) -> None:
     """Refuse to remove rows from an append-only table.
 
     :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     append_only = properties.boolean(metadata.configuration, "delta.appendOnly")
-    if append_only and any(file.data_change for file in removes):
+    if append_only and removes_rows:
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": table_name})
 
 

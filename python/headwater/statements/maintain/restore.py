@@ -46,7 +46,7 @@ _IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
 #: How many missing files an error names.
 _MOST_NAMED = 10
 #: Files that are looked for between two looks whether the statement was cancelled.
-_AT_ONCE = 20_000
+_AT_ONCE = 100_000
 _IN_COMMIT_SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 _LONG = PrimitiveType("long")
 
@@ -165,9 +165,12 @@ def _restore(
     if (domain := _clustering(newest, wanted)) is not None:
         txn.add_action(domain)
     txn.keep_row_ids_above(high_water_mark(wanted.domain_metadata.get(ROW_TRACKING_DOMAIN)))
-    txn.remove(removals(removed))
-    txn.add(file_of(row, data_change=True) for row in restored.to_pylist())
-    txn.add_again(file_of(row) for row in renumbered.to_pylist())
+    if txn.takes_bulk:
+        txn.replace(removed, restored)
+    else:
+        txn.remove(removals(removed))
+        txn.add(file_of(row, data_change=True) for row in restored.to_pylist())
+        txn.add_again(file_of(row) for row in renumbered.to_pylist())
     return commit(txn, statement, Options(None), "RESTORE", goal.parameters, metrics, rows=rows)
 
 
