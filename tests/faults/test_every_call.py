@@ -15,7 +15,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.transaction import maintenance
-from support.faults.faulty_store import READ_FAULTS, TORN, WRITE_FAULTS, Call, Fault, FaultyStore
+from support.faults.faulty_store import WRITE_FAULTS, Call, Fault, FaultyStore, allowed
 from support.faults.scenario import CHECKPOINTS, KINDS, Kind, Life, check, interlope, masked
 from support.stores.memory_store import MemoryStore
 
@@ -54,13 +54,6 @@ class Reference:
         life.run(number, 2)
         store.settle()
         return life
-
-
-def allowed(call: Call, fault: Fault) -> bool:
-    """Whether a store that keeps its promises can meet this."""
-    if not call.writes:
-        return fault in READ_FAULTS
-    return not (fault in TORN and call.method == "put_if_absent")
 
 
 def after_commit(calls: list[Call], at: int) -> bool:

@@ -55,6 +55,13 @@ class Call(NamedTuple):
         return self.method in ("put_if_absent", "put", "make_directory", "delete")
 
 
+def allowed(call: Call, fault: Fault) -> bool:
+    """Whether a store that keeps its promises can meet this."""
+    if not call.writes:
+        return fault in READ_FAULTS
+    return not (fault in TORN and call.method == "put_if_absent")
+
+
 class FaultyStore(Store):
     """``meanwhile`` is what another writer does during a delay."""
 
