@@ -30,6 +30,17 @@ _MERGE_OF_NEWEST = """MERGE INTO delta.`{path}` AS t USING (
 WHEN MATCHED AND s.gone AND s.amount >= t.amount THEN DELETE
 WHEN MATCHED AND s.amount >= t.amount THEN UPDATE SET *
 WHEN NOT MATCHED AND NOT s.gone THEN INSERT *"""
+#: The recipe of the format's documentation, for events that come in order, one of each key: a row that ends the current
+#: one, and another that is inserted as it matches nothing.
+_MERGE_OF_HISTORY = """MERGE INTO delta.`{path}` AS t USING (
+  SELECT id AS ends, * FROM parquet.`{source}`
+  UNION ALL
+  SELECT NULL AS ends, s.* FROM parquet.`{source}` AS s JOIN delta.`{path}` AS known ON s.id = known.id
+  WHERE known.__END_AT IS NULL AND s.amount > known.__START_AT AND NOT s.gone
+) AS s ON t.id = s.ends AND t.__END_AT IS NULL
+WHEN MATCHED AND s.amount > t.__START_AT THEN UPDATE SET __END_AT = s.amount
+WHEN NOT MATCHED AND NOT s.gone THEN INSERT (id, device, name, amount, day, taken, flag, price, __START_AT, __END_AT)
+  VALUES (s.id, s.device, s.name, s.amount, s.day, s.taken, s.flag, s.price, s.amount, NULL)"""
 _SEQUENCED = {"sequenceBy": "amount", "deleteWhen": "gone", "exceptColumns": "gone"}
 
 
@@ -39,17 +50,36 @@ def _events(bench: Bench) -> str:
     return f"SELECT {COLUMNS} FROM (SELECT id * {step} AS id FROM range(0, {_KEYS}, 1, 2))"
 
 
+def _newer_events(bench: Bench) -> str:
+    """The same, newer than the table's; one of twenty deletes."""
+    return f"SELECT * EXCEPT (amount), amount + 1 AS amount, id % 20 = 0 AS gone FROM ({_events(bench)})"
+
+
 def _deleting_events(bench: Bench) -> str:
-    """The same, newer than the table's; one of twenty deletes, and one of ten comes again, older."""
-    newer = f"SELECT * EXCEPT (amount), amount + 1 AS amount, id % 20 = 0 AS gone FROM ({_events(bench)})"
+    """Those, and one of ten comes again, older."""
     older = f"SELECT * EXCEPT (amount), amount, false AS gone FROM ({_events(bench)}) WHERE id % 10 = 1"
-    return f"{newer} UNION ALL {older}"
+    return f"{_newer_events(bench)} UNION ALL {older}"
 
 
-def _upserted(name: str, events: Callable[[Bench], str], merge: str, options: dict[str, str]) -> Case:
+def _history(bench: Bench) -> str:
+    """What follows CREATE TABLE of the large table, each row of which is the current one of its key."""
+    properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    bounds = "amount AS __START_AT, CAST(NULL AS DOUBLE) AS __END_AT"
+    return f"{properties} AS SELECT *, {bounds} FROM (SELECT {COLUMNS} FROM range(0, {bench.rows}, 1, 50))"
+
+
+def _upserted(
+    name: str,
+    title: str,
+    ratio: float,
+    events: Callable[[Bench], str],
+    merge: str,
+    options: dict[str, str],
+    table: tuple[str, Callable[[Bench], str]] = ("vectors", large(vectors=True)),
+) -> Case:
     def timed(bench: Bench, side: str, number: int) -> float:
         source = source_of(bench, name, events(bench))
-        copy = copied(bench, "vectors", large(vectors=True)(bench), name, side, number)
+        copy = copied(bench, table[0], table[1](bench), name, side, number)
         try:
             if side == PEER:
                 return bench.spark(side).run(merge.format(path=copy, source=source))
@@ -60,8 +90,7 @@ def _upserted(name: str, events: Callable[[Bench], str], merge: str, options: di
         finally:
             shutil.rmtree(copy, ignore_errors=True)
 
-    title = f"upsert of {_KEYS:,} keys" + (", with sequence and deletions" if options else "")
-    return Case(name, title, (Against(PEER, ratio=0.6 if options else 0.4),), timed, 5, warm_up=6)
+    return Case(name, f"upsert of {_KEYS:,} keys{title}", (Against(PEER, ratio=ratio),), timed, 5, warm_up=6)
 
 
 def _batches(bench: Bench, name: str, batches: int) -> list[float]:
@@ -91,6 +120,10 @@ def _stream() -> Case:
 
 def cases() -> Iterator[Case]:
     """The cases."""
-    yield _upserted("upsert", _events, _MERGE, {})
-    yield _upserted("upsert-sequence", _deleting_events, _MERGE_OF_NEWEST, _SEQUENCED)
+    yield _upserted("upsert", "", 0.4, _events, _MERGE, {})
+    sequenced = ", with sequence and deletions"
+    yield _upserted("upsert-sequence", sequenced, 0.6, _deleting_events, _MERGE_OF_NEWEST, _SEQUENCED)
+    options = {**_SEQUENCED, "storedAs": "scd2"}
+    history = ("history", _history)
+    yield _upserted("upsert-history", ", with history", 1.0, _newer_events, _MERGE_OF_HISTORY, options, history)
     yield _stream()

@@ -165,6 +165,11 @@ def test_every_writer_upserts(spark, database):
     positions = frame((2, 4, "inserted")).toDF("x", "y", "z")
     positions.write.format("delta").option("idCols", "id").insertInto("t")
     assert sorted(spark.table("t").collect()) == [(1, 4, "written"), (2, 4, "inserted")]
+    # Without a format, Spark keeps the options only where the default is one of ours.
+    spark.conf.set("spark.sql.sources.default", "delta")
+    positions.selectExpr("x", "y", "'default'").write.option("idCols", "id").insertInto("t")
+    spark.conf.unset("spark.sql.sources.default")
+    assert sorted(spark.table("t").collect()) == [(1, 4, "written"), (2, 4, "default")]
     spark.sql("INSERT INTO t WITH (idCols = 'id', sequenceBy = 'at') VALUES (1, 2, 'late'), (2, 5, 'sql')")
     assert sorted(spark.table("t").collect()) == [(1, 4, "written"), (2, 5, "sql")]
     gone = spark.sql("SELECT 1 AS id, 6 AS at, 'x' AS v, true AS gone")
@@ -220,26 +225,28 @@ def test_an_identified_batch_is_written_once(table):
     assert (table.version, table.rows) == (2, [(1, 2, "b", False)])
 
 
-KEY_TYPES = {
+#: By type a value; another one; and the same as that, written otherwise.
+KEYS = {
     "DOUBLE": ("double('NaN')", "-0.0D", "0.0D"),
     "STRING COLLATE UTF8_LCASE": ("'Ab' COLLATE UTF8_LCASE", "'x' COLLATE UTF8_LCASE", "'X' COLLATE UTF8_LCASE"),
     "CHAR(5)": ("'ab'", "'x'", "'x '"),
 }
 
 
-@pytest.mark.parametrize("kind", KEY_TYPES)
-def test_keys_are_equal_as_spark_has_it(table, kind):
+def test_keys_are_equal_as_spark_has_it(table):
     """NaN equals NaN, 0.0 equals -0.0; of a key with another type than the table's, what is stored counts."""
-    plain, other, same = KEY_TYPES[kind]
-    table.spark.sql(f"CREATE TABLE delta.`{table.path}` (id {kind}, at INT) USING delta")
-    options = {"sequenceBy": "at", "deleteWhen": "at = 5"}
-    table.write(f"SELECT {plain} AS id, 1 AS at UNION ALL SELECT {other}, 1", **options)
-    table.write(f"SELECT {same} AS id, 5 AS at UNION ALL SELECT {other}, 4 UNION ALL SELECT {plain}, 3", **options)
-    table.write(f"SELECT {other} AS id, 2 AS at", **options)
-    assert [at for _, at in table.rows] == [3]
-    refused(
-        "HEADWATER_UPSERT_SEVERAL_ROWS_OF_KEY", lambda: table.write(f"SELECT {same} AS id UNION ALL SELECT {other}")
+    columns = ", ".join(f"k{i} {kind}" for i, kind in enumerate(KEYS))
+    plain, other, same = (
+        ", ".join(f"{value} AS k{i}" for i, value in enumerate(row)) for row in zip(*KEYS.values(), strict=True)
     )
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` ({columns}, at INT) USING delta")
+    options = {"idCols": "k0,k1,k2", "sequenceBy": "at", "deleteWhen": "at = 5"}
+    table.write(f"SELECT {plain}, 1 AS at UNION ALL SELECT {other}, 1", **options)
+    table.write(f"SELECT {same}, 5 AS at UNION ALL SELECT {other}, 4 UNION ALL SELECT {plain}, 3", **options)
+    table.write(f"SELECT {other}, 2 AS at", **options)
+    assert [at for *_, at in table.rows] == [3]
+    twice = f"SELECT {same} UNION ALL SELECT {other}"
+    refused("HEADWATER_UPSERT_SEVERAL_ROWS_OF_KEY", lambda: table.write(twice, idCols="k0,k1,k2"))
 
 
 def test_keys_of_a_wider_type_are_those_that_were_deleted(table):
@@ -254,31 +261,25 @@ def test_keys_of_a_wider_type_are_those_that_were_deleted(table):
 
 
 def test_a_stream_upserts_each_batch_once(spark, tmp_path):
-    """In output modes append and update; a new start of the query goes on."""
-    source, target, checkpoint = (str(tmp_path / name) for name in ("source", "target", "checkpoint"))
-
-    def feed(*rows: Row) -> None:
-        spark.createDataFrame(rows, COLUMNS).write.format("delta").mode("append").save(source)
-
-    def run(mode: str, to: str, checkpoint: str, frame: Any, **options: Any) -> list[Row]:
-        writer = frame.writeStream.format("delta").outputMode(mode).options(**options)
-        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(to)
+    """In output modes append and update."""
+    source, target, counts = (str(tmp_path / name) for name in ("source", "target", "counts"))
+    for rows in (
+        [(1, 1, "a", False), (1, 2, "b", False), (2, 5, None, True)],
+        [(2, 4, "late", False), (3, 1, "c", False)],
+    ):
+        spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").save(source)
+    events = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
+    counted = events.groupBy("id").count().writeStream.outputMode("update").option("idCols", "id")
+    queries = [
+        writer.format("delta").option("checkpointLocation", f"{path}-c").trigger(availableNow=True).start(path)
+        for writer, path in ((events.writeStream.options(**ORDERED), target), (counted, counts))
+    ]
+    for query in queries:
         query.awaitTermination()
-        return sorted(map(tuple, spark.read.format("delta").load(to).collect()))
-
-    def events() -> Any:
-        return spark.readStream.format("delta").load(source)
-
-    feed((1, 1, "a", False), (1, 2, "b", False), (2, 5, None, True))
-    assert run("append", target, checkpoint, events(), **ORDERED) == [(1, 2, "b")]
-    feed((2, 4, "late", False), (3, 1, "c", False))
-    assert run("update", target, checkpoint, events(), **ORDERED) == [(1, 2, "b"), (3, 1, "c")]
+    found = [sorted(map(tuple, spark.read.format("delta").load(path).collect())) for path in (target, counts)]
+    assert found == [[(1, 2, "b"), (3, 1, "c")], [(1, 2), (2, 2), (3, 1)]]
     history = spark.sql(f"DESCRIBE HISTORY delta.`{target}`").collect()
     assert [row.operationParameters.get("epochId") for row in history] == ["1", "0", None]
-    counts = str(tmp_path / "counts")
-    assert run("update", counts, counts + "-c", events().groupBy("id").count(), idCols="id")[0] == (1, 2)
-    feed((1, 9, "d", False))
-    assert run("update", counts, counts + "-c", events().groupBy("id").count(), idCols="id") == [(1, 3), (2, 2), (3, 1)]
 
 
 def test_a_batch_of_a_stream_that_failed_is_applied_once(spark, tmp_path):

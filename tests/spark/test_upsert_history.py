@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from headwater.tables import DeltaTable
 from support.gates import Gate, register
 
 pytestmark = pytest.mark.spark
@@ -26,6 +25,7 @@ OPTIONS = {
     "exceptColumns": "at, gone",
     "storedAs": "scd2",
 }
+IGNORING = {"ignoreNullUpdates": True}
 FEED_AND_VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true')"
 
 
@@ -78,10 +78,21 @@ SECOND = [(1, 20, "b", False), (2, 5, "x", False), (1, 40, None, True)]
 THIRD = [(1, 50, "d", False), (1, 30, None, True), (3, 1, "n", False), (1, 15, None, True)]
 
 
-@pytest.mark.parametrize("creates", [True, False], ids=["created_by_the_write", "vectors_and_feed"])
-def test_each_event_is_a_row_until_the_next(table, creates):
-    if not creates:
-        table.create()
+@pytest.fixture
+def feed_and_vectors(spark: Any) -> Iterator[None]:
+    """New tables have them."""
+    names = [
+        f"spark.databricks.delta.properties.defaults.enable{what}" for what in ("ChangeDataFeed", "DeletionVectors")
+    ]
+    for name in names:
+        spark.conf.set(name, "true")
+    yield
+    for name in names:
+        spark.conf.unset(name)
+
+
+def test_each_event_is_a_row_until_the_next(table, feed_and_vectors):
+    """The first write makes the table; a repeated one changes nothing."""
     table.write(FIRST)
     assert table.rows == [(1, "a", 10, 30), (1, "c", 30, None)]
     table.write(SECOND)
@@ -97,18 +108,17 @@ def test_each_event_is_a_row_until_the_next(table, creates):
     assert found == ["2", "1", "1"]
     found = [newest.operationMetrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated", "Deleted")]
     assert found == ["0", "0", "0"]
-    if not creates:
-        feed = table.spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", 2)
-        second = feed.option("endingVersion", 2).load(str(table.path))
-        kinds = sorted((row._change_type, row.id, row["__START_AT"], row["__END_AT"]) for row in second.collect())
-        assert kinds == [
-            ("insert", 1, 20, 30),
-            ("insert", 2, 5, 50),
-            ("update_postimage", 1, 10, 20),
-            ("update_postimage", 1, 30, 40),
-            ("update_preimage", 1, 10, 30),
-            ("update_preimage", 1, 30, None),
-        ]
+    feed = table.spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", 1)
+    second = feed.option("endingVersion", 1).load(str(table.path))
+    kinds = sorted((row._change_type, row.id, row["__START_AT"], row["__END_AT"]) for row in second.collect())
+    assert kinds == [
+        ("insert", 1, 20, 30),
+        ("insert", 2, 5, 50),
+        ("update_postimage", 1, 10, 20),
+        ("update_postimage", 1, 30, 40),
+        ("update_preimage", 1, 10, 30),
+        ("update_preimage", 1, 30, None),
+    ]
 
 
 def test_values_of_any_type_and_new_columns(table):
@@ -127,11 +137,9 @@ def test_values_of_any_type_and_new_columns(table):
 
 def test_nulls_can_leave_the_values_before(table):
     """Within a batch and over batches, but not over a deletion."""
-    write = [(1, 1, "a", False), (1, 2, None, False), (2, 1, "x", False), (2, 2, None, True)]
-    table.write(write, ignoreNullUpdates=True)
-    table.write([(1, 3, None, False), (1, 4, "b", False), (1, 5, None, False)], ignoreNullUpdates=True)
-    table.write([(2, 3, None, False), (1, 6, None, False)], ignoreNullUpdates=True)
-    ones = [(1, "a", 1, 2), (1, "a", 2, 3), (1, "a", 3, 4), (1, "b", 4, 5), (1, "b", 5, 6), (1, "b", 6, None)]
+    table.write([(1, 1, "a", False), (1, 2, None, False), (2, 1, "x", False), (2, 2, None, True)], **IGNORING)
+    table.write([(1, 3, None, False), (1, 4, "b", False), (1, 5, None, False), (2, 3, None, False)], **IGNORING)
+    ones = [(1, "a", 1, 2), (1, "a", 2, 3), (1, "a", 3, 4), (1, "b", 4, 5), (1, "b", 5, None)]
     assert table.rows == [*ones, (2, "x", 1, 2), (2, None, 3, None)]
 
 
@@ -156,31 +164,18 @@ def test_only_files_that_can_have_the_keys_are_read(table, large_targets):
     assert list(map(tuple, found.collect())) == [(1, "a", 1, 2), (1, "c", 2, None), (2, "d", 1, None)]
 
 
-def test_by_name_and_by_method(spark, database):
-    """``saveAsTable`` makes the table; ``DeltaTable.upsert`` writes to it, a batch once."""
-    spark.createDataFrame([(1, 1, "a"), (1, 2, "b")], "id INT, at INT, v STRING").write.format("delta").options(
-        idCols="id", sequenceBy="at", storedAs="scd2"
-    ).saveAsTable("t")
-    more = spark.createDataFrame([(1, 3, "c")], "id INT, at INT, v STRING")
-    for _ in range(2):
-        DeltaTable.forName(spark, "t").upsert(more, ["id"], sequenceBy="at", storedAs="scd2")
-    assert sorted(spark.table("t").collect()) == [(1, 1, "a", 1, 2), (1, 2, "b", 2, 3), (1, 3, "c", 3, None)]
-
-
-def test_a_stream_keeps_the_history(spark, tmp_path):
-    source, path = tmp_path / "source", tmp_path / "t"
-    spark.sql(f"CREATE TABLE delta.`{source}` ({COLUMNS}) USING delta")
-
-    def run() -> None:
-        writer = spark.readStream.format("delta").load(str(source)).writeStream.format("delta").options(**OPTIONS)
-        query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(str(path))
-        query.awaitTermination()
-
-    spark.sql(f"INSERT INTO delta.`{source}` VALUES (1, 1, 'a', false), (1, 3, 'c', false)")
-    run()
-    spark.sql(f"INSERT INTO delta.`{source}` VALUES (1, 2, 'b', false), (1, 4, null, true)")
-    run()
-    assert History(spark, path).rows == [(1, "a", 1, 2), (1, "b", 2, 3), (1, "c", 3, 4)]
+def test_a_batch_cut_off_between_companion_and_table(table):
+    """Its deletions are written and its rows are not. Others go on; repeated, it gives what it would have given."""
+    table.create("id INT, v STRING, CONSTRAINT short CHECK (length(v) < 5)")
+    table.write([(1, 1, "a", False)])
+    batch = [(1, 6, None, True), (3, 6, None, True), (2, 2, "too long", False)]
+    refused("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", lambda: table.write(batch))
+    assert list((table.path / "_headwater_upsert").glob("*/_delta_log/*.json"))
+    assert table.rows == [(1, "a", 1, None)]
+    table.write([(3, 5, "late", False)])
+    table.spark.sql(f"ALTER TABLE delta.`{table.path}` DROP CONSTRAINT short")
+    table.write(batch)
+    assert table.rows == [(1, "a", 1, 6), (2, "too long", 2, None), (3, "late", 5, 6)]
 
 
 def test_writers_of_a_key_do_not_lose_an_event(table, tmp_path):
@@ -235,18 +230,18 @@ def test_a_history_needs_a_sequence(table):
     refused("DELTA_ILLEGAL_OPTION", lambda: frame.save(str(table.path)), "storedAs", "sequenceBy")
 
 
-def test_many_writers_of_the_same_keys(table):
+@pytest.mark.parametrize("each", [1, pytest.param(10, marks=pytest.mark.soak)])
+def test_many_writers_of_the_same_keys(table, each):
     """None fails, and the history is that of the ordered events."""
     table.create()
 
     def write(writer: int) -> None:
-        table.write([(key, 10 * writer + key, f"v{writer}", False) for key in range(3)])
-        table.write([(1, 10 * writer + 5, None, True), (writer + 10, 1, "own", False)])
+        for number in range(each):
+            at = 10 * (2 * number + writer)
+            table.write([(1, at, f"v{writer}", False), (1, at + 5, None, True), (2, at, "x", False)])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(write, range(2)))
-    shared = {key: [(key, f"v{writer}", 10 * writer + key) for writer in range(2)] for key in (0, 1, 2)}
-    expected = [(*row, 10 * (i + 1) + key if i < 1 else None) for key in (0, 2) for i, row in enumerate(shared[key])]
-    expected += [(*row, 10 * i + 5) for i, row in enumerate(shared[1])]
-    expected += [(writer + 10, "own", 1, None) for writer in range(2)]
-    assert table.rows == sorted(expected)
+    starts = range(0, 20 * each, 10)
+    ones = [(1, f"v{at // 10 % 2}", at, at + 5) for at in starts]
+    assert table.rows == [*ones, *((2, "x", at, at + 10 if at < starts[-1] else None) for at in starts)]

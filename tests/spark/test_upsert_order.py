@@ -156,7 +156,8 @@ def test_the_first_write_of_two_is_not_lost(spark, tmp_path, gate):
     assert rows(spark, path) == [(1, 5, "late"), (2, 1, "b")]
 
 
-def test_many_writers_that_delete(spark, tmp_path):
+@pytest.mark.parametrize("writers", [2, pytest.param(6, marks=pytest.mark.soak)])
+def test_many_writers_that_delete(spark, tmp_path, writers):
     """None fails, and each deletion is remembered."""
     path = tmp_path / "t"
     write(spark, path, [Event(0, 1, "x", False)])
@@ -165,9 +166,9 @@ def test_many_writers_that_delete(spark, tmp_path):
         write(spark, path, [Event(writer, 6, None, True), Event(writer + 10, 6, "new", False)])
         write(spark, path, [Event(writer, 5, "late", False)])
 
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(delete_and_insert, range(3)))
-    assert rows(spark, path) == [(writer + 10, 6, "new") for writer in range(3)]
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(delete_and_insert, range(writers)))
+    assert rows(spark, path) == [(writer + 10, 6, "new") for writer in range(writers)]
 
 
 def test_a_batch_cut_off_between_companion_and_table(spark, tmp_path):

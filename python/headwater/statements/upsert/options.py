@@ -1,7 +1,7 @@
 """The options of an upsert: which columns are the keys, which event of a key is the newest, which one deletes.
 
-Owns the options' names and what they exclude. Nothing here knows a table's columns but :func:`Upsert.of`'s callers, who
-give the schemas; what an expression means, Spark says.
+Owns the options' names, what they exclude, and finding the columns that they name. What an expression means, Spark says
+(:mod:`headwater.statements.upsert.events`).
 """
 
 from __future__ import annotations

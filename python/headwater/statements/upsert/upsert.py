@@ -209,7 +209,7 @@ class _Batch:
             snapshot = open_same(self.seen, self.statement)
             if self._is_done(snapshot):
                 return CommitAnswer(version=snapshot.version, skipped=True)
-            answer = self._on(snapshot)
+            answer = self._upsert_into(snapshot)
             if answer is not None:
                 return answer
 
@@ -219,7 +219,7 @@ class _Batch:
         done = snapshot.set_transactions.get(self.identity[0])
         return done is not None and done.version >= self.identity[1]
 
-    def _on(self, snapshot: Snapshot) -> CommitAnswer | None:
+    def _upsert_into(self, snapshot: Snapshot) -> CommitAnswer | None:
         """Upsert into a version or a newer one; None where something was committed to it meanwhile that the events were
         not compared with: deletions, or any rows where the table keeps a history."""
         statement, rows = self.statement, parse_schema(self.rows.schema)
