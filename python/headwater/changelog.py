@@ -20,6 +20,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 
 from headwater.changes.bounds import Bound, resolve
 from headwater.changes.changelog import (
@@ -47,7 +48,8 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.features import check_readable
 from headwater.protocol.types import StructField
-from headwater.stores import store_for
+from headwater.stores import Store, store_for
+from headwater.stores.arrow import ArrowStore
 
 _OWN = (
     pa.field(CHANGE_TYPE, pa.string()),
@@ -74,31 +76,35 @@ def read(
     keys: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     batch_rows: int = _BATCH_ROWS,
+    filesystem: pafs.FileSystem | None = None,
 ) -> pa.RecordBatchReader:
     """The changes of a table's versions, in the order in which they apply.
 
     The range and its files are fixed by this call; the files are read while the batches are taken.
 
-    :param path: the table, on the local file system.
+    :param path: the table, on the local file system; with ``filesystem``, its path there (``bucket/table``), with or
+        without a scheme before it (``s3://bucket/table``).
     :param starting_version: the first version, or ``starting_timestamp``: the first commit that is not before it.
     :param ending_version: the last version, or ``ending_timestamp``: the last commit that is not after it; by default
         the newest. A time without a zone is one of the local zone.
     :param keys: columns that find the pairs of updates in files that do not say which images are pairs.
     :param columns: the columns to read, of the table's and the changelog's own; by default all, in their order.
     :param batch_rows: the most rows of a batch.
+    :param filesystem: one of pyarrow's, such as ``pyarrow.fs.S3FileSystem(region="eu-central-1")``.
     :returns: an iterator of record batches with a ``schema``. After the table's columns: ``_change_type``,
         ``_commit_version``, ``_commit_timestamp``, ``_row_kind`` (``+I``, ``-U``, ``+U``, ``-D``), ``_row_kind_code``
         (0 to 3) and ``_ordinal``.
     :raises headwater.errors.HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_CHANGE_DATA``,
         ``DELTA_NO_START_FOR_CDC_READ``, ``DELTA_MULTIPLE_CDC_BOUNDARY``, ``DELTA_INVALID_CDC_RANGE`` and others of a
-        range; ``HEADWATER_KEY_COLUMN_NOT_FOUND``, ``HEADWATER_CHANGELOG_COLUMN_NOT_FOUND``; while batches are taken,
+        range; ``HEADWATER_CHANGELOG_NEEDS_FILE_SYSTEM`` for a path that is not local, without ``filesystem``;
+        ``HEADWATER_KEY_COLUMN_NOT_FOUND``, ``HEADWATER_CHANGELOG_COLUMN_NOT_FOUND``; while batches are taken,
         ``DELTA_CHANGE_DATA_FILE_NOT_FOUND``.
     """
     start = _bound("starting", starting_version, starting_timestamp)
     end = _bound("ending", ending_version, ending_timestamp)
     if start is None:
         raise HeadwaterError("DELTA_NO_START_FOR_CDC_READ", {})
-    store, table_path = store_for(path)
+    store, table_path = _located(path, filesystem)
     snapshot = load_snapshot(table_path, store)
     check_readable(snapshot.protocol)
     times = CommitTimes(list_log(table_path, store), snapshot.metadata, store, snapshot.version)
@@ -121,6 +127,18 @@ def read(
     fields = [field for field in schema if field.name.lower() in needed]
     reader = ChangeReader(table_path, store, feed.definition, fields, batch_rows)
     return pa.RecordBatchReader.from_batches(shape, _batches(reader, feed, fields, by, shape, batch_rows))
+
+
+def _located(path: str, filesystem: pafs.FileSystem | None) -> tuple[Store, str]:
+    if filesystem is not None:
+        store = ArrowStore(filesystem)
+        return store, store.uri(path)
+    try:
+        return store_for(path)
+    except HeadwaterError as error:
+        if error.condition != "DELTA_UNSUPPORTED_FILE_SYSTEM":
+            raise
+        raise HeadwaterError("HEADWATER_CHANGELOG_NEEDS_FILE_SYSTEM", {"path": path}) from None
 
 
 def _bound(side: str, version: int | None, timestamp: datetime | None) -> Bound | None:

@@ -53,6 +53,26 @@ RESHAPING = [
     f"DROP TABLE {SHAPED}",
 ]
 STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *RESHAPING]
+#: A table's changes, which follow the statements whose rows are compared by their places from the beginning.
+FED = "{name}_fed"
+CHANGING = [
+    f"CREATE TABLE {FED} (k INT, v INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    f"INSERT INTO {FED} VALUES (1, 10)",
+    f"UPDATE {FED} SET v = 11",
+    f"SELECT _row_kind, k, v, _row_kind_code FROM table_changelog('{FED}', 1) ORDER BY _commit_version, _ordinal",
+    f"SELECT get_json_object(key, '$.k'), get_json_object(value, '$.op'), _commit_version, 'event' "
+    f"FROM table_debezium('{FED}', 1, 'k') ORDER BY _commit_version",
+    f"SELECT _row_kind, v, 'by option' FROM {FED} WITH ('readChangelog' = 'true', 'startingVersion' = '2') "
+    "ORDER BY _ordinal",
+    f"DROP TABLE {FED}",
+]
+_AFTER = 7
+STATEMENTS[_AFTER:_AFTER] = CHANGING
+CHANGES: list[list[list[Any]]] = [
+    [["+I", 1, 10, 0], ["-U", 1, 10, 1], ["+U", 1, 11, 2]],
+    [["1", "c", 1, "event"], ["1", "u", 2, "event"]],
+    [["-U", 10, "by option"], ["+U", 11, "by option"]],
+]
 COLUMNS = ["k", "new v", "s", "id"]
 RESHAPED: list[list[Any]] = [[1, 70000, 41, 3], [2, 7, 42, 3], [3, 5, 43, 3]]
 READ: list[list[Any]] = [[2, "b"], [3, "c"], [4, "c"], [5, "c"]]
@@ -68,6 +88,7 @@ def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert [row[4] for row in found[4]["rows"]] == OPERATIONS
     assert found[5]["rows"] == [[5, 1, 5]]
     assert found[6]["rows"] == [[2]]
+    assert [answer["rows"] for answer in found[_AFTER + 3 : _AFTER + 6]] == CHANGES
     assert found[-4]["rows"] == [[column] for column in COLUMNS]
     assert found[-3]["rows"] == RESHAPED
     assert found[-1]["condition"] == "DELTA_VERSION_NOT_FOUND"
@@ -146,7 +167,7 @@ def test_thrift_server_with_beeline(thrift_server: Any) -> None:
 
 def check_text(output: str, separator: str) -> None:
     """What a shell printed holds the rows and the history."""
-    for row in [*READ, *RESHAPED]:
+    for row in [*READ, *RESHAPED, *(row for rows in CHANGES for row in rows)]:
         assert separator.join(map(str, row)) + "\n" in output, output
     assert separator.join(("5", "1", "5")) + "\n" in output
     assert "\n".join(COLUMNS) + "\n" in output

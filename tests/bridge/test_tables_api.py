@@ -28,6 +28,19 @@ def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_changes(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    found = request.getfixturevalue(frontend).run("tables_changes", home=str(tmp_path))
+    events = [['{"id":1}', "c"], ['{"id":1}', "u"], ['{"id":1}', "d"], ['{"id":1}', None]]
+    assert found == {
+        "changelog": [["+I", 1, "a"], ["-U", 1, "a"], ["+U", 1, "b"], ["-D", 1, "b"]],
+        "part": [["-U", 1, "a"], ["+U", 1, "b"]],
+        "debezium": events,
+        "streamed": events,
+        "conditions": ["HEADWATER_KEY_COLUMN_NOT_FOUND", "HEADWATER_NO_KEY_COLUMNS"],
+    }
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
 def test_change(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = request.getfixturevalue(frontend).run("tables_change", home=str(tmp_path))
     assert found == {

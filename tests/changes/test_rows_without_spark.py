@@ -225,8 +225,9 @@ def test_ranges_and_what_is_refused(table: Any, files: Files) -> None:
         error = refusal(table, **arguments)
         assert error.condition == condition
         assert words in error.text
-    with pytest.raises(HeadwaterError, match="s3"):
+    with pytest.raises(HeadwaterError, match=r"s3://bucket/table .* filesystem=") as caught:
         changelog.read("s3://bucket/table", starting_version=1)
+    assert caught.value.condition == "HEADWATER_CHANGELOG_NEEDS_FILE_SYSTEM"
     reader = changelog.read(table.path, starting_version=2)
     LocalStore().delete(f"{table.path}/{gone['path']}")
     with pytest.raises(HeadwaterError) as caught:

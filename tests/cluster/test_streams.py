@@ -45,6 +45,46 @@ def test_an_executor_is_killed_in_a_batch(cluster: Any, tmp_path: Path) -> None:
     assert len(history) == 2
 
 
+CHANGELOG = """
+import json
+
+def rows(frame):
+    return [[row._row_kind, row.k, row.v] for row in frame.collect()]
+
+def events(frame):
+    return [[row.key, row.value and json.loads(row.value)["op"]] for row in frame.collect()]
+
+spark.sql(
+    "CREATE TABLE delta.`{table}` (k BIGINT, v BIGINT) USING delta "
+    "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+)
+spark.sql("INSERT INTO delta.`{table}` SELECT id, 0 FROM range(0, 6, 1, 3)")
+spark.sql("UPDATE delta.`{table}` SET v = k WHERE k < 3")
+spark.sql("DELETE FROM delta.`{table}` WHERE k = 5")
+batches = []
+stream = spark.readStream.format("delta").option("readChangelog", True).option("startingVersion", 1)
+writer = stream.load({table!r}).writeStream.foreachBatch(lambda batch, _: batches.extend(rows(batch)))
+writer.trigger(availableNow=True).option("checkpointLocation", {checkpoint!r}).start().awaitTermination()
+changelog = "SELECT * FROM table_changelog_by_path('{table}', 1) ORDER BY _commit_version, _ordinal"
+sent = "SELECT * FROM table_debezium_by_path('{table}', 1, 'k')"
+result = [rows(spark.sql(changelog)), batches, events(spark.sql(sent))]
+"""
+
+
+def test_changes_are_read_by_executors(cluster: Any, tmp_path: Path) -> None:
+    cluster.both_executors()
+    names = {"table": str(tmp_path / "table"), "checkpoint": str(tmp_path / "checkpoint")}
+    changelog, streamed, events = cluster.run(CHANGELOG.format(**names))
+    assert sorted(changelog[:6]) == [["+I", k, 0] for k in range(6)]
+    pairs = [changelog[place : place + 2] for place in (6, 8, 10)]
+    assert sorted(pairs) == sorted([["-U", k, 0], ["+U", k, k]] for k in range(3))
+    assert changelog[12:] == [["-D", 5, 0]]
+    assert streamed == changelog
+    by_key = {key: [op for other, op in events if other == key] for key, _ in events}
+    ops = {k: ["c", "u"] if k < 3 else ["c", "d", None] if k == 5 else ["c"] for k in range(6)}
+    assert by_key == {f'{{"k":{k}}}': expected for k, expected in ops.items()}
+
+
 #: What a batch whose handler or executors are killed may end with.
 _ENDS = ("DELTA_COMMIT_NOT_MADE", "HEADWATER_HANDLER_LOST", "HEADWATER_HANDLER_ENDED_AT_START", "Job aborted")
 THROUGH = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +13,32 @@ import pytest
 from headwater.tables import DeltaTable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from support.kafka.broker import Broker
 
 pytestmark = pytest.mark.spark
 FEED = "'delta.enableChangeDataFeed' = 'true'"
-#: For calls that must fail; others wait as long as a busy machine needs.
-IMPATIENT = {"kafka.max.block.ms": "1000", "kafka.delivery.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
+#: A producer that does not wait a minute for a broker that is gone, but as long as a busy machine needs.
+IMPATIENT = {"kafka.max.block.ms": "5000", "kafka.delivery.timeout.ms": "6000", "kafka.request.timeout.ms": "4000"}
 
 
 def materialized(messages: list[tuple[str | None, str | None]]) -> dict[str, Any]:
-    """The rows by key that a reader has who checks each old image."""
+    """The rows by key that a reader has who checks each old image, and knows what comes again by its place."""
     table: dict[str, Any] = {}
+    places: dict[str, tuple[int, int]] = {}
     for key, value in messages:
+        assert key is not None
         if value is None:
             assert key not in table
             continue
         event = json.loads(value)
-        assert key is not None
+        place = event["source"]["commit_version"], event["source"]["ordinal"]
+        if place <= places.get(key, (-1, -1)):
+            continue
+        places[key] = place
         if event["op"] in ("u", "d"):
             assert table.pop(key) == event["before"]
         else:
@@ -50,7 +59,9 @@ def rows_by_key(spark: SparkSession, keys: str) -> dict[str, Any]:
     return {row.key: json.loads(row.row) for row in found.collect()}
 
 
-def test_events_of_inserts_updates_deletes_and_moved_keys(spark: SparkSession, database: str, fails: Any) -> None:
+def test_events_of_inserts_updates_deletes_and_moved_keys(
+    spark: SparkSession, database: str, tmp_path: Path, fails: Any
+) -> None:
     spark.sql(f"CREATE TABLE t (k INT, v INT, before STRING) USING delta TBLPROPERTIES ({FEED})")
     spark.sql("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, NULL), (3, 30, 'c')")
     spark.sql("UPDATE t SET v = v + 1 WHERE k < 3")
@@ -73,11 +84,23 @@ def test_events_of_inserts_updates_deletes_and_moved_keys(spark: SparkSession, d
     committed = spark.sql("DESCRIBE HISTORY t").where("version = 1").selectExpr("unix_millis(timestamp)").first()[0]
     assert list(first) == ["before", "after", "source", "op", "ts_ms"]
     assert (first["ts_ms"], first["source"]["ts_ms"], first["source"]["commit_version"]) == (committed, committed, 1)
+    assert sorted(sent, key=repr) == sorted(events(spark.sql("SELECT * FROM table_debezium('t', 1, 'k')")), key=repr)
+    stream = spark.readStream.format("delta").options(readChangelog=True, changelogFormat="DEBEZIUM", idCols="k")
+    read = stream.option("startingVersion", 1).table("t").writeStream.format("memory").queryName("sent")
+    read.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    streamed = spark.table("sent")
+    assert streamed.columns == ["key", "value", "_commit_version", "_ordinal"]
+    assert materialized(events(streamed)) == rows_by_key(spark, "k")
+    assert sorted(events(streamed), key=repr) == sorted(sent, key=repr)
     keyless = events(table.debezium(1))
     assert {key for key, _ in keyless} == {None}
     assert [json.loads(value)["source"]["commit_version"] for _, value in keyless] == [1, 1, 1, 2, 2, 3, 4, 5, 5]
     with fails("HEADWATER_KEY_COLUMN_NOT_FOUND", "'q'"):
         table.debezium(1, keys=["q"])
+    for options in ({"changelogFormat": "debezium"}, {"changelogFormat": "avro", "readChangelog": True}):
+        for reader in (spark.read, spark.readStream):
+            with fails("DELTA_ILLEGAL_OPTION", "changelogFormat"):
+                reader.format("delta").options(startingVersion=1, **options).table("t").schema  # noqa: B018
     with fails("HEADWATER_NO_KEY_COLUMNS"):
         table.sendChanges("t", "127.0.0.1:1", checkpoint="/nowhere", keys=[])
 
@@ -102,36 +125,52 @@ def test_values_of_every_kind(spark: SparkSession, database: str) -> None:
 def test_a_topic_gets_them_and_goes_on(
     spark_with_kafka: SparkSession, kafka: Broker, database: str, tmp_path: Path, fails: Any
 ) -> None:
+    """Where the topic is not there, and where the broker is killed while it gets them."""
     spark, topic = spark_with_kafka, f"changes-{tmp_path.name}"
-    spark.sql(f"CREATE TABLE t (k INT, v INT) USING delta TBLPROPERTIES ({FEED})")
-    spark.sql("INSERT INTO t SELECT id, 0 FROM range(20)")
+    spark.sql(f"CREATE TABLE t (k INT, v INT, pad STRING) USING delta TBLPROPERTIES ({FEED})")
+    spark.sql("INSERT INTO t SELECT id, 0, repeat('x', 500) FROM range(6000)")
     table = DeltaTable.forName(spark, "t")
 
-    def send(**options: str) -> None:
+    def send() -> None:
+        """The same call each time."""
         checkpoint = str(tmp_path / "checkpoint")
-        table.sendChanges(topic, kafka.servers, checkpoint=checkpoint, keys=["k"], startingVersion=1, options=options)
+        table.sendChanges(topic, kafka.servers, checkpoint=checkpoint, keys=["k"], startingVersion=1, options=IMPATIENT)
 
     def received() -> list[tuple[str | None, str | None]]:
         reader = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.servers).option("subscribe", topic)
         return events(reader.load().orderBy("partition", "offset").selectExpr("string(key)", "string(value)"))
 
     with fails("HEADWATER_CHANGES_NOT_SENT", topic, kafka.servers, "same checkpoint"):
-        send(**IMPATIENT)  # the topic is not there
+        send()
     kafka.create_topic(topic, 3)
     send()
-    spark.sql("UPDATE t SET v = v + 1 WHERE k < 10")
     spark.sql("DELETE FROM t WHERE k % 5 = 0")
     send()
     before = received()
-    assert len(before) == 20 + 10 + 2 * 4
+    assert len(before) == 6000 + 2 * 1200
     assert materialized(before) == rows_by_key(spark, "k")
     send()  # there is nothing new
-    kafka.kill()
+    there = kafka.bytes_of(topic)
     spark.sql("UPDATE t SET v = -1")
+    killer = threading.Thread(target=kill_once, args=(kafka, lambda: kafka.bytes_of(topic) > there))
+    killer.start()
     try:
-        with fails("HEADWATER_CHANGES_NOT_SENT"):
-            send(**IMPATIENT)
+        with fails("HEADWATER_CHANGES_NOT_SENT", topic):
+            send()
     finally:
+        killer.join()
         kafka.start()
+    some = received()
+    assert len(before) < len(some) < len(before) + 4800, "it was not killed in the middle"
     send()
-    assert materialized(received()) == rows_by_key(spark, "k")
+    every = received()
+    assert len(every) > len(before) + 4800
+    assert materialized(every) == rows_by_key(spark, "k")
+
+
+def kill_once(kafka: Broker, reached: Callable[[], bool]) -> None:
+    """Kill the broker as soon as something is so."""
+    until = time.monotonic() + 120
+    while not reached() and time.monotonic() < until:
+        time.sleep(0.001)
+    kafka.kill()

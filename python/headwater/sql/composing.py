@@ -243,19 +243,20 @@ class Case(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Over(Expression):
-    """A window function among the rows with the same values of some columns, in the order of another.
+    """A window function among the rows with the same values of some columns, in the order of another, or of several.
 
     :param descends: whether the greatest value comes first.
     """
 
     function: Call
     partition_by: tuple[Expression, ...]
-    order_by: Expression
+    order_by: Expression | tuple[Expression, ...]
     descends: bool = False
 
     def text(self, show: Placeholders) -> str:
         columns = ", ".join([column.text(show) for column in self.partition_by])
-        order = f"{self.order_by.text(show)}{' DESC' if self.descends else ''}"
+        orders = self.order_by if isinstance(self.order_by, tuple) else (self.order_by,)
+        order = ", ".join([f"{column.text(show)}{' DESC' if self.descends else ''}" for column in orders])
         return f"{self.function.text(show)} OVER (PARTITION BY {columns} ORDER BY {order})"
 
 

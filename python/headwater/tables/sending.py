@@ -1,17 +1,17 @@
-"""Sending a table's changes to a Kafka topic: a stream of its changelog that ends with what there is.
+"""Sending a table's changes to a Kafka topic: a stream of its changelog's events that ends with what there is.
 
 Owns the query and its errors. Promise: events are sent at least once, those of a key in the order in which they apply;
-a call with the same checkpoint goes on after the last micro-batch that was sent whole.
+a call with the same checkpoint goes on after the last micro-batch that was sent whole. What had been sent of the next
+one comes again, each event exactly as it was: the micro-batch is in the checkpoint before its first event is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from headwater.tables.debezium import debezium_events
 from headwater.tables.errors import DeltaTableError
 from headwater.tables.names import quote
 
@@ -24,9 +24,11 @@ _DEFAULTS = {
     "kafka.delivery.timeout.ms": "60000",
     "kafka.linger.ms": "5",
 }
+#: How the names of Kafka's errors begin in the text of a query's.
 _KAFKA = "org.apache.kafka."
-#: What stands around the reason of a failure in the text of a query's error.
-_MARK = "<<changes not sent>>"
+#: What Spark says of errors whose class its driver does not know, as those of a connector that ADD JAR brought.
+_UNKNOWN = "UnknownReason"
+_NOT_SAID = "the job that sends them failed."
 
 
 def send_changes(
@@ -43,36 +45,25 @@ def send_changes(
 ) -> None:
     """As :meth:`headwater.tables.DeltaTable.sendChanges`. ``table`` is its name, as SQL."""
     sink = {**_DEFAULTS, **(options or {}), "kafka.bootstrap.servers": servers, "topic": topic}
-
-    def send(batch: DataFrame, _: int) -> None:
-        events = debezium_events(batch, keys, table=table, tombstones=tombstones)
-        try:
-            events.select("key", "value").write.format("kafka").options(**sink).save()
-        except AnalysisException:
-            raise
-        except Exception as error:
-            # A streaming query passes on the text of an error alone.
-            raise RuntimeError(f"{_MARK}{_reason(str(error))}{_MARK}") from None
-
-    reader = spark.readStream.format("delta").option("readChangelog", "true")
-    reader = reader.option("idCols", ", ".join(map(quote, keys)))
+    form = {"readChangelog": "true", "changelogFormat": "debezium", "tombstones": str(tombstones)}
+    reader = spark.readStream.format("delta").options(**form).option("idCols", ", ".join(map(quote, keys)))
     if starting_version is not None:
         reader = reader.option("startingVersion", str(starting_version))
-    writer = reader.table(table).writeStream.foreachBatch(send).option("checkpointLocation", checkpoint)
+    events = reader.table(table).select("key", "value")
+    writer = events.writeStream.format("kafka").options(**sink).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     except PySparkException as error:
-        _, mark, rest = str(error).partition(_MARK)
-        if not mark:
+        reason = _reason(str(error))
+        if reason is None:
             raise
-        reason = rest.partition(_MARK)[0]
         raise DeltaTableError(
             "HEADWATER_CHANGES_NOT_SENT", {"tableName": table, "topic": topic, "servers": servers, "reason": reason}
         ) from None
 
 
-def _reason(text: str) -> str:
-    """What Kafka says in the text of an error; other words where it is not in it."""
-    said = next((line.partition(_KAFKA)[2].partition(": ")[2] for line in text.splitlines() if _KAFKA in line), "")
-    return said or "the job that sends them failed."
+def _reason(text: str) -> str | None:
+    """What Kafka says in the text of an error; None where it is not Kafka's."""
+    said = (line.partition(_KAFKA)[2].partition(": ")[2] for line in text.splitlines() if _KAFKA in line)
+    return next((words for words in said if words), _NOT_SAID if _UNKNOWN in text else None)

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from headwater.tables import maintenance
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
-from headwater.tables.debezium import debezium_events
 from headwater.tables.errors import DeltaTableError, check_session, check_type, not_supported
 from headwater.tables.maintenance import DeltaOptimizeBuilder
 from headwater.tables.merging import DeltaMergeBuilder
@@ -258,15 +257,7 @@ class DeltaTable:
         :raises pyspark.errors.AnalysisException: ``DELTA_MISSING_CHANGE_DATA``, ``HEADWATER_KEY_COLUMN_NOT_FOUND`` and
             those of a range.
         """
-        check_type("startingVersion", startingVersion, int, "a whole number")
-        reader = self._spark.read.format("delta").option("readChangelog", "true")
-        reader = reader.option("startingVersion", str(startingVersion))
-        if endingVersion is not None:
-            check_type("endingVersion", endingVersion, int, "a whole number")
-            reader = reader.option("endingVersion", str(endingVersion))
-        if keys:
-            reader = reader.option("idCols", ", ".join(map(quote, keys)))
-        return reader.table(self._name)
+        return self._changes(startingVersion, endingVersion, keys)
 
     def debezium(
         self,
@@ -276,15 +267,36 @@ class DeltaTable:
         *,
         tombstones: bool = True,
     ) -> DataFrame:
-        """The same changes as Debezium's JSON events: ``key`` and ``value``, ready for a sink.
+        """The same changes as Debezium's JSON events: ``key`` and ``value``, ready for a sink, ``_commit_version`` and
+        ``_ordinal``.
 
-        In a stream's ``foreachBatch``, :func:`headwater.tables.debezium.debezium_events` does the same.
+        A value is ``{"before": …, "after": …, "op": "c"|"u"|"d", "source": {…}, "ts_ms": …}``. An update whose images
+        are not known as a pair, or that changes the key, is a ``d`` and a ``c``. The events of a key are in one
+        partition and in the order in which they apply; so are all events without keys.
 
-        :param tombstones: whether each event of a deletion is followed by its key with a null value.
+        A stream has the same events by the options ``readChangelog`` and ``changelogFormat``, SQL has them by
+        ``table_debezium``.
+
+        :param keys: the columns of the key, which is null without any.
+        :param tombstones: whether each event of a deletion is followed by its key with a null value, which compacted
+            topics and ``upsert-kafka`` take for a deletion; only with keys.
         :raises pyspark.errors.AnalysisException: as :meth:`changelog`.
         """
-        changes = self.changelog(startingVersion, endingVersion, keys)
-        return debezium_events(changes, keys, table=self._name, tombstones=tombstones)
+        form = {"changelogFormat": "debezium", "tombstones": str(tombstones)}
+        return self._changes(startingVersion, endingVersion, keys, **form)
+
+    def _changes(
+        self, startingVersion: int, endingVersion: int | None, keys: Sequence[str], **options: str
+    ) -> DataFrame:
+        check_type("startingVersion", startingVersion, int, "a whole number")
+        reader = self._spark.read.format("delta").option("readChangelog", "true").options(**options)
+        reader = reader.option("startingVersion", str(startingVersion))
+        if endingVersion is not None:
+            check_type("endingVersion", endingVersion, int, "a whole number")
+            reader = reader.option("endingVersion", str(endingVersion))
+        if keys:
+            reader = reader.option("idCols", ", ".join(map(quote, keys)))
+        return reader.table(self._name)
 
     def sendChanges(
         self,
@@ -299,8 +311,10 @@ class DeltaTable:
     ) -> None:
         """Write the table's changes to a Kafka topic as Debezium's JSON events, and go on from there at the next call.
 
-        Events are sent at least once: what a call that failed had sent of its last micro-batch comes again. Needs
-        Spark's Kafka connector, ``org.apache.spark:spark-sql-kafka-0-10``.
+        Events are sent at least once, those of a key in order. After a call that failed, the next one with the same
+        checkpoint sends the micro-batch that was not sent whole from its beginning: some of its events are in the topic
+        twice, the second time exactly as the first, with the same ``source.commit_version`` and ``source.ordinal``.
+        Needs Spark's Kafka connector, ``org.apache.spark:spark-sql-kafka-0-10``.
 
         :param servers: as ``kafka.bootstrap.servers``.
         :param checkpoint: a directory that remembers what was sent; another one for each topic.
@@ -310,7 +324,7 @@ class DeltaTable:
         :param tombstones: as of :meth:`debezium`.
         :param options: more options of Spark's Kafka sink, such as ``kafka.security.protocol``.
         :raises pyspark.errors.AnalysisException: ``HEADWATER_CHANGES_NOT_SENT`` where the topic is not there or no
-            broker answers; ``HEADWATER_NO_KEY_COLUMNS`` and others of the keys.
+            broker answers, or it goes away meanwhile; ``HEADWATER_NO_KEY_COLUMNS`` and others of the keys.
         """
         check_type("topic", topic, str, "a string")
         check_type("servers", servers, str, "a string, host:port with commas between")

@@ -62,6 +62,10 @@ class Broker:
         assert java.kafka.tools.StorageTool.execute(arguments, java.java.io.PrintStream(told)) == 0, told.toString()
         self._serve(java)
 
+    def bytes_of(self, topic: str) -> int:
+        """How many bytes of messages a topic has, over all of its partitions."""
+        return sum(file.stat().st_size for file in self._properties.parent.glob(f"logs/{topic}-*/*.log"))
+
     def start(self) -> None:
         """Come back after :meth:`kill`."""
         assert self._jvm is None, "it runs"

@@ -12,10 +12,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support.sparks.stream_scenarios import stop_in_batch, stream_in, stream_on, streams_beside
-from support.sparks.tables_scenarios import tables_change, tables_open
+from support.sparks.tables_scenarios import tables_change, tables_changes, tables_open
 from support.sparks.upsert_scenarios import upserts
 
-__all__ = ["stop_in_batch", "stream_in", "stream_on", "streams_beside", "tables_change", "tables_open", "upserts"]
+__all__ = [
+    "stop_in_batch",
+    "stream_in",
+    "stream_on",
+    "streams_beside",
+    "tables_change",
+    "tables_changes",
+    "tables_open",
+    "upserts",
+]
 
 
 def sql(spark: SparkSession, text: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -44,6 +45,41 @@ def tables_open(spark: SparkSession, home: str) -> dict[str, Any]:
     ]
     spark.sql("DROP TABLE other_format")
     return found
+
+
+def tables_changes(spark: SparkSession, home: str) -> dict[str, Any]:
+    """A changelog, its events in a batch and in a stream, and keys that are none."""
+    path = f"{home}/followed"
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id INT, v STRING) USING delta "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
+    for statement in ("INSERT INTO {} VALUES (1, 'a')", "UPDATE {} SET v = 'b'", "DELETE FROM {}"):
+        spark.sql(statement.format(f"delta.`{path}`"))
+    table = DeltaTable.forPath(spark, path)
+
+    def changelog(*versions: int) -> list[Any]:
+        rows = table.changelog(*versions, keys=["id"]).orderBy("_commit_version", "_ordinal")
+        return [list(row) for row in rows.select("_row_kind", "id", "v").collect()]
+
+    def events(frame: Any) -> list[Any]:
+        return [[row.key, row.value and json.loads(row.value)["op"]] for row in frame.collect()]
+
+    stream = spark.readStream.format("delta").option("readChangelog", True).option("changelogFormat", "debezium")
+    read = stream.option("idCols", "id").option("startingVersion", 1).load(path).writeStream.format("memory")
+    query = read.option("checkpointLocation", f"{home}/checkpoint").queryName("followed").trigger(availableNow=True)
+    query.start().awaitTermination()
+
+    def send(*keys: str) -> None:
+        table.sendChanges("t", "127.0.0.1:1", checkpoint=f"{home}/sent", keys=keys, startingVersion=1)
+
+    return {
+        "changelog": changelog(1),
+        "part": changelog(2, 2),
+        "debezium": events(table.debezium(1, keys=["ID"])),
+        "streamed": events(spark.table("followed")),
+        "conditions": [_condition(lambda: send("q")), _condition(send)],
+    }
 
 
 def tables_change(spark: SparkSession, home: str) -> dict[str, Any]:

@@ -183,10 +183,14 @@ class ChangesForm(Request, kw_only=True):
     """How changes are read: as the change data feed, or as a changelog.
 
     :param keys: the key columns by which a changelog pairs preimages with postimages; None where none were given.
+    :param debezium: whether the changelog is read as Debezium's events, whose keys are the key columns.
+    :param tombstones: whether each event of a deletion is followed by its key with a null value.
     """
 
     changelog: bool = False
     keys: list[str] | None = None
+    debezium: bool = False
+    tombstones: bool = True
 
 
 class TableChangesRequest(Request, kw_only=True):
@@ -264,7 +268,9 @@ class FunctionArgument(Request, kw_only=True):
 
 
 class BoundsOfCallRequest(Request, kw_only=True):
-    """Asks what ``table_changes(…)``, ``table_changelog(…)`` or one of them by path is called with."""
+    """Asks what ``table_changes(…)``, ``table_changelog(…)``, ``table_debezium(…)`` or one of them by path is called
+    with.
+    """
 
     function: str
     arguments: list[FunctionArgument]

@@ -33,6 +33,8 @@ SOURCES = (
     "readChangeFeed",
     "readChangeData",
     "readChangelog",
+    "changelogFormat",
+    "tombstones",
     "schemaTrackingLocation",
     "schemaLocation",
     "streamingSourceTrackingId",

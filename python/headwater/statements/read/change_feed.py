@@ -1,5 +1,6 @@
 """Reading changes: ``table_changes``, the option ``readChangeFeed`` and CHANGES FROM for the change data feed,
-``table_changelog`` and the option ``readChangelog`` for the changelog.
+``table_changelog`` and the option ``readChangelog`` for the changelog, ``table_debezium`` and the option
+``changelogFormat`` for its events.
 
 Owns what these share: the bounds as the user wrote them, and the answer from which the JVM builds a relation.
 Promise: the range and its files are fixed when the query is analyzed. Later versions are not in it, and a file that
@@ -50,7 +51,7 @@ from headwater.protocol.types import PrimitiveType, StructField, StructType, sch
 from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.opening import Options, check_retention, open_snapshot
-from headwater.statements.read import changelog
+from headwater.statements.read import changelog, debezium
 from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.stores import Store, absolute_path
 from headwater.times import timestamp_text
@@ -62,9 +63,13 @@ _CHANGE_COLUMNS = (
 )
 #: The options that ask for a changelog, and that name its key columns.
 READ_CHANGELOG, KEY_COLUMNS = "readChangelog", "idCols"
+#: The options that say in which form its rows come, and whether deletions are followed by tombstones.
+FORMAT, TOMBSTONES = "changelogFormat", "tombstones"
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 #: The most arguments of a call, and words for it: of the change feed, and of the changelog.
 _LONGEST_CALL = ((3, "two or three", "the end"), (4, "two to four", "the end and the key columns"))
+_DEBEZIUM = "debezium"
+_FORMATS = ("rows", _DEBEZIUM)
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
@@ -108,7 +113,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
 
 def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBounds:
     """The table, bounds and form of ``table_changes('name', start [, end])``, of ``table_changelog('name', start
-    [, end] [, keys])``, or of one of them by path.
+    [, end] [, keys])``, of ``table_debezium`` with the same arguments, or of one of them by path.
 
     The third argument of a changelog is its keys where it is an array, or a text that is no time.
 
@@ -116,7 +121,7 @@ def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBo
         ``DELTA_CDC_NON_CONSTANT_ARGUMENT``; those of :func:`key_list`.
     """
     function, arguments = request.function, request.arguments
-    is_changelog = function.startswith("table_changelog")
+    is_changelog = not function.startswith("table_changes")
     most, allowed, optional = _LONGEST_CALL[is_changelog]
     if not 2 <= len(arguments) <= most:
         raise HeadwaterError(
@@ -144,7 +149,8 @@ def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBo
         else:
             _unsupported(argument, name.removesuffix("ing"), "a whole number, a string or a timestamp")
         bounds.append(ChangesBound(name=f"{name}{kind}", value=argument.value, micros=argument.micros))
-    return CallBounds(table=table.value, bounds=bounds, form=ChangesForm(changelog=is_changelog, keys=keys))
+    form = ChangesForm(changelog=is_changelog, keys=keys, debezium=function.startswith("table_debezium"))
+    return CallBounds(table=table.value, bounds=bounds, form=form)
 
 
 def _names_keys(argument: FunctionArgument) -> bool:
@@ -187,12 +193,26 @@ def asked_form(options: Options) -> ChangesForm | None:
         :func:`key_list`.
     """
     feed = bool(options.flag("readChangeFeed")) or bool(options.flag("readChangeData"))
+    form = options.get(FORMAT.lower())
     if not options.flag(READ_CHANGELOG):
+        if form is not None:
+            raise _illegal(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true, too")
         return ChangesForm() if feed else None
     if feed:
         raise HeadwaterError("HEADWATER_CHANGELOG_AND_CHANGE_FEED", {})
+    if form is not None and form.strip().lower() not in _FORMATS:
+        raise _illegal(FORMAT, form, f"must be {' or '.join(_FORMATS)}")
     keys = options.get(KEY_COLUMNS.lower())
-    return ChangesForm(changelog=True, keys=None if keys is None else key_list(keys))
+    return ChangesForm(
+        changelog=True,
+        keys=None if keys is None else key_list(keys),
+        debezium=form is not None and form.strip().lower() == _DEBEZIUM,
+        tombstones=options.flag(TOMBSTONES) is not False,
+    )
+
+
+def _illegal(name: str, value: str, explain: str) -> HeadwaterError:
+    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
 
 
 def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -> None:
@@ -264,12 +284,15 @@ def _empty(snapshot: Snapshot, form: ChangesForm) -> ChangesAnswer:
 
 
 def columns_of_changes(schema: StructType, form: ChangesForm, table: str) -> StructType:
-    """A table's columns with those that say what changed and when and, in a changelog, in which order.
+    """A table's columns with those that say what changed and when and, in a changelog, in which order; the columns of
+    events where a form has these.
 
     :raises HeadwaterError: ``HEADWATER_CHANGELOG_COLUMN_TAKEN``.
     """
     if form.changelog:
         check_names(schema, table)
+    if form.debezium:
+        return debezium.COLUMNS
     feed = (*visible.for_reading(schema), *_CHANGE_COLUMNS)
     return StructType((*feed, *changelog.COLUMNS) if form.changelog else feed)
 
@@ -319,7 +342,12 @@ def describe_feed(
         keys = [] if form.keys is None else key_columns(form.keys, schema, table_path)
         if not keys and (versions := versions_with_unpaired_images(files, table_path, store)):
             notices.of_unpaired_images(table_path, versions)
-        query = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=in_order).text()
+        is_sorted = in_order and not form.debezium
+        rows = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=is_sorted)
+        if form.debezium:
+            own = [field.name for field in visible.for_reading(schema)]
+            rows = debezium.compose(rows, own, keys, table=table_path, tombstones=form.tombstones)
+        query = rows.text()
     return ChangesAnswer(
         path=table_path,
         table_id=definition.metadata.id,

@@ -73,7 +73,7 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
 
 object HeadwaterChangelog {
   private val RangeOptions = Seq("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
-  private val Switches = Seq("readChangeFeed", "readChangeData", "readChangelog")
+  private val Switches = Seq("readChangeFeed", "readChangeData", "readChangelog", "changelogFormat")
 
   /** Loads the changes of the table at a path from the handler. */
   def load(

@@ -98,13 +98,13 @@ object ChangesBound {
     FromJson.message(in => ChangesBound(in[String]("name"), in[Option[String]]("value"), in[Option[String]]("micros"), in[Boolean]("inclusive")))
 }
 
-final case class ChangesForm(changelog: Boolean, keys: Option[Seq[String]]) extends Message
+final case class ChangesForm(changelog: Boolean, keys: Option[Seq[String]], debezium: Boolean, tombstones: Boolean) extends Message
 
 object ChangesForm {
-  val Feed: ChangesForm = ChangesForm(changelog = false, keys = None)
+  val Feed: ChangesForm = ChangesForm(changelog = false, keys = None, debezium = false, tombstones = true)
 
   implicit val fromJson: FromJson[ChangesForm] =
-    FromJson.message(in => ChangesForm(in[Boolean]("changelog"), in[Option[Seq[String]]]("keys")))
+    FromJson.message(in => ChangesForm(in[Boolean]("changelog"), in[Option[Seq[String]]]("keys"), in[Boolean]("debezium"), in[Boolean]("tombstones")))
 }
 
 final case class TableChangesRequest(table: String, bounds: Seq[ChangesBound], form: ChangesForm, timeTravel: Boolean, deduplicationMode: Option[String])
