@@ -150,14 +150,14 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
     statement = RecordingStatement({"spark.sql.files.ignoreMissingFiles": "true"})
     monkeypatch.setattr("time.time", lambda: 1.7e9)
     monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
-    commits, states = [], []
+    commits, states, partitions = [], [], []
     for bulk in (True, False):
         drawn, path = random.Random(seed), tmp_path / str(bulk)
         schema = schema_json(a="integer", p="string", q="string")
         properties = {"delta.enableDeletionVectors": "true"}
-        partitions = ["p", "q"]
-        request = create_request(path, schema, properties=properties, partitionColumns=partitions)
-        create_table({**request, "partitioning": partitions}, statement)
+        by = ["p", "q"]
+        request = create_request(path, schema, properties=properties, partitionColumns=by)
+        create_table({**request, "partitioning": by}, statement)
         first, second = drawn_files(drawn, "f", 30), drawn_files(drawn, "g", 20)
         commit(path, statement, first)
         snapshot = open_snapshot(str(path), statement)
@@ -167,7 +167,13 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
         txn.commit("WRITE", {})
         if not bulk:
             monkeypatch.setattr(Transaction, "takes_bulk", False)
+        changed = set[str]()
+        monkeypatch.setattr(
+            "headwater.statements.committing.keep_up",
+            lambda txn, _, found=changed: found.update(map(repr, map(sorted, map(dict.items, txn.partitions_changed)))),
+        )
         restore(path, statement, 1)
+        partitions.append(changed)
         known = open_snapshot(str(path), statement)
         read = load_snapshot(str(path), known.store)
         assert (known.version, known.num_files, known.size_in_bytes) == (3, 30, 210)
@@ -183,6 +189,7 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
         monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
     assert commits[0] == commits[1]
     assert states[0] == states[1]
+    assert partitions[0] == partitions[1] != set()
 
 
 def test_a_commit_in_bulk_is_checked(table, statement):

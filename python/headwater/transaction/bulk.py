@@ -65,17 +65,6 @@ class Bulk:
         actions.files.extend(True, self.added)
         return actions
 
-    @property
-    def partitions(self) -> list[Mapping[str, str | None]]:
-        """The partition values of the added files, a mapping for each partition."""
-        values = self.added["partition_values"].combine_chunks()
-        names = pc.unique(values.keys).to_pylist()
-        if not names:
-            return [{}] if len(values) else []
-        columns = {name: pc.map_lookup(values, pa.scalar(name), "first") for name in names}
-        found: list[Mapping[str, str | None]] = pa.table(columns).group_by(names).aggregate([]).to_pylist()
-        return found
-
     def check(self, metadata: Metadata) -> None:
         """Refuse what no commit may contain.
 
@@ -93,3 +82,14 @@ class Bulk:
         if not (bool((np.diff(starts) == len(wanted)).all()) and pc.all(known, min_count=0).as_py()):
             reason = f"a file has other partition values than those of {', '.join(wanted) or 'no column'}"
             raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+
+
+def partitions_of(files: pa.Table) -> list[Mapping[str, str | None]]:
+    """The partition values of rows of ``snapshot.files``, a mapping for each partition."""
+    values = files["partition_values"].combine_chunks()
+    names = pc.unique(values.keys).to_pylist()
+    if not names:
+        return [{}] if len(values) else []
+    columns = {name: pc.map_lookup(values, pa.scalar(name), "first") for name in names}
+    found: list[Mapping[str, str | None]] = pa.table(columns).group_by(names).aggregate([]).to_pylist()
+    return found

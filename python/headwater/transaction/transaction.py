@@ -47,7 +47,7 @@ from headwater.schema import iceberg, manifests
 from headwater.stores import Store, absolute_path
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import maintenance
-from headwater.transaction.bulk import Bulk
+from headwater.transaction.bulk import Bulk, partitions_of
 from headwater.transaction.commit_info import (
     Provenance,
     default_engine_info,
@@ -315,7 +315,7 @@ class Transaction:
     def partitions_written(self) -> list[Mapping[str, str | None]]:
         """The partition values of the files that are added with new rows, a mapping for each partition."""
         values = {tuple(sorted(add.partition_values.items())): add for add in self._adds if add.data_change}
-        bulk = [] if self._bulk is None else self._bulk.partitions
+        bulk = [] if self._bulk is None else partitions_of(self._bulk.added)
         return [*(add.partition_values for add in values.values()), *bulk]
 
     @property
@@ -329,6 +329,9 @@ class Transaction:
             if file.partition_values is None:
                 return None
             values[tuple(sorted(file.partition_values.items()))] = file.partition_values
+        if self._bulk is not None:
+            for some in (*partitions_of(self._bulk.removed), *partitions_of(self._bulk.added)):
+                values[tuple(sorted(some.items()))] = some
         return list(values.values())
 
     def commit(
