@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -355,3 +356,29 @@ def test_what_cannot_be_deleted_is_said_and_goes_the_next_time(tmp_path, stateme
     assert actions(model.path, 2, "commitInfo")[0]["operationParameters"] == {"status": "FAILED"}
     run(model.path, statement, hours="1")
     assert not list(model.path.glob("left*"))
+
+
+def test_a_full_disk_gets_room(tmp_path, statement, monkeypatch, caplog):
+    model = Model(tmp_path / "t", statement, 5)
+    model.make("left", 50)
+    put = LocalStore.put_if_absent
+
+    def full_as_long_as_it_is_there(store, path, data):
+        if (model.path / "left").exists():
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        put(store, path, data)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", full_as_long_as_it_is_there)
+    assert run(model.path, statement, hours="1") == [f"file:{model.path}"]
+    assert not (model.path / "left").exists()
+    assert [actions(model.path, 1, "commitInfo")[0]["operation"]] == ["VACUUM END"]
+    assert "the disk is full, so that the history will not have VACUUM START" in caplog.text
+
+    def broken(store, path, data):
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    model.make("left", 50)
+    monkeypatch.setattr(LocalStore, "put_if_absent", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        run(model.path, statement, hours="1")
+    assert (model.path / "left").exists()

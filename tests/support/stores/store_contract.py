@@ -130,6 +130,22 @@ class StoreContract:
         assert not store.exists(f"{root}/none")
         store.delete(f"{root}/none")
 
+    @pytest.mark.parametrize("listed_from", [1, 5, 1000])
+    def test_which_of_many_files_are_missing(self, store, root, listed_from, monkeypatch):
+        """Whether they are looked for one by one or in listings of their directories."""
+        for module in ("local", "hadoop"):
+            monkeypatch.setattr(f"headwater.stores.{module}._LISTED_RATHER", listed_from)
+        paths = [f"{root}/{directory}/{name}" for directory in ("a b", "p=%3A", "none") for name in NAMES]
+        there = paths[1 : 2 * len(NAMES) : 2]
+        for directory in ("a b", "p=%3A"):
+            store.make_directory(f"{root}/{directory}")
+        for path in there:
+            store.put(path, b"1")
+        for number in range(30):
+            store.put(f"{root}/p=%3A/other {number}", b"1")
+        assert store.missing(paths) == [path for path in paths if path not in there]
+        assert store.missing(there) == []
+
     def test_parts_of_a_file(self, store, root):
         content = bytes(range(256)) * 300
         store.put(f"{root}/x", content)

@@ -3,13 +3,15 @@
 Owns the statement's forms, its guards, and the state that VACUUM LITE goes on from. Which files may go is
 :mod:`headwater.log.garbage`'s. FULL lists what lies below the table, LITE finds it in the commits since the last
 VACUUM, USING INVENTORY takes a listing that a store made. Promises: nothing outside of the table's folder is deleted,
-nor a file that a running statement of this process may have written; an interrupted VACUUM can be run again. With
+nor a file that a running statement of this process may have written; an interrupted VACUUM can be run again; one on a
+full disk makes room, be it without a record in the history. With
 RETAIN 0 it is unsafe beside writers of other processes: files that they have yet to commit look like garbage.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import time
@@ -55,6 +57,8 @@ _CLOCK_SKEW = 60_000
 _AT_ONCE = 20_000
 #: How many files that could not be deleted an error names.
 _MOST_NAMED = 5
+#: Errors of a disk, or of a share of it, that is full.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _STATE = "latestCommitVersionOutsideOfRetentionWindow"
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 VACUUM_SCHEMA = StructType.of(path=_STRING)
@@ -273,7 +277,14 @@ class _Run:
             return CommitAnswer(version=self._snapshot.version, rows=rows)
         statement, table = self._statement, self._request.table
         txn = transaction(table, statement, open_snapshot(table, statement))
-        return commit(txn, statement, Options(None), operation, parameters, metrics, is_last=is_last, rows=rows)
+        try:
+            return commit(txn, statement, Options(None), operation, parameters, metrics, is_last=is_last, rows=rows)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            # To delete what is not needed is what helps.
+            _LOG.warning("%s: the disk is full, so that the history will not have %s", txn.table_path, operation)
+            return CommitAnswer(version=self._snapshot.version, rows=rows)
 
 
 def _shown(path: str) -> str:
