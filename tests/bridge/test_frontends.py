@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,33 @@ def test_changes(frontend: str, request: pytest.FixtureRequest) -> None:
     refused = driver.run("sql", text="SELECT * FROM table_changes('fed', 7)")
     assert (refused["condition"], refused["state"]) == ("DELTA_CDC_START_VERSION_AFTER_LATEST", "22003")
     driver.rows("DROP TABLE fed")
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_files_are_few(frontend: str, request: pytest.FixtureRequest) -> None:
+    """Optimized writes, and the auto-compaction that the session asks for."""
+    driver = request.getfixturevalue(frontend)
+    settings = {
+        "autoCompact.enabled": "true",
+        "autoCompact.minNumFiles": "4",
+        "optimizeWrite.enabled": "true",
+    }
+    for name, value in settings.items():
+        driver.rows(f"SET spark.databricks.delta.{name} = {value}")
+    driver.rows("CREATE TABLE few (id BIGINT) USING delta")
+    files = "SELECT count(DISTINCT _metadata.file_path) FROM few"
+    for count in range(1, 4):
+        driver.rows("INSERT INTO few SELECT id FROM range(0, 8, 1, 4)")
+        assert driver.rows(files) == [[count]]
+    driver.rows("INSERT INTO few VALUES (1), (2)")
+    until = time.monotonic() + 60
+    while driver.rows(files) != [[1]]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert driver.rows("SELECT count(*) FROM few") == [[26]]
+    for name in settings:
+        driver.rows(f"RESET spark.databricks.delta.{name}")
+    driver.rows("DROP TABLE few")
 
 
 def test_sql_shell_with_a_statement(sparks: Any) -> None:

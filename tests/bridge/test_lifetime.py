@@ -105,6 +105,39 @@ def test_a_compaction_that_the_last_commit_made_due_is_waited_for(sparks: Any, t
     assert load_snapshot(f"{tmp_path}/t", LocalStore()).num_files == 1, application.log[-3000:]
 
 
+def test_spark_stops_while_a_compaction_runs(sparks: Any, tmp_path: Path) -> None:
+    """``spark.stop()`` does not wait for it: it ends with nothing half-written, and the log says so."""
+    driver = sparks.driver()
+    table, faults = f"delta.`{tmp_path}/t`", driver.faults
+    driver.rows("SET spark.databricks.delta.autoCompact.minNumFiles = 4")
+    driver.rows(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.autoOptimize' = 'true')")
+    for number in range(3):
+        driver.rows(f"INSERT INTO {table} VALUES ({number})")
+    with faults.hold_at("after_write") as has_written:
+        driver.ask("sql", text=f"INSERT INTO {table} VALUES (3)")
+        _wait(has_written)
+        (faults.folder / "before_write.wait").touch()
+    assert "rows" in driver.answer()
+    _wait((faults.folder / "before_write.waits").exists)
+    driver.process.stdin.close()
+    # Its job is asked for once Spark has stopped, or while it does.
+    time.sleep(2)
+    (faults.folder / "before_write.wait").unlink()
+    driver.process.wait(60)
+    _wait(lambda: "its auto-compaction ends, too" in driver.log)
+    now = load_snapshot(f"{tmp_path}/t", LocalStore())
+    live = set(now.files["path"].to_pylist())
+    assert (now.version, len(live)) == (4, 4)
+    assert {file.name for file in (tmp_path / "t").glob("*.parquet")} == live
+
+
+def _wait(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)

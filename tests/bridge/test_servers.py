@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,24 @@ def test_sessions_of_the_thrift_server_come_and_go(clients: Clients) -> None:
                 opened.remove(client)
     for client in opened:
         clients("close", client)
+
+
+def test_a_session_that_ended_is_compacted_for(clients: Clients) -> None:
+    """Auto-compaction runs in a session of its own, so it outlives the one that made it due."""
+    clients("open", "writer")
+    for setting in ("enabled = true", "minNumFiles = 4"):
+        clients("run", "writer", f"SET spark.databricks.delta.autoCompact.{setting}")
+    clients("run", "writer", "CREATE TABLE few (id INT) USING delta")
+    for number in range(4):
+        clients("run", "writer", f"INSERT INTO few VALUES ({number})")
+    clients("close", "writer")
+    clients("open", "reader")
+    until = time.monotonic() + 60
+    while clients("run", "reader", "SELECT count(DISTINCT _metadata.file_path) FROM few") != ["1"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert clients("run", "reader", "SELECT count(*) FROM few") == ["4"]
+    clients("close", "reader")
 
 
 def test_ended_sessions_leave_no_class_loaders(clients: Clients, thrift_server: Any) -> None:

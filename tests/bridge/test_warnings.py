@@ -15,11 +15,11 @@ UNIFORM = "delta.universalFormat.enabledFormats"
 def test_what_has_no_effect_is_in_sparks_log_once(classic: Any, wait: Any, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path}/t`"
     before = len(classic.log)
-    classic.rows("SET spark.databricks.delta.optimizeWrite.enabled = true")
+    classic.rows("SET spark.databricks.delta.stats.skipping = true")
     classic.rows(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.targetFileSize' = '1mb')")
     classic.rows(f"INSERT INTO {table} VALUES (1)")
     classic.rows(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.targetFileSize' = '2mb')")
-    classic.rows("RESET spark.databricks.delta.optimizeWrite.enabled")
+    classic.rows("RESET spark.databricks.delta.stats.skipping")
     last = f"{tmp_path}/last: the property delta.randomizeFilePrefixes"
     classic.rows(f"CREATE TABLE delta.`{tmp_path}/last` (a INT) USING delta "
                  "TBLPROPERTIES ('delta.randomizeFilePrefixes' = 'true')")  # fmt: skip
@@ -27,7 +27,7 @@ def test_what_has_no_effect_is_in_sparks_log_once(classic: Any, wait: Any, tmp_p
     said = classic.log[before:]
     for text in (
         f"{tmp_path}/t: the property delta.targetFileSize is recorded and has no effect here",
-        "the setting spark.databricks.delta.optimizeWrite.enabled has no effect here",
+        "the setting spark.databricks.delta.stats.skipping has no effect here",
     ):
         assert said.count(text) == 1, said
         assert "WARN" in next(line for line in said.splitlines() if text in line)

@@ -149,7 +149,7 @@ PROPERTIES: Mapping[str, Property] = {
         _boolean("delta.appendOnly"),
         _boolean("delta.autoOptimize", None),
         _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto"),
-        _unused(_FILE_SIZES, _boolean("delta.autoOptimize.optimizeWrite", None)),
+        _boolean("delta.autoOptimize.optimizeWrite", None),
         _unused(_CONVERT, _boolean("delta.castIcebergTimeType")),
         _whole("delta.checkpointInterval", "10", 1),
         _whole("delta.checkpoint.partSize", None, 1),

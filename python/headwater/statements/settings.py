@@ -100,6 +100,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(f"{_DELTA}.autoCompact.minNumFiles", "50", "so many small files in a partition make it due"),
     Setting(f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "bytes; files that it makes are no larger"),
     Setting(f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; smaller files are small"),
+    Setting(
+        f"{_DELTA}.optimizeWrite.enabled",
+        "",
+        "true or false: rows are gathered before they are written, so that each partition gets few, large files; "
+        "without it, the table's `delta.autoOptimize.optimizeWrite` decides; an option `optimizeWrite` goes first",
+    ),
+    Setting(f"{_DELTA}.optimizeWrite.binSize", "512 MiB", "bytes of shuffle for each file of such a write"),
+    Setting(f"{_DELTA}.optimizeWrite.maxShufflePartitions", "2000", "shuffle partitions of such a write"),
     Setting(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE writes smaller files together"),
     Setting(
         f"{_DELTA}.optimize.maxFileSize", "1 GiB", "bytes; files that OPTIMIZE and other rewrites make are no larger"
@@ -209,7 +217,6 @@ SETTINGS: tuple[Setting, ...] = (
 #: Settings of a session that change what Delta Lake's own connector writes or answers, and do nothing here. Those that
 #: merely tune it are none: a session that is moved over has many of them.
 UNUSED_SETTINGS: Mapping[str, str] = {
-    "spark.databricks.delta.optimizeWrite.enabled": "files are as large as the tasks of a write make them",
     "spark.databricks.delta.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
     "spark.databricks.delta.stats.collect": "statistics come with each file that is written",
     "spark.databricks.delta.stats.skipping": "files that cannot match are always skipped",

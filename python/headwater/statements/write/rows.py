@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec.structs import replace as struct_replace
+
 from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, WrittenFile
 from headwater.bridge.statement import Statement
 from headwater.changes.changelog import PAIRED, PAIRED_TAG
@@ -55,6 +57,8 @@ from headwater.sql.composing import (
 )
 from headwater.statements.opening import Options
 from headwater.statements.write.change_data import change_column, inserted_rows, is_change_file, with_changes
+from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
+from headwater.statements.write.distribution import Gathering, gathering
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"
@@ -149,6 +153,7 @@ def write_rows(
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     checked = extra_checks if enforce else ()
+    gathered = gathering(statement, target.metadata, options)
     query = _query(
         target,
         plan,
@@ -158,10 +163,13 @@ def write_rows(
         enforce=enforce,
         has_more=has_more,
         parsed=parsed_by_spark(statement),
+        gathered=gathered,
     )
     if changes:
         query = inserted_rows(schema, query)
     spec = specification(target, query, options)
+    if gathered is not None:
+        spec = struct_replace(spec, settings=GATHERING_SETTINGS)
     statement.step("write rows")
     files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
     written = describe_files(target, files, data_change, has_pairs=changes)
@@ -222,6 +230,7 @@ def _query(
     enforce: bool,
     has_more: bool,
     parsed: Parsed,
+    gathered: Gathering | None,
 ) -> Query:
     """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step."""
     schema = target.schema
@@ -231,10 +240,10 @@ def _query(
     checks = table_checks(target, provided) if enforce else []
     checks += [(check, condition) for check, condition in extra_checks]
     stored = [f for f in schema if not is_void(f)]
-    rows: Rows = Relation(plan)
+    rows = Relation(plan)
     adds = computed or ids or checks
     if not adds and not has_more and [f.name for f in stored] == list(provided):
-        return Relation(plan)
+        return rows if gathered is None else gathered.of(rows, target.partition_columns)
     columns: list[Expression] = []
     for column in stored:
         folded = column.name.lower()
@@ -246,7 +255,10 @@ def _query(
             columns.append(Alias(identity_values(ids[folded]), column.name))
         else:
             columns.append(Alias(Cast(NULL, column.type), column.name))
-    query = select(*columns, rows=in_one_partition(rows) if ids else rows)
+    query: Query = select(*columns, rows=in_one_partition(rows) if ids else rows)
+    if gathered is not None:
+        # Below the conditions: the task that writes a row finds what is wrong with it.
+        query = gathered.of(query, target.partition_columns)
     for holds in check_conditions(checks, schema, parsed):
         query = select(STAR, rows=query, where=holds)
     return query

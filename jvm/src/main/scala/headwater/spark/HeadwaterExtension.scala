@@ -7,7 +7,7 @@ import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, Resolve
 import headwater.spark.shims.SparkVersions
 import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.streaming.StartStreams
-import headwater.spark.write.{PlanHeadwaterReplace, ResolveHeadwaterWrites}
+import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
@@ -33,6 +33,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
+    extensions.injectPlannerStrategy(_ => PlanOptimizedWrite)
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
     extensions.injectPreCBORule(session => PruneFiles(session))

@@ -2,11 +2,11 @@ package org.apache.spark.sql.headwater.bridge
 
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
 import headwater.spark.layout.{CurveKey, RangeId}
-import headwater.spark.write.{PositionSet, RaiseRowError}
+import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, UnresolvedHint}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -16,7 +16,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 /**
  * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
  * ``hw_expr.`n` `` its n-th expression; `raise_row_error`, `is_matched`, `count_row`, `note_keys`, `range_id`, `z_order` and
- * `hilbert` become [[RaiseRowError]], [[IsMatched]], [[CountRow]], [[CollectKeys]], [[RangeId]] and [[CurveKey]].
+ * `hilbert` become [[RaiseRowError]], [[IsMatched]], [[CountRow]], [[CollectKeys]], [[RangeId]] and [[CurveKey]]; the hint `OPTIMIZED_WRITE`
+ * becomes [[OptimizedWrite]].
  *
  * The handler wrote the query, and nothing in it comes from a user: names and literals are quoted, users' expressions are parsed on their
  * own ([[parse]]). So it is parsed with default settings, whatever the session's are.
@@ -74,6 +75,8 @@ object QueryCompiler {
   private def fill(plan: LogicalPlan, plans: Seq[LogicalPlan], expressions: PartialFunction[Expression, Expression]): LogicalPlan =
     plan.transformUp {
       case UnresolvedRelation(Seq("hw_plan", n), _, _) => plans(n.toInt)
+      case UnresolvedHint(OptimizedWrite.Hint, Literal(partitions: Int, _) +: Literal(bytes, _) +: keys, child) =>
+        OptimizedWrite(keys, partitions, bytes.toString.toLong, child)
       // Upwards, so that nothing inside a replacement is taken for a placeholder.
       case node => node.transformExpressionsUp(expressions)
     }

@@ -1,0 +1,78 @@
+"""Optimized writes: rows are gathered before they are written, so that each table partition gets few, large files.
+
+Owns who asks for it, the first that says something: the option ``optimizeWrite``, the session's setting, the table
+property ``delta.autoOptimize.optimizeWrite``. Owns the sizes. Spark's own shuffle and adaptive execution do the work:
+the rows of a table partition come to one task, or to as many as their bytes ask for. Promises: which rows are written
+does not depend on it; rows that lie together in a table without partitions stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.protocol import properties
+from headwater.protocol.actions import Metadata
+from headwater.schema.constraints import quote
+from headwater.sql.composing import STAR, Query, Rows, select
+from headwater.statements.opening import Options
+
+_ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
+_BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
+_MAX_PARTITIONS = "spark.databricks.delta.optimizeWrite.maxShufflePartitions"
+#: Bytes of shuffle, which are compressed as files are; the default of the format's other writers.
+_DEFAULT_BIN_SIZE = 512 << 20
+#: Shuffle partitions; above 2000, Spark no longer knows the size of each.
+_DEFAULT_MAX_PARTITIONS = 2000
+#: Spark's settings of the job: adaptive execution is what splits and joins shuffle partitions.
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
+}
+
+
+class Gathering(NamedTuple):
+    """How rows are gathered: ``bytes`` of shuffle for each file, at most ``partitions`` shuffle partitions."""
+
+    bytes: int
+    partitions: int
+
+    def of(self, rows: Rows, partition_columns: Sequence[str]) -> Query:
+        """The same rows, gathered by partition columns that they have."""
+        # The hint is our own: ``PlanOptimizedWrite`` plans it.
+        arguments = [str(self.partitions), str(self.bytes), *(quote((name,)) for name in partition_columns)]
+        return select(STAR, rows=rows, hint=f"OPTIMIZED_WRITE({', '.join(arguments)})")
+
+
+def gathering(statement: Statement, metadata: Metadata, options: Options) -> Gathering | None:
+    """How the rows of a write are gathered; None where nobody asks for it.
+
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
+    """
+    asked = options.flag("optimizeWrite")
+    if asked is None and statement.conf(_ENABLED) is not None:
+        asked = statement.flag(_ENABLED)
+    if asked is None:
+        asked = properties.boolean(metadata.configuration, "delta.autoOptimize.optimizeWrite")
+    if not asked:
+        return None
+    partitions = statement.whole_number(_MAX_PARTITIONS, _DEFAULT_MAX_PARTITIONS)
+    return Gathering(_bin_size(statement), max(2, partitions))
+
+
+def _bin_size(statement: Statement) -> int:
+    """Bytes; a number without a unit is of MiB, as the format's other writers have it."""
+    text = statement.conf(_BIN_SIZE)
+    if text is None:
+        return _DEFAULT_BIN_SIZE
+    try:
+        size = properties.parse_bytes(f"{text.strip()}m" if text.strip().isdecimal() else text)
+    except ValueError:
+        size = 0
+    if size < 1:
+        explain = "must be a size above 0 like 512m, or a number of MiB"
+        raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": _BIN_SIZE, "input": text, "explain": explain})
+    return size

@@ -1,0 +1,170 @@
+"""Optimized writes through Spark: how many files a partition gets, who asks for it, and that rows stay the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.log.snapshot import load_snapshot
+from headwater.stores import LocalStore
+
+pytestmark = pytest.mark.spark
+
+_SETTINGS = "spark.databricks.delta.optimizeWrite"
+_PROPERTY = "'delta.autoOptimize.optimizeWrite' = 'true'"
+#: More than a small job reads.
+_ROWS = 300_000
+
+
+@pytest.fixture(autouse=True)
+def _unset(spark) -> Iterator[None]:
+    yield
+    for name in ("enabled", "binSize", "maxShufflePartitions"):
+        spark.conf.unset(f"{_SETTINGS}.{name}")
+
+
+def files(path: Path) -> Counter[str | None]:
+    """The number of live files of each partition."""
+    found = load_snapshot(str(path), LocalStore()).files.to_pylist()
+    return Counter(next(iter(dict(row["partition_values"]).values()), None) for row in found)
+
+
+def create(spark, path: Path, columns: str = "id BIGINT, p INT", by: str = "p", properties: str = _PROPERTY) -> str:
+    partitioned = f"PARTITIONED BY ({by})" if by else ""
+    spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta {partitioned} TBLPROPERTIES ({properties})")
+    return f"delta.`{path}`"
+
+
+def test_each_partition_gets_one_file_of_a_large_job_and_of_a_small_one(spark, rows, tmp_path) -> None:
+    table = create(spark, tmp_path / "t")
+    spark.sql(f"INSERT INTO {table} SELECT id, id % 7 FROM range(0, {_ROWS}, 1, 8)")
+    assert files(tmp_path / "t") == {str(p): 1 for p in range(7)}
+    spark.sql(f"INSERT INTO {table} SELECT id, id % 7 FROM range(0, 70, 1, 8)")
+    assert files(tmp_path / "t") == {str(p): 2 for p in range(7)}
+    assert rows(f"SELECT count(*), sum(id), count(DISTINCT p) FROM {table}") == [
+        (_ROWS + 70, _ROWS * (_ROWS - 1) // 2 + 35 * 69, 7)
+    ]
+    # CREATE … AS SELECT, overwrites, the DataFrame writer and streams.
+    as_select = tmp_path / "ctas"
+    spark.sql(
+        f"CREATE TABLE delta.`{as_select}` USING delta PARTITIONED BY (p) TBLPROPERTIES ({_PROPERTY}) AS "
+        f"SELECT id, id % 3 AS p FROM range(0, {_ROWS}, 1, 8)"
+    )
+    assert set(files(as_select).values()) == {1}
+    spark.sql(f"INSERT OVERWRITE {table} SELECT id, id % 5 FROM range(0, {_ROWS}, 1, 8)")
+    assert files(tmp_path / "t") == {str(p): 1 for p in range(5)}
+    stream = spark.readStream.format("delta").load(str(tmp_path / "t"))
+    target = tmp_path / "sink"
+    create(spark, target)
+    query = stream.writeStream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    query.format("delta").start(str(target)).awaitTermination()
+    assert files(target) == {str(p): 1 for p in range(5)}
+
+
+def test_a_large_partition_is_cut_by_bytes_and_others_are_not(spark, tmp_path) -> None:
+    """Skewed: one of 40 partitions has nearly all rows."""
+    path = tmp_path / "t"
+    table = create(spark, path, "v STRING, p INT")
+    spark.conf.set(f"{_SETTINGS}.binSize", "1m")
+    spark.sql(
+        f"INSERT INTO {table} SELECT concat(uuid(), uuid()), CAST(if(id % 10 = 0, id % 40, 999) AS INT) "
+        "FROM range(0, 150000, 1, 24)"
+    )
+    found = files(path)
+    large = found.pop("999")
+    # About 135,000 rows of 60 to 90 bytes.
+    assert 6 <= large <= 16
+    assert set(found.values()) == {1}
+    # Cut at the edges of map tasks only: no file is far above the bin.
+    live = load_snapshot(str(path), LocalStore()).files.to_pylist()
+    assert max(row["size"] for row in live) < 2 << 20
+
+
+def test_who_asks_for_it(spark, tmp_path, fails) -> None:
+    """The option, then the session, then the table."""
+    frame = spark.sql("SELECT id FROM range(0, 40, 1, 4)")
+
+    def written(option=None, session=None, table=None) -> int:
+        path = tmp_path / f"{option}{session}{table}"
+        create(spark, path, "id BIGINT", "", "'a' = 'b'" if table is None else _PROPERTY.replace("true", table))
+        if session is not None:
+            spark.conf.set(f"{_SETTINGS}.enabled", session)
+        writer = frame.write.format("delta").mode("append")
+        (writer if option is None else writer.option("optimizeWrite", option)).save(str(path))
+        spark.conf.unset(f"{_SETTINGS}.enabled")
+        return sum(files(path).values())
+
+    assert [written("true", "false", "false"), written(None, "true", "false"), written(None, None, "true")] == [1] * 3
+    assert [written("false", "true", "true"), written(None, "false", "true"), written(None, None, "false")] == [4] * 3
+    assert [written("true"), written()] == [1, 4]
+    path = tmp_path / "wrong"
+    create(spark, path, "id BIGINT", "")
+    for size in ("large", "0"):
+        spark.conf.set(f"{_SETTINGS}.binSize", size)
+        with fails("DELTA_ILLEGAL_OPTION", "512m"):
+            frame.write.format("delta").mode("append").save(str(path))
+    with fails("DELTA_ILLEGAL_OPTION", "optimizeWrite"):
+        frame.write.format("delta").mode("append").option("optimizeWrite", "yes").save(str(path))
+
+
+def test_sorted_rows_of_a_table_without_partitions_stay_together(spark, tmp_path) -> None:
+    path = tmp_path / "t"
+    table = create(spark, path, "id BIGINT, v STRING", "")
+    spark.conf.set(f"{_SETTINGS}.binSize", "1m")
+    spark.sql(f"INSERT INTO {table} SELECT id, concat(uuid(), uuid()) FROM range(0, 150000, 1, 24)")
+    live = load_snapshot(str(path), LocalStore()).files.to_pylist()
+    assert 6 <= len(live) <= 16
+    stats = [json.loads(file["stats"]) for file in live]
+    bounds = sorted((each["minValues"]["id"], each["maxValues"]["id"]) for each in stats)
+    assert all(before[1] < after[0] for before, after in zip(bounds, bounds[1:], strict=False))
+
+
+def test_one_task_is_not_shuffled(spark, tmp_path) -> None:
+    path = tmp_path / "t"
+    table = create(spark, path)
+    spark.sparkContext.setJobGroup("one task", "")
+    try:
+        spark.sql(f"INSERT INTO {table} SELECT id, id % 3 FROM range(0, 30, 1, 1)")
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("one task")
+        stages = [stage for job in jobs for stage in spark.sparkContext.statusTracker().getJobInfo(job).stageIds]
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert len(stages) <= 1
+    assert files(path) == {"0": 1, "1": 1, "2": 1}
+
+
+def test_what_else_a_table_asks_of_its_rows(spark, rows, tmp_path, fails) -> None:
+    """Constraints, generated and identity columns, row tracking, column mapping, change data."""
+    path = tmp_path / "t"
+    table = create(
+        spark,
+        path,
+        "k BIGINT GENERATED BY DEFAULT AS IDENTITY, id BIGINT NOT NULL, "
+        "p INT GENERATED ALWAYS AS (CAST(id % 3 AS INT))",
+        properties=f"{_PROPERTY}, 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name', "
+        "'delta.enableChangeDataFeed' = 'true'",
+    )
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT few CHECK (id < 1000000)")
+    spark.sql(f"INSERT INTO {table} (id) SELECT id FROM range(0, {_ROWS}, 1, 8)")
+    spark.sql(f"INSERT INTO {table} (k, id) SELECT -id, id FROM range(0, {_ROWS}, 1, 8)")
+    assert rows(f"SELECT count(*), count(DISTINCT _metadata.row_id), count_if(p = id % 3), max(k) FROM {table}") == [
+        (2 * _ROWS, 2 * _ROWS, 2 * _ROWS, _ROWS)
+    ]
+    assert set(files(path).values()) <= {2}
+    assert sum(files(path).values()) == 6
+    spark.sql(f"INSERT OVERWRITE {table} (k, id) SELECT id, id FROM range(0, {_ROWS}, 1, 8)")
+    assert rows(
+        f"SELECT _change_type, count(*) FROM table_changes_by_path('{path}', 4, 4) GROUP BY _change_type ORDER BY 1"
+    ) == [("delete", 2 * _ROWS), ("insert", _ROWS)]
+    many = f"FROM range(0, {_ROWS}, 1, 8)"
+    for wrong, condition in (
+        ("NULL", "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"),
+        ("2000000", "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"),
+    ):
+        with fails(condition):
+            spark.sql(f"INSERT INTO {table} (k, id) SELECT id, if(id = 77777, {wrong}, id) {many}")
+    assert rows(f"SELECT count(*) FROM {table}") == [(_ROWS,)]
