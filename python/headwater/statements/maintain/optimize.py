@@ -144,6 +144,7 @@ class Run:
         self._request, self._statement = request, statement
         self._began = time.time_ns() // 1_000_000
         snapshot = open_snapshot(request.table, statement)
+        transaction(request.table, statement, snapshot)  # refuses a table that may not be written to
         self._layout = self.layout(snapshot)
         first = self.choose(snapshot, None)
         #: What the first batch is taken of.
