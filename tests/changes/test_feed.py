@@ -151,6 +151,14 @@ def test_rows_of_another_schema_removed_by_the_first_version(table, make):
     assert "was int and is string" in error.text
 
 
+def test_files_that_the_first_version_rearranged_are_no_rows_of_another_schema(table, make):
+    table.create(make.add("zero"))
+    table.commit(
+        table.metadata({"a": "string"}), make.remove("zero", dataChange=False), make.add("one", dataChange=False)
+    )
+    assert table.feed(1).files == []
+
+
 def test_other_partition_columns(table, make):
     table.create(make.add("zero"), columns={"a": "integer", "p": "string"}, partitions=("p",))
     table.commit(table.metadata({"a": "integer", "p": "string"}), make.add("one"))

@@ -117,7 +117,9 @@ def _changed_files(
 
 def removes_data(commit: ParsedActions) -> bool:
     """Whether a commit's changes include rows that earlier versions wrote."""
-    return bool(commit.change_files) or commit.files.removes().num_rows > 0
+    if commit.change_files:
+        return True
+    return any(not is_add and action.get("dataChange", True) for is_add, action in commit.files)
 
 
 def _difference(
