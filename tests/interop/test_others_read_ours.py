@@ -73,6 +73,19 @@ CASES: dict[str, list[str]] = {
         "INSERT INTO t VALUES (1, 'x')",
         "INSERT OVERWRITE t VALUES (2, 'y')",
     ],
+    "laid_out": [
+        "CREATE TABLE t (a INT, p STRING) USING delta PARTITIONED BY (p)",
+        "INSERT INTO t VALUES (1, 'x'), (2, NULL)",
+        "INSERT INTO t VALUES (3, 'x'), (4, NULL)",
+        "OPTIMIZE t ZORDER BY (a)",
+    ],
+    "from_partitions_to_clusters": [
+        "CREATE TABLE t (a INT, p STRING, i INT) USING delta PARTITIONED BY (p, i)",
+        "INSERT INTO t VALUES (1, 'x', 1), (2, NULL, NULL), (3, 'ü/%', 2)",
+        "ALTER TABLE t CLUSTER BY (i, a)",
+        "INSERT INTO t VALUES (4, 'y', 2)",
+        "OPTIMIZE t",
+    ],
 }
 #: The same, with features delta-rs does not read or not read whole.
 PEER_ONLY: dict[str, list[str]] = {
@@ -115,6 +128,14 @@ PEER_ONLY: dict[str, list[str]] = {
         "DELETE FROM t WHERE a = 2",
         "OPTIMIZE t",
         "DELETE FROM t WHERE a = 5",
+    ],
+    "purged": [
+        "CREATE TABLE t (a INT, b STRING, c INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', "
+        "'delta.columnMapping.mode' = 'name')",
+        "INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2), (3, 'z', 3)",
+        "DELETE FROM t WHERE a = 2",
+        "ALTER TABLE t DROP COLUMN c",
+        "REORG TABLE t APPLY (PURGE)",
     ],
     "deletion_vectors_enabled": [
         "CREATE TABLE t (a INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,54 @@ def test_what_goes_on_in_the_peer_goes_on_here(spark: Any, peer: Any, ours: Any,
                 went_on[engine].add(number)
     assert went_on["ours"] == set(range(len(CASES)))
     assert len(went_on["peer"]) >= 4
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copies"])
+@pytest.mark.parametrize("engine", ["ours", "peer"])
+def test_curves_of_one_beside_dml_of_the_other(
+    spark: Any, peer: Any, ours: Any, tmp_path: Path, engine: str, vectors: bool
+) -> None:
+    """Ours never fails. The peer may, as it does not run again; what it was told of is there."""
+    path = tmp_path / "t"
+    t = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {t} (a INT, b INT) USING delta CLUSTER BY (a, b) "
+        f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
+    )
+    spark.sql(f"INSERT INTO {t} SELECT id, 0 FROM range(50)")
+
+    def here(text: str) -> Any:
+        return spark.newSession().sql(text).collect()
+
+    arranges, changes = (here, peer.sql) if engine == "ours" else (peer.sql, here)
+    done, failed = threading.Event(), []
+
+    def arrange() -> None:
+        while not done.is_set():
+            try:
+                arranges(f"OPTIMIZE {t} FULL")
+            except Exception as error:
+                if engine == "ours" or "Concurrent" not in str(error):
+                    failed.append(error)
+                    return
+
+    thread = threading.Thread(target=arrange)
+    thread.start()
+    counted = 0
+    try:
+        for number in range(5):
+            try:
+                changes(f"UPDATE {t} SET b = b + 1 WHERE a % 5 = {number}")
+                counted += 10
+                changes(f"INSERT INTO {t} VALUES ({100 + number}, 0)")
+            except Exception as error:
+                if engine != "ours" or "Concurrent" not in str(error):
+                    raise
+    finally:
+        done.set()
+        thread.join()
+    assert not failed, failed
+    mine, theirs = ours(path, "sum(b)"), peer.table(path, "sum(b)")
+    assert mine == theirs == [[counted]]

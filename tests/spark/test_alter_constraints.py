@@ -101,8 +101,10 @@ def test_cluster_by(spark, rows, database, fails):
     with fails("DELTA_CLUSTERING_COLUMN_MISSING_STATS", "b"):
         spark.sql("ALTER TABLE few CLUSTER BY (b)")
     spark.sql("CREATE TABLE parts (a INT, b INT) USING delta PARTITIONED BY (b)")
-    with fails("DELTA_CLUSTER_BY_WITH_PARTITIONED_BY", "b"):
-        spark.sql("ALTER TABLE parts CLUSTER BY (a)")
+    with fails("DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS", "at most 4"):
+        spark.sql("ALTER TABLE parts CLUSTER BY (a, b, a, b, a)")
+    spark.sql("ALTER TABLE parts CLUSTER BY NONE")
+    assert len(rows("DESCRIBE HISTORY parts")) == 1
 
 
 def test_sync_identity(spark, rows, database, tmp_path, fails):

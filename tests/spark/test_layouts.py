@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import random
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from support.requests import actions
 
 pytestmark = pytest.mark.spark
 
+_SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
 _MAX = "spark.databricks.delta.optimize.maxFileSize"
 _KINDS = (
     "a INT, b STRING, c DATE, d DECIMAL(30, 4), e TIMESTAMP, f TIMESTAMP_NTZ, g DOUBLE, s STRUCT<x: BIGINT, y: "
@@ -205,3 +210,165 @@ def test_clustered_tables(spark, rows, table, path, settings, fails) -> None:
     assert (compacted.metrics.clusteringStats, compacted.metrics.numFilesAdded) == (None, 1)
     with fails("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"):
         spark.sql(f"OPTIMIZE {name} FULL")
+
+
+def test_columns_that_are_renamed(spark, rows, path) -> None:
+    name = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {name} (a INT, b INT) USING delta CLUSTER BY (a) "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+
+    def optimize(text: str = "") -> int:
+        return spark.sql(f"OPTIMIZE {name} {text}").first().metrics.numFilesRemoved
+
+    spark.sql(f"INSERT INTO {name} SELECT id, -id FROM range(100)")
+    assert optimize() > 0
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN a TO c")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN b TO a")
+    assert optimize() == 0
+    spark.sql(f"ALTER TABLE {name} CLUSTER BY (a)")
+    assert (optimize(), optimize("FULL"), optimize()) == (0, 1, 0)
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN a TO b")
+    assert optimize() == 0
+    # So it is without mapping: the rewritten files stay in their cube.
+    spark.sql(f"ALTER TABLE {name} DROP FEATURE columnMapping")
+    assert optimize() == 0
+    assert rows(f"SELECT sum(c), sum(b) FROM {name}") == [(4950, -4950)]
+
+
+def test_a_partitioned_table_becomes_a_clustered_one_in_one_statement(spark, rows, database, path, fails) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, p STRING, q DATE GENERATED ALWAYS AS (CAST(ts AS DATE)), ts TIMESTAMP) USING delta "
+        f"PARTITIONED BY (p, q) LOCATION '{path}' TBLPROPERTIES ('delta.enableRowTracking' = 'true', "
+        "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name', "
+        "'delta.enableChangeDataFeed' = 'true')"
+    )
+    for start in (0, 300):
+        spark.sql(
+            "INSERT INTO t (id, p, ts) SELECT id, IF(id % 3 = 0, NULL, 'a/ü ' || id % 3), "
+            f"timestamp_seconds(id * 40000) FROM range({start}, {start + 300}, 1, 1) WHERE id % 60 < 9"
+        )
+    spark.sql("DELETE FROM t WHERE id % 5 = 4")
+    ids = "SELECT _metadata.row_id, _metadata.row_commit_version, * FROM t ORDER BY id"
+    before, version = rows(ids), snapshot(path).version
+    spark.sql("ALTER TABLE t CLUSTER BY (q, p)")
+    now = snapshot(path)
+    assert (now.version, now.partition_columns) == (version + 1, [])
+    assert rows(ids) == before
+    assert rows(f"SELECT count(*) FROM t VERSION AS OF {version}") == [(len(before),)]
+    files = now.files.to_pylist()
+    assert (len(files), len(cubes(path)), None in cubes(path)) == (1, 1, False)
+    assert (files[0]["partition_values"], files[0]["clustering_provider"]) == ([], "liquid")
+    assert read_files(path, now.schema.find("p").physical_name, "a", "b") == 1
+    (info,) = actions(path, now.version, "commitInfo")
+    assert (info["operation"], info["operationParameters"]["oldPartitionColumns"]) == ("CLUSTER BY", "p,q")
+    assert info["operationMetrics"]["numAddedFiles"] == "1"
+    assert rows(f"SELECT count(*) FROM table_changes('t', {now.version})") == [(0,)]
+    assert [row[0] for row in rows("DESCRIBE TABLE t")].count("# Partitioning") == 0
+    assert "CLUSTER BY (q, p)" in rows("SHOW CREATE TABLE t")[0][0]
+    assert spark.sql("OPTIMIZE t").first().metrics.numFilesRemoved == 0
+    # Everything goes on.
+    spark.sql("INSERT INTO t (id, p, ts) VALUES (1000, 'new', TIMESTAMP'2024-01-02 03:04:05')")
+    spark.sql("UPDATE t SET p = 'other' WHERE p IS NULL")
+    spark.sql("OPTIMIZE t")
+    assert rows("SELECT count(*), count(p), max(q) FROM t")[0][:2] == (len(before) + 1, len(before) + 1)
+    # The way back is a version.
+    spark.sql(f"RESTORE t TO VERSION AS OF {version}")
+    assert snapshot(path).partition_columns == ["p", "q"]
+    assert rows("SELECT * FROM t ORDER BY id") == [row[2:] for row in before]
+    spark.sql("INSERT INTO t (id, p, ts) VALUES (1000, 'new', TIMESTAMP'2024-01-02 03:04:05')")
+    spark.sql("OPTIMIZE t")
+    assert rows("SELECT count(*) FROM t") == [(len(before) + 1,)]
+
+
+def test_partitions_that_others_need_stay(spark, rows, table, path, fails, tmp_path) -> None:
+    name = table("PARTITIONED BY (p) TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '2')", loads=1, rows=10)
+    with fails("DELTA_CLUSTERING_COLUMN_MISSING_STATS", "p"):
+        spark.sql(f"ALTER TABLE {name} CLUSTER BY (p)")
+    checkpoint = str(tmp_path / "checkpoint")
+    stream = spark.readStream.format("delta").load(str(path)).writeStream.format("noop")
+    stream = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    stream.start().awaitTermination()
+    spark.sql(f"ALTER TABLE {name} CLUSTER BY (a)")
+    assert snapshot(path).partition_columns == []
+    put(spark, name, 10, 20)
+    # A stream goes on with what is new.
+    query = stream.start()
+    query.awaitTermination()
+    assert query.lastProgress["numInputRows"] == 10
+    iceberg = f"delta.`{tmp_path / 'iceberg'}`"
+    spark.sql(
+        f"CREATE TABLE {iceberg} (a INT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        "('delta.enableIcebergCompatV2' = 'true', 'delta.columnMapping.mode' = 'name')"
+    )
+    with fails("DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES"):
+        spark.sql(f"ALTER TABLE {iceberg} CLUSTER BY (a)")
+
+
+@pytest.mark.random
+@pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copies"])
+@pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "zorder"])
+def test_curves_beside_dml(spark, rows, path, clustered, vectors) -> None:
+    """Neither side fails, and in the end the table has what each writer has done to its own keys."""
+    name, writers = f"delta.`{path}`", 2
+    spark.sql(
+        f"CREATE TABLE {name} (a INT, b INT) USING delta {'CLUSTER BY (a, b)' if clustered else ''} "
+        f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}', "
+        "'delta.enableRowTracking' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT id, 0 FROM range(200)")
+    held = [dict.fromkeys(range(writer, 200, writers), 0) for writer in range(writers)]
+    layouts, failed, stop = [], [], time.monotonic() + _SECONDS
+
+    def repeat(step: Callable[[object, int], None]) -> None:
+        session = spark.newSession()
+        try:
+            for number in itertools.count():
+                step(session, number)
+                if time.monotonic() > stop:
+                    return
+        except BaseException as error:
+            failed.append(error)
+
+    def lay_out(session, number: int) -> None:
+        text = f"OPTIMIZE {name} FULL" if clustered else f"OPTIMIZE {name} FULL ZORDER BY (a, b)"
+        layouts.append(session.sql(text).first().metrics.numFilesRemoved)
+
+    def change(writer: int) -> Callable[[object, int], None]:
+        draw, mine = random.Random(writer), held[writer]
+
+        def step(session, number: int) -> None:
+            some = draw.sample(sorted(mine), 3)
+            keys = ", ".join(map(str, some))
+            match draw.choice(["update", "delete", "insert", "merge"]):
+                case "update":
+                    session.sql(f"UPDATE {name} SET b = b + 1 WHERE a IN ({keys})").collect()
+                    mine.update({a: mine[a] + 1 for a in some})
+                case "delete" if len(mine) > 50:
+                    session.sql(f"DELETE FROM {name} WHERE a IN ({keys})").collect()
+                    for a in some:
+                        del mine[a]
+                case "merge":
+                    session.sql(
+                        f"MERGE INTO {name} AS t USING (SELECT explode(array({keys})) AS k) ON t.a = k "
+                        "WHEN MATCHED THEN UPDATE SET b = b + 10"
+                    ).collect()
+                    mine.update({a: mine[a] + 10 for a in some})
+                case _:
+                    new = 1000 + 2 * number + writer
+                    session.sql(f"INSERT INTO {name} VALUES ({new}, {number})").collect()
+                    mine[new] = number
+
+        return step
+
+    threads = [threading.Thread(target=repeat, args=(step,)) for step in (lay_out, *map(change, range(writers)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+    assert rows(f"SELECT a, b FROM {name} ORDER BY a") == sorted((held[0] | held[1]).items())
+    # Without vectors, changes may take away each file that OPTIMIZE began with: then it has nothing to do.
+    assert sum(layouts) > 0 or not vectors
+    assert rows(f"SELECT count(DISTINCT _metadata.row_id) = count(*) FROM {name}") == [(True,)]

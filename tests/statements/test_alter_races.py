@@ -9,7 +9,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
-from support.requests import actions, alter_table, create_request, create_table, schema_json
+from support.requests import actions, alter_table, create_request, create_table, data_file, schema_json
 
 
 @pytest.fixture
@@ -135,3 +135,54 @@ def test_a_constraint_that_loses_to_data_looks_at_what_was_added(table, statemen
         ["2.parquet"],
     ]
     assert actions(table, 4, "commitInfo")[0]["operation"] == "ADD CONSTRAINT"
+
+
+def _partitioned(tmp_path, statement):
+    path = tmp_path / "p"
+    create_table(create_request(path, schema_json(a="integer", b="string"), partitionColumns=["b"]), statement)
+    return path
+
+
+def _add(name, partition_values):
+    return AddFile(name, partition_values, 100, 1, True, '{"numRecords":10}')
+
+
+def commits(path, *files):
+    def commit():
+        snapshot = load_snapshot(str(path), LocalStore())
+        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+        for file in files:
+            txn.add_action(file)
+        txn.commit("WRITE", {})
+
+    return commit
+
+
+def test_a_table_that_loses_its_partitions_takes_along_what_others_commit(tmp_path, statement):
+    path = _partitioned(tmp_path, statement)
+    commits(path, _add("1.parquet", {"b": "x"}), _add("2.parquet", {"b": None}))()
+    statement.written = [
+        [data_file(f"part-00000-{name}", rows, [[1, 9, 0], ["a", "b", 0]])]
+        for name, rows in (("both", 20), ("third", 10))
+    ]
+    statement.before_commits = [commits(path, _add("3.parquet", {"b": "y"}))]
+    after = alter(path, statement, {"kind": "cluster_by", "columns": [["a"]]})
+    assert after.partition_columns == []
+    assert sorted(after.files["path"].to_pylist()) == ["part-00000-both", "part-00000-third"]
+    assert [[row[0].rpartition("/")[2] for row in files] for _, _, files in statement.relations] == [
+        ["1.parquet", "2.parquet"],
+        ["3.parquet"],
+    ]
+    assert after.version == 3
+    assert not any(file["dataChange"] for kind in ("add", "remove") for file in actions(path, 3, kind))
+
+
+def test_a_table_does_not_lose_its_partitions_twice(tmp_path, statement, make_statement):
+    path = _partitioned(tmp_path, statement)
+    other = make_statement()
+    statement.before_commits = [lambda: alter(path, other, {"kind": "cluster_by", "columns": [["a"]]})]
+    after = alter(path, statement, {"kind": "cluster_by", "columns": [["a"]]})
+    assert after.version == 1
+    with pytest.raises(HeadwaterError, match="part-00000") as raised:
+        commits(path, _add("part-00000-x.parquet", {"b": "x"}))()
+    assert raised.value.condition == "DELTA_INTERNAL_ERROR"

@@ -11,10 +11,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from headwater.statements.maintain.cubes import Cube, grouped, merged, new_tags
+from headwater.protocol.actions import AddFile
+from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.statements.maintain.cubes import Cube, LaidOutBy, grouped, in_cube_of, merged, new_tags
 from headwater.statements.maintain.curves import files_of, quantiles
 
 _HUGE = 1 << 60
+LONG = PrimitiveType("long")
 
 
 class _Simulated(NamedTuple):
@@ -109,12 +112,54 @@ def test_what_is_laid_out_stays() -> None:
     assert merged(about, 101, _HUGE) == sorted(about[1:], key=lambda cube: cube.size)
 
 
+def _as_files(rows: Sequence[tuple[int, dict[str, str] | None, str | None]]) -> pa.Table:
+    tags = [None if row[1] is None else list(row[1].items()) for row in rows]
+    return pa.table(
+        {
+            "size": [row[0] for row in rows],
+            "tags": pa.array(tags, pa.map_(pa.string(), pa.string())),
+            "clustering_provider": [row[2] for row in rows],
+        }
+    )
+
+
+def test_cubes_go_by_physical_columns() -> None:
+    """Whatever a column is called now, and whichever has the name that it had."""
+    old = new_tags(LaidOutBy(["a"], [["col-1"]]))
+    files = _as_files([(1, old, "liquid"), (2, {k: old[k] for k in ("ZCUBE_ID", "ZCUBE_ZORDER_BY")}, "liquid")])
+
+    def found(name: str, physical: str) -> tuple[list[int], list[int]]:
+        by = grouped(files, [0, 1], LaidOutBy([name], [[physical]]), [False, False])
+        return [position for cube in by.cubes for position in cube.positions], by.others
+
+    assert found("a", "col-1") == ([0, 1], [])
+    assert found("renamed", "col-1") == ([0], [1])
+    assert found("a", "col-2") == ([1], [0])
+
+
+def test_copies_of_a_cube_name_its_columns_as_their_table_does() -> None:
+    def schema(physical: str) -> StructType:
+        return StructType((StructField("a", LONG, True, {"delta.columnMapping.physicalName": physical}),))
+
+    tags = new_tags(LaidOutBy(["x"], [["col-1"]]))
+    sources = _as_files([(1, tags, "liquid"), (2, tags, "liquid")])
+    output = [AddFile("o", {}, 1, 1)]
+    (same,) = in_cube_of(sources, output, schema("col-1"), schema("col-1"))
+    assert same.tags == tags
+    (other,) = in_cube_of(sources, output, schema("col-1"), schema("a"))
+    assert other.tags == {**tags, "headwater.layoutColumns": '[["a"]]'}
+    (gone,) = in_cube_of(sources, output, schema("col-2"), schema("a"))
+    assert gone.tags == {key: tags[key] for key in ("ZCUBE_ID", "ZCUBE_ZORDER_BY")}
+
+
 def test_files_by_what_the_log_says() -> None:
-    one, other, old = new_tags(["a", "s.`x y`"]), new_tags(["a", "s.`x y`"]), new_tags(["b"])
+    by = LaidOutBy(["a", "s.`x y`"], [["a"], ["s", "x y"]])
+    one, other, old = new_tags(by), new_tags(by), new_tags(LaidOutBy(["b"], [["b"]]))
+    of_others = {key: other[key] for key in ("ZCUBE_ID", "ZCUBE_ZORDER_BY")}
     rows = [
         (1, one, "liquid"),
         (2, one, "liquid"),
-        (4, other, None),
+        (4, of_others, None),
         (8, old, "liquid"),
         (16, None, None),
         (32, {"ZCUBE_ID": "c", "ZCUBE_ZORDER_BY": "{"}, "liquid"),
@@ -122,17 +167,8 @@ def test_files_by_what_the_log_says() -> None:
         (128, {"ZCUBE_ID": "c"}, None),
         (256, one, "liquid"),
     ]
-    files = pa.table(
-        {
-            "size": [row[0] for row in rows],
-            "tags": pa.array(
-                [None if row[1] is None else list(row[1].items()) for row in rows], pa.map_(pa.string(), pa.string())
-            ),
-            "clustering_provider": [row[2] for row in rows],
-        }
-    )
     worn = [False] * 8 + [True]
-    found = grouped(files, range(9), ["a", "s.`x y`"], worn)
+    found = grouped(_as_files(rows), range(9), by, worn)
     assert found.cubes == [Cube([0, 1], 3), Cube([2], 4)]
     assert found.new == [4, 7, 8]
     assert found.others == [3, 5, 6]

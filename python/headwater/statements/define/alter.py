@@ -34,8 +34,8 @@ from headwater.statements import notices
 from headwater.statements.define import alter_columns, row_tracking
 from headwater.statements.define.alter_constraints import add_constraints, drop_constraints
 from headwater.statements.define.altering import alter
-from headwater.statements.define.clustering import cluster_by
 from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.define.unpartitioning import to_clustered
 from headwater.statements.opening import open_snapshot
 
 #: What cannot be done yet, as people say it.
@@ -53,6 +53,9 @@ def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswe
     """Apply the changes of a statement, all or none."""
     if row_tracking.is_asked(request):
         row_tracking.prepare(request, statement)
+    clusterings = [change for change in request.changes if isinstance(change, ClusterBy)]
+    if clusterings and len(clusterings) == len(request.changes):
+        return alter(request.table, request.name, statement, to_clustered(clusterings), discards=False)
     return alter(request.table, request.name, statement, lambda draft: _apply(request.changes, draft))
 
 
@@ -120,7 +123,6 @@ _STATEMENTS: dict[type, Callable[[Any, Draft], Operation]] = {
     RemoveProperty: _unset_properties,
     AddConstraint: add_constraints,
     DropConstraint: drop_constraints,
-    ClusterBy: cluster_by,
 }
 #: What Spark's pipelines ask for at once, in the order in which it is done: columns may need a property.
 _TOGETHER: tuple[Collection[type], ...] = ({SetProperty}, {DropColumn}, {AddColumn}, alter_columns.PARTS)

@@ -28,18 +28,30 @@ from headwater.transaction import Transaction
 
 
 def alter(
-    table: str, name: str | None, statement: Statement, alteration: Alteration, *, is_last: bool = True
+    table: str,
+    name: str | None,
+    statement: Statement,
+    alteration: Alteration,
+    *,
+    is_last: bool = True,
+    discards: bool = True,
 ) -> CommitAnswer:
     """Change the definition of a table by one commit; no commit where the definition is as asked already.
 
     :param is_last: whether the statement is done with this commit; it must be possible to run again what comes before.
+    :param discards: whether what a lost attempt has written is deleted; False where the next one uses it.
     :raises HeadwaterError: what the alteration raises; the last conflict, once ``spark.headwater.dml.retrySeconds``
         have passed; ``DELTA_METADATA_CHANGED`` where a winner changed the same thing; the error condition of a row
         check that a row violates.
     """
     attempts = _Attempts(table, name, statement, alteration, is_last)
     return run_again_after_losses(
-        table, statement, attempts.run, lambda _: attempts.may_run_again, waits_for_others=False
+        table,
+        statement,
+        attempts.run,
+        lambda _: attempts.may_run_again,
+        waits_for_others=False,
+        discards=discards,
     )
 
 
@@ -70,7 +82,15 @@ class _Attempts:
             self._proven = draft
         _fill(txn, draft)
         try:
-            return commit(txn, statement, Options(None), operation.name, operation.parameters, is_last=self._is_last)
+            return commit(
+                txn,
+                statement,
+                Options(None),
+                operation.name,
+                operation.parameters,
+                draft.metrics,
+                is_last=self._is_last,
+            )
         except HeadwaterError as error:
             self._lost = error
             raise

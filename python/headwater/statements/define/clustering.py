@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from headwater.bridge.messages.define import ClusterBy
 from headwater.errors import HeadwaterError
@@ -86,15 +87,19 @@ def check_clustering_columns(
 
 
 def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
-    """ALTER TABLE … CLUSTER BY: the columns that new files and OPTIMIZE use from now on; NONE for no clustering.
+    """ALTER TABLE … CLUSTER BY: the columns that new files and OPTIMIZE use from now on; NONE for no clustering. A
+    table that is clustered has no partitions any more.
 
     :raises HeadwaterError: those of :func:`check_clustering_columns`.
     """
     columns = [tuple(path) for path in changes[-1].columns]
     old = clustering_columns(draft.snapshot)
-    if columns or draft.metadata.partition_columns:
-        check_clustering_columns(draft.schema, draft.metadata.partition_columns, draft.metadata.configuration, columns)
+    partitioned_by = draft.metadata.partition_columns
+    if columns:
+        check_clustering_columns(draft.schema, (), draft.metadata.configuration, columns)
+        draft.metadata = replace(draft.metadata, partition_columns=())
     shown = {
+        **({"oldPartitionColumns": ",".join(partitioned_by)} if columns and partitioned_by else {}),
         "oldClusteringColumns": ",".join(map(format_name, old or ())),
         "newClusteringColumns": ",".join(map(format_name, columns)),
     }

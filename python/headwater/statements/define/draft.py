@@ -42,8 +42,9 @@ class Draft:
     """A table's definition as it will be. ``name``: the table as errors show it.
 
     ``row_checks`` are what the rows in the table must meet. ``domains`` and ``more_actions`` go into the commit as they
-    are. ``features`` are asked of the protocol beside those that the metadata needs. ``reads_rows``: the change depends
-    on rows in the table, beside the row checks. ``follows_directly``: it is right only for the very next version.
+    are; ``metrics`` are what the history has of them. ``features`` are asked of the protocol beside those that the
+    metadata needs. ``reads_rows``: the change depends on rows in the table, beside the row checks.
+    ``follows_directly``: it is right only for the very next version.
     """
 
     snapshot: Snapshot
@@ -54,6 +55,7 @@ class Draft:
     domains: list[DomainMetadata] = field(default_factory=list)
     row_checks: list[RowCheck] = field(default_factory=list)
     more_actions: list[Action] = field(default_factory=list)
+    metrics: dict[str, int] = field(default_factory=dict)
     features: set[str] = field(default_factory=set)
     reads_rows: bool = False
     follows_directly: bool = False

@@ -95,7 +95,7 @@ def copy_bins(
     for count, files_of_bin in zip(tasks, outputs, strict=True):
         end = start + count
         if arranged is None:
-            files_of_bin = in_cube_of(packed.files.slice(start, count), files_of_bin)
+            files_of_bin = in_cube_of(packed.files.slice(start, count), files_of_bin, snapshot.schema, target.schema)
         copies.append(Copy(sources[start:end], packed.live[start:end], files_of_bin, in_order=arranged is None))
         start = end
     return copies

@@ -64,7 +64,7 @@ def rewrite_files(table: str, statement: Statement, choose: Callable[[Snapshot],
             txn = transaction(table, statement, snapshot)
             target = Target(snapshot.table_path, txn.protocol, txn.metadata)
             statement.step("rewrite files")
-            copies = copy_bins(statement, snapshot, files, pack(files, max_file_size(statement)), target)
+            copies = _in_their_order(statement, snapshot, files, target)
             txn.move(copies)
             parameters = {"predicate": [], "applyPurge": True}
             commit(txn, statement, Options(None), "REORG", parameters, metrics_of(copies), is_last=False)
@@ -97,15 +97,19 @@ def metrics_of(copies: Sequence[Copy]) -> dict[str, int]:
 
 
 class KeptCopies:
-    """The copies that the attempts of one statement make: those of files that are still there are not made again."""
+    """The copies that the attempts of one statement make: those of files that are still there are not made again.
 
-    def __init__(self) -> None:
+    :param copied: makes copies of files, rows of ``snapshot.files``.
+    """
+
+    def __init__(self, copied: Callable[[Statement, Snapshot, pa.Table, Target], list[Copy]] | None = None) -> None:
+        self._copied = copied or _in_their_order
         self._target: Target | None = None
         #: The logical files that were copied together, and their copies.
         self._made: list[tuple[frozenset[FileKey], list[Copy]]] = []
 
     def of(self, statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> list[Copy]:
-        """The copies of files; as :func:`copy_bins`."""
+        """The copies of files, as ``copied`` makes them."""
         if target != self._target:  # another definition wants other files
             self._target, self._made = target, []
         vectors = [vector_of(value) for value in files["deletion_vector"].to_pylist()]
@@ -113,9 +117,13 @@ class KeptCopies:
         self._made = [made for made in self._made if made[0] <= set(keys)]
         known = frozenset().union(*(made[0] for made in self._made))
         new = files.filter(pa.array([key not in known for key in keys], pa.bool_()))
-        copied = copy_bins(statement, snapshot, new, pack(new, max_file_size(statement)), target)
+        copied = self._copied(statement, snapshot, new, target)
         self._made.append((frozenset(keys) - known, copied))
         return [copy for _, copies in self._made for copy in copies]
+
+
+def _in_their_order(statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> list[Copy]:
+    return copy_bins(statement, snapshot, files, pack(files, max_file_size(statement)), target)
 
 
 class _ByFooters(ABC):

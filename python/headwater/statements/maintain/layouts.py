@@ -23,12 +23,12 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
-from headwater.protocol.types import DataType, PrimitiveType
+from headwater.protocol.types import DataType, PrimitiveType, StructType
 from headwater.schema import mapping
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.maintain.bins import Bin, by_partition, next_fit, pack
 from headwater.statements.maintain.copying import DEFAULT_FILE_SIZE, copy_bins, max_file_size
-from headwater.statements.maintain.cubes import PROVIDER, grouped, merged, new_tags
+from headwater.statements.maintain.cubes import PROVIDER, LaidOutBy, grouped, merged, new_tags
 from headwater.statements.maintain.curves import Curve, copy_along, curve, files_of
 from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
@@ -235,11 +235,11 @@ class _Rules:
 class _AlongCurve(Layout):
     """The rows of a partition lie along a curve, in cubes: those of one are in the order of one curve."""
 
-    def __init__(self, settings: Settings, columns: Sequence[tuple[Path, DataType]], rules: _Rules) -> None:
+    def __init__(self, settings: Settings, schema: StructType, columns: Sequence[Path], rules: _Rules) -> None:
         super().__init__(settings)
-        self.names = [format_name(path) for path, _ in columns]
+        self.by = LaidOutBy.of(schema, columns)
         self.rules = rules
-        self.curve: Curve = curve(columns, is_hilbert=self.provider is not None)
+        self.curve: Curve = curve(_typed(schema, columns), is_hilbert=self.provider is not None)
 
     #: The clustering provider that the files name.
     provider: str | None = None
@@ -283,7 +283,7 @@ class _AlongCurve(Layout):
         self, light: pa.Table, positions: Sequence[int], worn: Sequence[bool], sizes: Sequence[int]
     ) -> tuple[dict[int, str], Input]:
         """The files of a partition to write again, each with the reason, and what was found."""
-        files = grouped(light, positions, self.names, worn)
+        files = grouped(light, positions, self.by, worn)
         rules = self.rules
         new = dict.fromkeys(files.new, "it is not laid out yet")
         by_others = dict.fromkeys(files.others, "it is laid out by other columns")
@@ -306,7 +306,7 @@ class _AlongCurve(Layout):
     ) -> list[Copy]:
         copies = copy_along(self.curve, statement, snapshot, files, bins, target, self.settings.max_file_size)
         for copy in copies:
-            tags = new_tags(self.names)
+            tags = new_tags(self.by)
             copy.outputs = [
                 replace(output, tags={**(output.tags or {}), **tags}, clustering_provider=self.provider)
                 for output in copy.outputs
@@ -326,7 +326,7 @@ class ZOrder(_AlongCurve):
     verb = "lay out"
 
     def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "zOrderBy": self.names}
+        return {**super().parameters(), "zOrderBy": self.by.names}
 
     def statistics(self, found: Input, sources: Sequence[RemoveFile], cubes: int) -> dict[str, Any]:
         return {
@@ -350,7 +350,7 @@ class Clustering(_AlongCurve):
     provider = PROVIDER
 
     def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "clusterBy": self.names, "isFull": self.rules.is_full}
+        return {**super().parameters(), "clusterBy": self.by.names, "isFull": self.rules.is_full}
 
     def statistics(self, found: Input, sources: Sequence[RemoveFile], cubes: int) -> dict[str, Any]:
         return {
@@ -385,7 +385,7 @@ def layout_of(request: OptimizeRequest, statement: Statement, snapshot: Snapshot
     elif arguments.z_order_by:
         columns = _z_order_columns(request, statement, snapshot)
         whole = snapshot.size_in_bytes + 1
-        return ZOrder(settings, columns, _Rules(arguments.full, whole, whole, keeps_others=False))
+        return ZOrder(settings, snapshot.schema, columns, _Rules(arguments.full, whole, whole, keeps_others=False))
     elif arguments.full:
         raise HeadwaterError("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", {"tableName": request.name})
     return own_layout(snapshot, settings, is_full=arguments.full)
@@ -396,8 +396,15 @@ def own_layout(snapshot: Snapshot, settings: Settings, *, is_full: bool = False)
     clustered_by = clustering_columns(snapshot)
     if not clustered_by:
         return Compaction(settings)
+    return clustering_by(snapshot.schema, clustered_by, settings, is_full=is_full)
+
+
+def clustering_by(
+    schema: StructType, columns: Sequence[Path], settings: Settings, *, is_full: bool = False
+) -> Clustering:
+    """The clustering by columns, given by their logical paths."""
     rules = _Rules(is_full, settings.largest_cube, settings.largest_merged_cube, keeps_others=True)
-    return Clustering(settings, _typed(snapshot, clustered_by), rules)
+    return Clustering(settings, schema, columns, rules)
 
 
 def _check_clustered(request: OptimizeRequest, clustered_by: Sequence[Path]) -> None:
@@ -418,16 +425,16 @@ def _check_clustered(request: OptimizeRequest, clustered_by: Sequence[Path]) -> 
         )
 
 
-def _typed(snapshot: Snapshot, columns: Sequence[Path]) -> list[tuple[Path, DataType]]:
-    found = [(path, find_path(snapshot.schema, path)) for path in columns]
+def _typed(schema: StructType, columns: Sequence[Path]) -> list[tuple[Path, DataType]]:
+    found = [(path, find_path(schema, path)) for path in columns]
     return [(path, field.type) for path, field in found if field is not None]
 
 
-def _z_order_columns(request: OptimizeRequest, statement: Statement, snapshot: Snapshot) -> list[tuple[Path, DataType]]:
+def _z_order_columns(request: OptimizeRequest, statement: Statement, snapshot: Snapshot) -> list[Path]:
     """The columns of ZORDER BY, as the schema spells them, each once."""
     schema, partitions = snapshot.schema, {name.lower() for name in snapshot.partition_columns}
     indexed = {path for path, _ in indexed_leaves(schema, snapshot.partition_columns, snapshot.metadata.configuration)}
-    columns: dict[Path, DataType] = {}
+    columns: dict[Path, None] = {}
     bare = []
     for given in request.arguments.z_order_by:
         found = [find_path(schema, given[:length]) for length in range(1, len(given) + 1)]
@@ -450,13 +457,13 @@ def _z_order_columns(request: OptimizeRequest, statement: Statement, snapshot: S
             )
         if not has_bounds(field.type) or mapping.physical_path(schema, path) not in indexed:
             bare.append(path)
-        columns[path] = field.type
+        columns[path] = None
     if bare and statement.flag(_CHECKS_STATISTICS, True):
         raise HeadwaterError(
             "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
             {"cols": _names([format_name(path) for path in bare]), "zorderColStatKey": _CHECKS_STATISTICS},
         )
-    return list(columns.items())
+    return list(columns)
 
 
 def _names(names: Sequence[str]) -> str:
