@@ -260,9 +260,14 @@ def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Fact
         rewrites_whole=replaces_whole(attempt, files),
         condition_deterministic=request.message.condition_deterministic,
         deletes_each_once=attempt.writes_changes and deletes_all_matched(request),
-        small_target_bytes=attempt.statement.whole_number(_SMALL_TARGET, SMALL_TARGET_BYTES),
+        small_target_bytes=small_target_bytes(attempt.statement),
         source_is_small=True if estimate is not None and estimate <= SMALL_SOURCE_BYTES else None,
     )
+
+
+def small_target_bytes(statement: Statement) -> int:
+    """Bytes up to which all files of a target are read: finding those that can have the source's keys takes longer."""
+    return statement.whole_number(_SMALL_TARGET, SMALL_TARGET_BYTES)
 
 
 def _read_keys(statement: Statement, source: int, keys: Sequence[Key], runs_jobs: bool) -> SourceKeys | None:

@@ -52,7 +52,9 @@ from headwater.sql.composing import (
     is_not_null,
     select,
 )
+from headwater.statements.change.merge import small_target_bytes
 from headwater.statements.change.request import Key
+from headwater.statements.change.scan import total_bytes
 from headwater.statements.change.source_keys import read_source_keys, usable
 from headwater.statements.read.scans import relation_over
 from headwater.statements.upsert.events import Events, compared, of_same_keys
@@ -106,8 +108,8 @@ def changed_rows(
 
 
 def _stored_rows(events: Events, prepared: Query, snapshot: Snapshot, statement: Statement) -> Rows:
-    """The stored rows of the files that may have the events' keys: of all files where the events are not computed yet,
-    whose keys are not cheap to read.
+    """The stored rows of the files that may have the events' keys: of all files where these are small, or where the
+    events are not computed yet, whose keys are not cheap to read.
     """
     files = snapshot.files
     keys = [
@@ -115,7 +117,8 @@ def _stored_rows(events: Events, prepared: Query, snapshot: Snapshot, statement:
         for key in events.keys
         if comparable(key)
     ]
-    if isinstance(prepared, Relation) and files.num_rows and usable(keys):
+    is_large = total_bytes(files) > small_target_bytes(statement)
+    if isinstance(prepared, Relation) and is_large and usable(keys):
         statement.step("read the source's keys")
         predicates = read_source_keys(statement, prepared.number, usable(keys)).predicates
         files = files.filter(prune_all(snapshot, predicates))
