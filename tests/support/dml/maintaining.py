@@ -1,5 +1,5 @@
 """Maintenance among DML and ALTER TABLE, by several engines: OPTIMIZE, ZORDER, clustering, REORG, VACUUM, RESTORE,
-DROP FEATURE.
+GENERATE, DROP FEATURE.
 
 :class:`Maintained` is the story of :mod:`support.dml.reshaping` with these statements. Its model is kept for each
 version, so RESTORE brings back rows, columns, constraints and row ids. What must hold: maintenance changes no row, no
@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headwater.log.snapshot import load_snapshot
+from headwater.stores import LocalStore
 from support.dml.checking import Engine, Refused, multiset, version_of
 from support.dml.expressions import quoted
 from support.dml.reshaping import Model, Story, literal
@@ -92,7 +94,7 @@ class Maintained(Story):
         alters = [self.cluster, self.property, self.track, self.drop_feature]
         alters += [self.add, self.rename, self.drop, self.retype, self.constrain, self.free, self.default]
         if self.is_simple:
-            alters = [self.cluster, self.property, self.constrain, self.free]
+            alters = [self.cluster, self.property, self.constrain, self.free, self.generate]
         maintains = [self.optimize, self.optimize, self.purge, self.vacuum, self.restore]
         draw = self.random.random()
         if len(self.model.rows) < 6:
@@ -157,6 +159,16 @@ class Maintained(Story):
                 self.model.tracked = False
                 self.model.ids, self.model.changed = {}, {}
             self._try(f"ALTER TABLE {{t}} DROP FEATURE {name}", commits=9)
+
+    def generate(self) -> None:
+        """Manifests, which list the live files; of tables whose files say all there is."""
+        newest = load_snapshot(str(self.path), LocalStore())
+        refused = {"DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS"} if newest.has_deletion_vectors else None
+        if self._try("GENERATE symlink_format_manifest FOR TABLE {t}", refused, commits=0):
+            manifests = (self.path / "_symlink_format_manifest").rglob("manifest")
+            listed = sorted(Path(line).name for file in manifests for line in file.read_text().splitlines())
+            live = sorted(Path(file).name for file in newest.select(["path"])["path"].to_pylist())
+            assert listed == live, self.said(f"the manifests list {listed}, live are {live}")
 
     # Maintenance
 
