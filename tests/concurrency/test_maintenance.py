@@ -33,7 +33,7 @@ SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "2"))
 def test_maintenance_beside_writers(tmp_path: Path, capfd: Any) -> None:
     headwater.jar_path()  # built before any process needs it
     properties = {
-        "delta_deletedFileRetentionDuration": "interval 60 seconds",
+        "delta_deletedFileRetentionDuration": "interval 180 seconds",
         "delta_autoOptimize_autoCompact": "true",
     }
     with running(tmp_path, peer_jars(), SPARKS, bare=(), delta_rs=False, maintains=True, **properties) as run:

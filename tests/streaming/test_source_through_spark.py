@@ -245,6 +245,28 @@ def test_vectors_and_mapping(spark, path, stream):
     assert reader.run(path, where="id < 6") == [[(1, (1,), 1), (3, (3,), 1), (5, (5,), 1)]]
 
 
+@pytest.mark.parametrize("tracks", [False, True])
+def test_vectors_that_the_newest_version_has_no_more(spark, path, stream, tracks):
+    """A stream goes on with files as they were: their deleted rows stay deleted."""
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES "
+        "('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+    for start in (0, 4):
+        spark.sql(f"INSERT INTO delta.`{path}` SELECT INT(id) FROM range({start}, {start + 4}, 1, 1)")
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id IN (1, 5)")
+    reader = stream(maxFilesPerTrigger=1)
+    if tracks:
+        # The first micro-batch is planned, and not written.
+        reader.options["schemaTrackingLocation"] = f"{reader.home}/checkpoint/schemas"
+        assert reader.run(path, most=0) == []
+    else:
+        assert ids(reader.run(path, most=1)) == [[0, 2, 3]]
+    spark.sql(f"REORG TABLE delta.`{path}` APPLY (PURGE)")
+    # The commit of REORG may be a micro-batch, without rows.
+    assert [batch for batch in ids(reader.run(path)) if batch] == [[0, 2, 3], [4, 6, 7]]
+
+
 def test_metadata_of_files(spark, path, stream):
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1)")

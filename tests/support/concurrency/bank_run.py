@@ -15,6 +15,8 @@ from support.paths import SHARED
 from support.processes import environment, python
 
 _PATIENCE_SECONDS = 240
+#: What a process notes when a statement of it has ended; another engine may lose its first races.
+_SAID = ("ack", "read", "done", "conflict")
 #: Until statements that run have ended: maintenance that loses again and again takes its time.
 _IDLE_SECONDS = 120
 #: Kinds of writers by bare transactions.
@@ -74,10 +76,10 @@ class Run:
         process.stdin.close()
 
     def _wait_for_all(self) -> None:
-        """Until each writer has been told of a commit: on a busy machine a JVM takes its time to start."""
+        """Until each has ended a statement: on a busy machine a JVM takes its time to start."""
         until = time.monotonic() + _PATIENCE_SECONDS
         wanted = len(self.running)
-        while sum(any(note["what"] in ("ack", "read") for note in notes) for notes in self.diaries()) < wanted:
+        while sum(any(note["what"] in _SAID for note in notes) for notes in self.diaries()) < wanted:
             assert time.monotonic() < until, f"after {_PATIENCE_SECONDS} s not all write: {self.logs()}"
             self.check_alive()
             time.sleep(0.2)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _SETTINGS = {
     # Of tables that ask for auto-compaction.
     "spark.databricks.delta.autoCompact.minNumFiles": "10",
 }
+#: Of the writers of a process that maintains, in seconds: engines that commit more slowly would lose each race.
+_MOST_PAUSE = 1.0
 #: VACUUM makes no commits, which would be two of one statement.
 _OF_MAINTENANCE = {"spark.databricks.delta.vacuum.logging.enabled": "false"}
 #: Of the statements of maintenance, how often each is drawn.
@@ -90,7 +93,7 @@ class _Maintainer(_Writer):
             self.diary.conflict(path, f"{self.by} {kind}", marker, _condition(error), str(error))
         else:
             self.diary.done(path, f"{self.by} {kind}", marker)
-        time.sleep(self.chance.uniform(0, 1))
+        time.sleep(self.chance.uniform(0, _MOST_PAUSE))
 
 
 def _condition(error: Exception) -> str:
@@ -114,9 +117,13 @@ def run(spark: Any, name: str, folder: str, paths: list[str], by: str, threads: 
         thread.start()
         return thread
 
-    running = [
-        until_stop(_Writer(spark.newSession(), f"{name}.{number}", paths, diary, by).step) for number in range(threads)
-    ]
+    def writes(writer: _Writer) -> None:
+        writer.step()
+        if maintains:
+            time.sleep(writer.chance.uniform(0, _MOST_PAUSE))
+
+    writers = [_Writer(spark.newSession(), f"{name}.{number}", paths, diary, by) for number in range(threads)]
+    running = [until_stop(partial(writes, writer)) for writer in writers]
     if maintains:
         running.append(until_stop(_Maintainer(spark.newSession(), f"{name}.maintainer", paths, diary, by).step))
     reader, versions = spark.newSession(), dict.fromkeys(paths, 0)

@@ -99,7 +99,8 @@ class HeadwaterTable(
 
   private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
-      path, info.tableSchema, info.columnMappingMode, info.hasDeletionVectors, snapshotVersion,
+      // The index may list files of versions that the table has left.
+      path, info.tableSchema, info.columnMappingMode, index.state.hasDeletionVectors, snapshotVersion,
       rowTracking = RowTrackingColumns.of(info.rowTrackingColumns))
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
