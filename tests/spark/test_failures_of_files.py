@@ -170,6 +170,16 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
     filling.unlink()
     spark.sql(f"UPDATE {name} SET v = 'c'")
     assert rows(f"SELECT * FROM {name}") == [(1, "c")]
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql(f"INSERT INTO {name} SELECT id, 'd' FROM range(2, 5, 1, 1)")
+    spark.sql(f"DELETE FROM {name} WHERE id = 3")
+    for statement in ("OPTIMIZE {}", "REORG TABLE {} APPLY (PURGE)", "RESTORE {} TO VERSION AS OF 1"):
+        with _kept_full(filling), fails("DELTA_FILE_ACCESS_FAILED", str(table), "No space left on device"):
+            spark.sql(statement.format(name))
+    with _kept_full(filling):  # it is what makes room
+        spark.sql(f"VACUUM {name}")
+    filling.unlink()
+    assert rows(f"SELECT * FROM {name} ORDER BY id") == [(1, "c"), (2, "d"), (4, "d")]
 
 
 def test_statements_of_other_systems(spark, fails, names) -> None:

@@ -128,8 +128,9 @@ def test_other_schemes_need_hadoop():
         ("/t", "p=a%2520b/x", "/t/p=a%20b/x"),
         ("/t", "/other/x%20y", "/other/x y"),
         ("/t", "file:/other/x%20y", "/other/x y"),
-        ("/t", "s3://b/x%20y", "s3://b/x%20y"),
-        ("s3://b/t", "p=a%20b/x", "s3://b/t/p=a%20b/x"),
+        ("/t", "s3://b/x%20y", "s3://b/x y"),
+        ("s3://b/t", "p=a%20b/x", "s3://b/t/p=a b/x"),
+        ("s3://b/a t", "p=a%253Ab/x", "s3://b/a t/p=a%3Ab/x"),
         ("s3://b/t", "/u/x", "s3://b/u/x"),
     ],
 )

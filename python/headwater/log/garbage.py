@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -131,8 +130,7 @@ def _vector_paths(snapshot: Snapshot, vectors: Sequence[Mapping[str, Any]]) -> l
         if kind == deletion_vectors.INLINE:
             continue
         location = deletion_vectors.absolute_location(DeletionVector(kind, where, 0, 0), snapshot.table_path)
-        is_encoded = kind == deletion_vectors.ABSOLUTE and not location.startswith("/")
-        relative = inside_table(unquote(location) if is_encoded else location, snapshot.table_path)
+        relative = inside_table(location, snapshot.table_path)
         if relative is not None:
             found.append(relative)
     return found

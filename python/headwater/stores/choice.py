@@ -74,14 +74,14 @@ def _named_store(setting: str, named: str, options: tuple[tuple[str, str], ...])
 def absolute_path(table_path: str, path: str) -> str:
     """Where a file of the log is: ``path`` as in an action, URL-encoded and relative to the table or absolute.
 
-    The result is spelled as the table's store wants it: a decoded local path, or a URI left encoded.
+    The result is spelled as the table's store wants it, decoded: a local path, or one of Hadoop's, whose ``Path``
+    takes every character as it is.
     """
     match = SCHEME.match(path)
     if match is not None:
-        return store_for(path)[1] if match.group(1).lower() == "file" else path
-    if SCHEME.match(table_path) is None:
-        path = unquote(path)
-    elif path.startswith("/"):
+        return store_for(path)[1] if match.group(1).lower() == "file" else unquote(path)
+    path = unquote(path)
+    if SCHEME.match(table_path) is not None and path.startswith("/"):
         authority = re.match(r"[^:]+:(//[^/]*)?", table_path)
         return f"{authority.group(0) if authority else ''}{path}"
     return path if path.startswith("/") else f"{table_path}/{path}"

@@ -22,7 +22,7 @@ from headwater.bridge.messages.define import CommitAnswer, RestoreRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.files import canonical_path, keys_of
+from headwater.log.files import keys_of
 from headwater.log.history import version_at
 from headwater.log.snapshot import FILE_SCHEMA, Snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata
@@ -39,7 +39,6 @@ from headwater.statements.expressions import Time, number_of, time_of
 from headwater.statements.opening import Options, check_files_retained, open_snapshot
 from headwater.statements.read.scans import absolute_paths
 from headwater.statements.rerunning import run_again_after_losses
-from headwater.stores import LocalStore
 
 _LOG = logging.getLogger(__name__)
 _IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
@@ -202,8 +201,6 @@ def _check_present(wanted: Snapshot, restored: pa.Table, name: str, statement: S
     :raises HeadwaterError: ``HEADWATER_RESTORE_FILES_MISSING``, with some of them and their number.
     """
     paths = absolute_paths(wanted, restored["path"]).to_pylist() + _vector_files(wanted, restored)
-    if not isinstance(wanted.store, LocalStore):
-        paths = list(map(canonical_path, paths))  # Hadoop's paths are not encoded
     missing: list[str] = []
     for start in range(0, len(paths), _AT_ONCE):
         statement.check_cancelled()
