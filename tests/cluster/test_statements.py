@@ -85,3 +85,21 @@ def test_statements_mean_what_the_model_says(cluster: Any, tmp_path: Path) -> No
             cluster.wait_for(lambda: not strays(run.path), "files of slower attempts to be deleted")
 
     holds()
+
+
+def test_writes_leave_few_files(cluster: Any, tmp_path: Path) -> None:
+    """Optimized writes gather rows of both executors, and auto-compaction runs its jobs on them."""
+    table = f"delta.`{tmp_path}/t`"
+    settings = {"autoCompact.enabled": "true", "autoCompact.minNumFiles": "3", "optimizeWrite.enabled": "true"}
+    for name, value in settings.items():
+        cluster.sql(f"SET spark.databricks.delta.{name} = {value}")
+    cluster.sql(f"CREATE TABLE {table} (id BIGINT, p INT) USING delta PARTITIONED BY (p)")
+    files = f"SELECT p, count(DISTINCT _metadata.file_path) FROM {table} GROUP BY p ORDER BY p"
+    for count in (1, 2):
+        cluster.sql(f"INSERT INTO {table} SELECT id, id % 2 FROM range(0, 200000, 1, 6)")
+        assert cluster.sql(files) == [[0, count], [1, count]]
+    cluster.sql(f"INSERT INTO {table} SELECT id, 0 FROM range(0, 10, 1, 6)")
+    cluster.wait_for(lambda: cluster.sql(files) == [[0, 1], [1, 2]], "a compaction")
+    assert cluster.sql(f"SELECT count(*), sum(id) FROM {table}") == [[400010, 200000 * 199999 + 45]]
+    for name in settings:
+        cluster.sql(f"RESET spark.databricks.delta.{name}")

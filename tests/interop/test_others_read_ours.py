@@ -201,6 +201,33 @@ def test_delta_rs_reads(name, make, ours):
     assert sorted(([row[n] for n in simple] for row in read), key=repr) == ours(path, ", ".join(simple))
 
 
+def test_both_read_what_leaves_few_files(spark, make, ours, peer):
+    """An optimized write, and the compaction behind the commit after it."""
+    settings = {"autoCompact.enabled": "true", "autoCompact.minNumFiles": "2"}
+    path = make(
+        [
+            "CREATE TABLE t (a BIGINT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+            "('delta.autoOptimize.optimizeWrite' = 'true')",
+            "INSERT INTO t SELECT id, 'a b:' || id % 3 FROM range(0, 100, 1, 4)",
+        ]
+    )
+    for name, value in settings.items():
+        spark.conf.set(f"spark.databricks.delta.{name}", value)
+    spark.sql(f"INSERT INTO delta.`{path}` SELECT id, 'a b:' || id % 2 FROM range(0, 100, 1, 4)")
+    for name in settings:
+        spark.conf.unset(f"spark.databricks.delta.{name}")
+    until = time.monotonic() + 60
+    while not (path / "_delta_log" / f"{3:020d}.json").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert len(peer.sql(f"SELECT DISTINCT _metadata.file_path FROM delta.`{path}`")) == 3
+    expected = ours(path)
+    assert len(expected) == 200
+    assert peer.table(path) == expected
+    assert DeltaTable(str(path)).to_pyarrow_table().num_rows == 200
+    accepted(peer)
+
+
 def test_odd_partition_texts(spark, ours, peer, tmp_path):
     path = tmp_path / "t"
     spark.createDataFrame(list(enumerate(ODD_TEXTS)), "id INT, p STRING").coalesce(1).write.format("delta").partitionBy(

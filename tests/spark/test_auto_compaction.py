@@ -141,3 +141,36 @@ def test_a_stream_of_commits_keeps_few_files(spark, rows, tmp_path, vectors) -> 
     assert most <= 100
     assert rows(f"SELECT count(*) FROM delta.`{path}`") == [(_COMMITS - _COMMITS // 10,)]
     assert operations(path).count("OPTIMIZE") >= _COMMITS // 100
+
+
+@pytest.mark.soak
+def test_a_real_stream_keeps_few_files(spark, rows, tmp_path) -> None:
+    """Each micro-batch is a commit with a file in each of two partitions; no version has many small ones."""
+    source, path = tmp_path / "source", tmp_path / "t"
+    spark.sql(
+        f"CREATE TABLE delta.`{source}` USING delta AS SELECT id, CAST(id % 2 AS STRING) AS p FROM "
+        f"range(0, {2 * _COMMITS}, 1, {_COMMITS})"
+    )
+    create(spark, path, "'delta.autoOptimize' = 'true'", "'delta.checkpointInterval' = '100'")
+    query = (
+        spark.readStream.format("delta")
+        .option("maxFilesPerTrigger", 1)
+        .load(str(source))
+        .coalesce(1)
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(path))
+    )
+    query.awaitTermination()
+    assert query.exception() is None
+    most, last = 0, snapshot(path)
+    for version in range(last.version + 1):
+        found = load_snapshot(str(path), LocalStore(), version).files.to_pylist()
+        most = max([most, *Counter(dict(row["partition_values"])["p"] for row in found).values()])
+    print(
+        "versions:", last.version, "most files in a partition:", most, "OPTIMIZE:", operations(path).count("OPTIMIZE")
+    )
+    assert most <= 100
+    assert operations(path).count("STREAMING UPDATE") >= _COMMITS
+    assert rows(f"SELECT count(*), count(DISTINCT id) FROM delta.`{path}`") == [(2 * _COMMITS, 2 * _COMMITS)]
