@@ -53,7 +53,20 @@ RESHAPING = [
     f"SELECT k, `new v`, id, count(_metadata.row_id) OVER () FROM {SHAPED} ORDER BY k",
     f"DROP TABLE {SHAPED}",
 ]
-STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *RESHAPING]
+#: What cleans a table and brings it back.
+MAINTAINED = "{name}_maintained"
+MAINTAINING = [
+    f"CREATE TABLE {MAINTAINED} USING delta AS SELECT id FROM range(0, 4, 1, 1)",
+    f"INSERT INTO {MAINTAINED} SELECT id FROM range(4, 9, 1, 1)",
+    f"OPTIMIZE {MAINTAINED}",
+    f"RESTORE TABLE IDENTIFIER('{MAINTAINED}') TO VERSION AS OF 0",
+    f"VACUUM {MAINTAINED} LITE",
+    f"VACUUM {MAINTAINED} RETAIN 200 HOURS DRY RUN",
+    f"DESCRIBE HEALTH {MAINTAINED}",
+    f"SELECT 'maintained', count(*) FROM {MAINTAINED}",
+    f"DROP TABLE {MAINTAINED}",
+]
+STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *MAINTAINING, *RESHAPING]
 #: A table's changes, which follow the statements whose rows are compared by their places from the beginning.
 FED = "{name}_fed"
 CHANGING = [
@@ -92,6 +105,7 @@ def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert [answer["rows"] for answer in found[_AFTER + 3 : _AFTER + 6]] == CHANGES
     assert found[-4]["rows"] == [[column] for column in COLUMNS]
     assert found[-3]["rows"] == RESHAPED
+    assert found[-len(RESHAPING) - 3]["rows"] == [["maintained", 4]]
     assert found[-1]["condition"] == "DELTA_VERSION_NOT_FOUND"
     assert driver.run("write_frame", path=str(tmp_path / "frame")) == [[n] for n in range(8)]
     driver.rows("DROP TABLE frontends")
@@ -195,7 +209,7 @@ def test_thrift_server_with_beeline(thrift_server: Any) -> None:
 
 def check_text(output: str, separator: str) -> None:
     """What a shell printed holds the rows and the history."""
-    for row in [*READ, *RESHAPED, *(row for rows in CHANGES for row in rows)]:
+    for row in [*READ, *RESHAPED, ["maintained", 4], *(row for rows in CHANGES for row in rows)]:
         assert separator.join(map(str, row)) + "\n" in output, output
     assert separator.join(("5", "1", "5")) + "\n" in output
     assert "\n".join(COLUMNS) + "\n" in output

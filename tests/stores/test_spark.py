@@ -99,3 +99,25 @@ def test_a_login_in_a_path_is_shown_to_nobody(s3, spark_process):
     assert "ecret" not in str(told), told
     assert s3.secret not in spark_process.log_file.read_text()
     assert s3.secret.replace("/", "%2F") not in spark_process.log_file.read_text()
+
+
+def test_objects_are_listed_and_deleted_in_bulk(s3, spark_process):
+    """By pages of a thousand: a request for each object, or for each directory of many, would take hours."""
+    run, table = spark_process.sql, f"delta.`s3a://{s3.bucket}/t`"
+    run(
+        f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES "
+        "('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
+    )
+    count = 60
+    for directory in range(6):
+        for number in range(count // 6):
+            assert s3.request("PUT", f"/{s3.bucket}/t/d{directory}/e{number % 3}/{number}.parquet", b"x")[0] == 200
+    s3.rules()
+    assert len(run(f"VACUUM {table} DRY RUN")) >= count
+    listed = [path for method, path, _ in s3.seen()["requests"] if method == "GET" and "_delta_log" not in path]
+    s3.rules()
+    assert run(f"VACUUM {table}") == [[f"s3a://{s3.bucket}/t"]]
+    deleted = [path for method, path, _ in s3.seen()["requests"] if method in ("POST", "DELETE")]
+    assert run(f"VACUUM {table} DRY RUN") == []
+    assert len(listed) <= 12, listed
+    assert len(deleted) <= 12, deleted
