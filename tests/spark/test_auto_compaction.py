@@ -128,6 +128,7 @@ def test_a_failure_of_it_fails_no_statement(spark, rows, tmp_path, few) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_a_stream_of_commits_keeps_few_files(spark, rows, tmp_path, vectors) -> None:
     path = tmp_path / "t"
@@ -144,6 +145,7 @@ def test_a_stream_of_commits_keeps_few_files(spark, rows, tmp_path, vectors) -> 
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_a_real_stream_keeps_few_files(spark, rows, tmp_path) -> None:
     """Each micro-batch is a commit with a file in each of two partitions; no version has many small ones."""
     source, path = tmp_path / "source", tmp_path / "t"
