@@ -1,9 +1,10 @@
 package headwater.spark.write
 
+import headwater.spark.shims.ShuffleExchangeShim
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.exchange.{REBALANCE_PARTITIONS_BY_COL, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.exchange.REBALANCE_PARTITIONS_BY_COL
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -21,7 +22,7 @@ object PlanOptimizedWrite extends SparkStrategy {
       val keys = if (write.keys.isEmpty) Seq(SameForAllRows()) else write.keys
       // A small job has no adaptive execution, and all its rows fit into one task.
       val tasks = if (!SQLConf.get.adaptiveExecutionEnabled) 1 else if (write.keys.isEmpty) 2 else write.partitions
-      ShuffleExchangeExec(HashPartitioning(keys, tasks), planLater(write.child), REBALANCE_PARTITIONS_BY_COL, Some(write.bytes)) :: Nil
+      ShuffleExchangeShim(HashPartitioning(keys, tasks), planLater(write.child), REBALANCE_PARTITIONS_BY_COL, write.bytes) :: Nil
     case _ => Nil
   }
 }
