@@ -27,14 +27,14 @@ def check_definition(before: Metadata | None, protocol: Protocol, metadata: Meta
     if not properties.boolean(metadata.configuration, ENABLED):
         return
     had = before is not None and properties.boolean(before.configuration, ENABLED)
-    named = {"tableName": metadata.name or metadata.id}
+    name = metadata.name or metadata.id
     marked = before is not None and properties.boolean(before.configuration, _VECTORS)
     if properties.boolean(metadata.configuration, _VECTORS) and not (had and marked):
         rule = "PERSISTENT_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION"
-        raise HeadwaterError(f"{_VIOLATED}.{rule}", named)
+        raise HeadwaterError(f"{_VIOLATED}.{rule}", {"tableName": name})
     mapped = before is not None and mapping.mode(before.configuration) != "none"
     if mapping.mode(metadata.configuration, protocol) != "none" and not (had and mapped):
-        raise HeadwaterError("DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING", named)
+        raise HeadwaterError("DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING", {"tableName": name})
 
 
 def check_enabling(before: Metadata, metadata: Metadata, *, has_vectors: bool) -> None:
