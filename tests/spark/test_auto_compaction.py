@@ -102,6 +102,22 @@ def test_who_asks_for_it(spark, tmp_path, few, setting, properties) -> None:
     until(lambda: files(path) == {"a": 1})
 
 
+def test_settings_of_the_commit_count(spark, tmp_path) -> None:
+    """Two tables keep both threads busy, and the settings are gone before the third has its turn."""
+    paths = [tmp_path / f"t{number}" for number in range(3)]
+    for path, number in zip(paths, (400, 400, 1), strict=True):
+        create(spark, path, "'delta.autoOptimize.autoCompact' = 'false'")
+        spark.sql(f"INSERT INTO delta.`{path}` SELECT id, 'a' FROM range(0, {number}, 1, {number})")
+    spark.conf.set(f"{_SETTINGS}.minNumFiles", "2")
+    spark.conf.set(f"{_SETTINGS}.enabled", "true")
+    for path in paths:
+        insert(spark, path, "a", 1)
+    for name in ("enabled", "minNumFiles"):
+        spark.conf.unset(f"{_SETTINGS}.{name}")
+    for path in paths:
+        until(lambda path=path: files(path) == {"a": 1})
+
+
 def test_a_failure_of_it_fails_no_statement(spark, rows, tmp_path, few) -> None:
     path = tmp_path / "t"
     create(spark, path, "'delta.autoOptimize' = 'true'")

@@ -183,14 +183,14 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
 
 
 def test_statements_of_other_systems(spark, fails, names) -> None:
-    for statement in ("GENERATE symlink_format_manifest FOR TABLE {t}", "CREATE TABLE x SHALLOW CLONE {t}"):
+    for statement in ("CONVERT TO DELTA parquet.`/x`", "CREATE TABLE x SHALLOW CLONE {t}"):
         with fails("HEADWATER_STATEMENT_NOT_SUPPORTED"):
             spark.sql(statement.format(**names))
     for statement in ("COPY INTO {t} FROM '/x'", "FSCK REPAIR TABLE {t}", "CACHE SELECT * FROM {t}", "UNDROP TABLE t"):
         with fails("DELTA_OPERATION_NOT_ALLOWED"):
             spark.sql(statement.format(**names))
     with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "yet"):
-        spark.sql("EXECUTE IMMEDIATE 'GENERATE symlink_format_manifest FOR TABLE t'")
+        spark.sql("EXECUTE IMMEDIATE 'CREATE TABLE x SHALLOW CLONE t'")
     spark.sql("RESTORE {t} TO VERSION AS OF 0".format(**names))
     assert spark.sql("SELECT * FROM {t}".format(**names)).collect() == []
     for statement in ("SELEC 1", "ALTER TABLE {t} DROP COLUMN a b"):

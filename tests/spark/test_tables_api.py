@@ -128,11 +128,19 @@ def test_protocol(spark, tmp_path):
     assert "deletionVectors" in detail.tableFeatures
 
 
+def test_what_cannot_be_generated(spark, tmp_path, fails):
+    path = tmp_path / "t"
+    spark.range(1).write.format("delta").save(str(path))
+    with fails("DELTA_MODE_NOT_SUPPORTED", "nosuch", "symlink_format_manifest"):
+        DeltaTable.forPath(spark, str(path)).generate("nosuch")
+    assert not (path / "_symlink_format_manifest").exists()
+
+
 def test_not_yet(spark, tmp_path, fails):
     path = str(tmp_path / "t")
-    spark.range(1).write.format("delta").save(path)
-    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "GENERATE", path, "Delta Lake"):
-        DeltaTable.forPath(spark, path).generate("symlink_format_manifest")
+    spark.range(1).write.parquet(path)
+    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "CONVERT TO DELTA", path, "Delta Lake"):
+        DeltaTable.convertToDelta(spark, f"parquet.`{path}`")
 
 
 @pytest.mark.parametrize("wrong", ["a..b", "`a", ""])

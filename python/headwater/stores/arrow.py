@@ -1,13 +1,12 @@
 """Files of any file system that pyarrow has, for readers without Spark and without a JVM: S3, Google Cloud Storage,
 Azure and others.
 
-Owns how the URIs of a table become pyarrow's paths. It only reads: pyarrow has no put-if-absent.
+Owns how the paths of a table become pyarrow's. It only reads: pyarrow has no put-if-absent.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -16,7 +15,11 @@ from headwater.stores.interface import SCHEME, FileInfo, Store
 
 
 class ArrowStore(Store):
-    """A file system of pyarrow, read only. Its paths are URIs, percent-encoded, whose scheme means nothing."""
+    """A file system of pyarrow, read only.
+
+    Its paths are a scheme, which means nothing, and the file system's own path, in which every character stands for
+    itself: a percent sign encodes nothing, as :func:`~headwater.stores.absolute_path` has it.
+    """
 
     puts_if_absent = False
 
@@ -24,20 +27,20 @@ class ArrowStore(Store):
         self._files = filesystem
 
     def uri(self, path: str) -> str:
-        """The URI of a path as the file system has it, or of one with a scheme before it (``s3://bucket/table``)."""
+        """The store's path of a path as the file system has it, or of one with a scheme before it (``s3://bucket/table``)."""
         scheme = SCHEME.match(path)
         inner = path if scheme is None else path[scheme.end() :].removeprefix("//")
         name = self._files.type_name if scheme is None else scheme.group(1)
-        return f"{name.replace('::', '+').replace('_', '-')}://{quote(inner.rstrip('/'))}"
+        return f"{name.replace('::', '+').replace('_', '-')}://{inner.rstrip('/')}"
 
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         selector = pafs.FileSelector(self._path(directory))
         found = [
-            FileInfo(f"{directory}/{quote(info.base_name)}", info.size, (info.mtime_ns or 0) // 1_000_000)
+            FileInfo(f"{directory}/{info.base_name}", info.size, (info.mtime_ns or 0) // 1_000_000)
             for info in self._files.get_file_info(selector)
             if info.is_file and info.base_name >= start_name
         ]
-        return sorted(found, key=lambda file: unquote(file.name))
+        return sorted(found, key=lambda file: file.name)
 
     def read(self, path: str) -> bytes:
         with self._files.open_input_stream(self._path(path)) as stream:
@@ -75,4 +78,4 @@ class ArrowStore(Store):
         scheme = SCHEME.match(uri)
         if scheme is None:
             raise FileNotFoundError(uri)
-        return unquote(uri[scheme.end() :].removeprefix("//"))
+        return uri[scheme.end() :].removeprefix("//")

@@ -74,8 +74,8 @@ def _named_store(setting: str, named: str, options: tuple[tuple[str, str], ...])
 def absolute_path(table_path: str, path: str) -> str:
     """Where a file of the log is: ``path`` as in an action, URL-encoded and relative to the table or absolute.
 
-    The result is spelled as the table's store wants it, decoded: a local path, or one of Hadoop's, whose ``Path``
-    takes every character as it is.
+    The result is spelled as the table's store wants it, decoded: a local path, or one with a scheme in which every
+    character stands for itself, as in Hadoop's ``Path`` and in pyarrow's file systems.
     """
     match = SCHEME.match(path)
     if match is not None:

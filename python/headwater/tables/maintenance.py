@@ -1,7 +1,7 @@
 """The builder of OPTIMIZE, and the text of CLONE and CONVERT TO DELTA.
 
-None of these statements is implemented yet (:data:`headwater.tables.errors.NOT_YET`). The text here is the one that
-they will run.
+CLONE and CONVERT TO DELTA are not implemented yet (:data:`headwater.tables.errors.NOT_YET`); their text here is the one
+that they will run.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import org.apache.spark.sql.headwater.SparkInternals
  * Compacts tables behind the commits that made it due, on daemon threads. No statement waits for it, and a failure is a warning in the log.
  *
  * Each table is compacted by one thread at a time; of the commits that come meanwhile, the latest makes it run once more. The session is a
- * clone of the one that committed, and the user is the same. The jobs end with the SparkContext, which cannot be held up once it is told to
+ * clone of the one that committed, made at the commit: what is set in the one later does not count. The user is the same. The jobs end with the SparkContext, which cannot be held up once it is told to
  * stop, or when their job group is cancelled; the log says so, and what was written is deleted.
  * A JVM that ends normally waits for those that run.
  */
@@ -30,6 +30,7 @@ object AutoCompactions extends Logging {
   /** Runs before Spark's own hook, of priority 40 in Hadoop's order, which stops the SparkContext. */
   private val BeforeSparkStops = 100
 
+  /** A session that nothing else uses, and the user that it acts for. */
   private final case class Due(session: SparkSession, user: UserGroupInformation)
 
   /** By table: what is to run after that which runs now. A table is in here as long as a thread has it. */
@@ -49,11 +50,14 @@ object AutoCompactions extends Logging {
   }
 
   /** Has a table compacted soon. Returns at once. */
-  def submit(session: SparkSession, table: String): Unit = synchronized {
-    if (!isEnding) {
-      val isIdle = !next.contains(table)
-      next(table) = Some(Due(session, UserGroupInformation.getCurrentUser))
-      if (isIdle) threads.execute(() => drain(table))
+  def submit(session: SparkSession, table: String): Unit = {
+    val due = Due(SparkInternals.cloned(session), UserGroupInformation.getCurrentUser)
+    synchronized {
+      if (!isEnding) {
+        val isIdle = !next.contains(table)
+        next(table) = Some(due)
+        if (isIdle) threads.execute(() => drain(table))
+      }
     }
   }
 
@@ -76,9 +80,8 @@ object AutoCompactions extends Logging {
     try due.user.doAs(new PrivilegedExceptionAction[Unit] {
       override def run(): Unit = {
         if (context.isStopped) throw new InterruptedException("it has not begun")
-        val session = SparkInternals.cloned(due.session)
         context.setJobGroup(JobGroup, s"compact $table", interruptOnCancel = true)
-        SparkInternals.active(session)(Bridge.call(session, AutoCompactRequest(table)))
+        SparkInternals.active(due.session)(Bridge.call(due.session, AutoCompactRequest(table)))
       }
     }) catch {
       case e @ (NonFatal(_) | _: InterruptedException) =>
