@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -53,6 +54,18 @@ def _kept_full(file: Path) -> Iterator[None]:
     finally:
         ended.set()
         filler.join()
+
+
+def _freed(spark, file: Path) -> None:
+    """Deletes the file and waits until its file system has room, which failed writers may hold until they are found."""
+    file.unlink()
+
+    def has_room() -> bool:
+        spark.sparkContext._jvm.System.gc()
+        room = os.statvfs(file.parent)
+        return room.f_bavail * 2 > room.f_blocks
+
+    wait_for(has_room, 60, "half of the disk is free")
 
 
 def _commits(table: Path) -> int:
@@ -167,7 +180,7 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
     with _kept_full(filling), fails("DELTA_FILE_ACCESS_FAILED", str(small_disk), "No space left on device"):
         spark.sql(f"CREATE TABLE delta.`{small_disk}/u` (id BIGINT) USING delta")
     assert rows(f"SELECT * FROM {name}") == [(1, "a")]
-    filling.unlink()
+    _freed(spark, filling)
     spark.sql(f"UPDATE {name} SET v = 'c'")
     assert rows(f"SELECT * FROM {name}") == [(1, "c")]
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
