@@ -11,9 +11,6 @@ from typing import NamedTuple
 from headwater.errors import HeadwaterError
 from headwater.sql.tokens import Pattern, text_of, tokens
 
-_ANOTHER_ENGINE = (
-    "Another engine that writes Delta tables, such as Delta Lake for Spark or delta-rs, can do it meanwhile."
-)
 _RIGHTS = "Give rights where the files are stored, or show others a view with the rows and columns they may see."
 
 
@@ -84,7 +81,8 @@ _STATEMENTS = (
     _of(
         "ALTER (TABLE|SCHEMA|DATABASE|CATALOG) <table> (ENABLE|DISABLE|INHERIT) PREDICTIVE OPTIMIZATION",
         "predictive optimization",
-        "No service rewrites tables in the background; schedule the statements that do.",
+        "Set the table property delta.autoOptimize.autoCompact = true: small files are then compacted after writes. "
+        "DESCRIBE HEALTH of a table says what OPTIMIZE and VACUUM would do; schedule these.",
     ),
     _of(
         "ALTER TABLE <table> CLUSTER BY AUTO",
@@ -92,25 +90,23 @@ _STATEMENTS = (
         "Name the columns: ALTER TABLE … CLUSTER BY (…).",
     ),
     _of(
-        "ANALYZE TABLE <table> COMPUTE DELTA STATISTICS",
-        "ANALYZE TABLE … COMPUTE DELTA STATISTICS",
-        "Writes store the statistics of each file; INSERT OVERWRITE of a partition, or of the table, writes them "
-        "again.",
-    ),
-    _of(
         "(APPLY CHANGES INTO|AUTO CDC INTO|CREATE [OR REFRESH] FLOW <table> AS (APPLY CHANGES|AUTO CDC))",
         "APPLY CHANGES and AUTO CDC",
-        "Use MERGE INTO with the newest change of each key as its source.",
+        "Use an upsert: INSERT INTO … WITH (idCols = 'id', sequenceBy = 'at', deleteWhen = 'removed') SELECT …, the same "
+        "options of a batch or streaming write, or DeltaTable.upsert; storedAs = 'scd2' keeps the history. A pipeline "
+        "that spark-pipelines runs has create_auto_cdc_flow.",
     ),
     _of(
         "CREATE [OR (REFRESH|REPLACE)] [TEMPORARY|PRIVATE] [INCREMENTAL|STREAMING] LIVE (TABLE|VIEW)",
         "CREATE LIVE TABLE",
-        "Use CREATE TABLE … USING delta AS SELECT, or CREATE VIEW.",
+        "Use CREATE TABLE … USING delta AS SELECT, or CREATE VIEW. A pipeline that spark-pipelines runs has CREATE "
+        "STREAMING TABLE, CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW.",
     ),
     _of(
         "CREATE OR REFRESH [PRIVATE] (STREAMING TABLE|MATERIALIZED VIEW)",
         "CREATE OR REFRESH",
-        "Use CREATE OR REPLACE TABLE … USING delta AS SELECT.",
+        "Use CREATE OR REPLACE TABLE … USING delta AS SELECT. A pipeline that spark-pipelines runs has CREATE STREAMING "
+        "TABLE and CREATE MATERIALIZED VIEW, and refreshes them at each run.",
     ),
     _of("SYNC (SCHEMA|TABLE)", "SYNC", "Use CREATE TABLE … USING delta LOCATION '…' for each table."),
     _of(
