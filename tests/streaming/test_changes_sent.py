@@ -122,6 +122,31 @@ def test_values_of_every_kind(spark: SparkSession, database: str) -> None:
     }  # fmt: skip
 
 
+def test_keys_of_maps_are_as_values_are(spark: SparkSession, database: str) -> None:
+    spark.sql(
+        "CREATE TABLE t (k INT, days MAP<DATE, INT>, b MAP<BINARY, INT>, s MAP<STRUCT<x: INT, y: DATE>, INT>, "
+        "n ARRAY<STRUCT<m: MAP<TIMESTAMP, MAP<ARRAY<INT>, STRING>>, i: MAP<INT, DOUBLE>>>, `o.d` STRUCT<m: "
+        f"MAP<TIMESTAMP_NTZ, INT>>) USING delta TBLPROPERTIES ({FEED})"
+    )
+    spark.sql(
+        "INSERT INTO t VALUES (1, map(DATE'2024-02-29', 1), map(X'00FF', 2), map(named_struct('x', 1, 'y', DATE"
+        "'2024-02-29'), 3), array(named_struct('m', map(TIMESTAMP'2024-02-29 12:00:00+01:00', map(array(1, 2), 'q')), "
+        "'i', map(7, 0.5D)), NULL), named_struct('m', map(TIMESTAMP_NTZ'2024-02-29 12:00:00', NULL))), "
+        "(2, NULL, NULL, NULL, NULL, NULL)"
+    )
+    spark.sql("UPDATE t SET k = k + 10")
+    sent = events(DeltaTable.forName(spark, "t").debezium(1, keys=["b"]))
+    assert materialized(sent) == {
+        '{"b":{"AP8=":2}}': {
+            "k": 11, "days": {"2024-02-29": 1}, "b": {"AP8=": 2}, "s": {'{"x":1,"y":"2024-02-29"}': 3},
+            "n": [{"m": {"2024-02-29 11:00:00.000000Z": {"[1,2]": "q"}}, "i": {"7": 0.5}}, None],
+            "o.d": {"m": {"2024-02-29 12:00:00.000000": None}},
+        },
+        '{"b":null}': {"k": 12, "days": None, "b": None, "s": None, "n": None, "o.d": None},
+    }  # fmt: skip
+    assert [json.loads(str(value))["op"] for _, value in sent].count("u") == 2
+
+
 def test_a_topic_gets_them_and_goes_on(
     spark_with_kafka: SparkSession, kafka: Broker, database: str, tmp_path: Path, fails: Any
 ) -> None:

@@ -166,6 +166,20 @@ class Call(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Lambda(Expression):
+    """A function that is an argument of another one; its parameters are columns in its body."""
+
+    parameters: tuple[str, ...]
+    body: Expression
+
+    def text(self, show: Placeholders) -> str:
+        names = ", ".join([quote((name,)) for name in self.parameters])
+        # Spark's grammar has no parentheses around one.
+        given = f"({names})" if len(self.parameters) > 1 else names
+        return f"{given} -> {self.body.text(show)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Cast(Expression):
     """A value as another type."""
 

@@ -92,9 +92,9 @@ _STATEMENTS = (
     _of(
         "(APPLY CHANGES INTO|AUTO CDC INTO|CREATE [OR REFRESH] FLOW <table> AS (APPLY CHANGES|AUTO CDC))",
         "APPLY CHANGES and AUTO CDC",
-        "Use an upsert: INSERT INTO … WITH (idCols = 'id', sequenceBy = 'at', deleteWhen = 'removed') SELECT …, the same "
-        "options of a batch or streaming write, or DeltaTable.upsert; storedAs = 'scd2' keeps the history. A pipeline "
-        "that spark-pipelines runs has create_auto_cdc_flow.",
+        "Use an upsert: INSERT INTO … WITH (idCols = 'id', sequenceBy = 'at', deleteWhen = 'removed') SELECT …, the "
+        "same options of a batch or streaming write, or DeltaTable.upsert; storedAs = 'scd2' keeps the history. A "
+        "pipeline that spark-pipelines runs has create_auto_cdc_flow.",
     ),
     _of(
         "CREATE [OR (REFRESH|REPLACE)] [TEMPORARY|PRIVATE] [INCREMENTAL|STREAMING] LIVE (TABLE|VIEW)",
@@ -105,8 +105,8 @@ _STATEMENTS = (
     _of(
         "CREATE OR REFRESH [PRIVATE] (STREAMING TABLE|MATERIALIZED VIEW)",
         "CREATE OR REFRESH",
-        "Use CREATE OR REPLACE TABLE … USING delta AS SELECT. A pipeline that spark-pipelines runs has CREATE STREAMING "
-        "TABLE and CREATE MATERIALIZED VIEW, and refreshes them at each run.",
+        "Use CREATE OR REPLACE TABLE … USING delta AS SELECT. A pipeline that spark-pipelines runs has CREATE "
+        "STREAMING TABLE and CREATE MATERIALIZED VIEW, and refreshes them at each run.",
     ),
     _of("SYNC (SCHEMA|TABLE)", "SYNC", "Use CREATE TABLE … USING delta LOCATION '…' for each table."),
     _of(

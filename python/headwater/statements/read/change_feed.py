@@ -345,8 +345,8 @@ def describe_feed(
         is_sorted = in_order and not form.debezium
         rows = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=is_sorted)
         if form.debezium:
-            own = [field.name for field in visible.for_reading(schema)]
-            rows = debezium.compose(rows, own, keys, table=table_path, tombstones=form.tombstones)
+            own = visible.for_reading(schema)
+            rows = debezium.compose(rows, own.fields, keys, table=table_path, tombstones=form.tombstones)
         query = rows.text()
     return ChangesAnswer(
         path=table_path,

@@ -4,9 +4,9 @@ Owns the form of the events and their order. A value is ``{"before": …, "after
 "ts_ms": …}``; ``ts_ms`` is when the change was committed, in milliseconds since the epoch. Values are as Flink's
 ``debezium-json`` format reads them: decimals as numbers, binary values in base64, dates as ``2024-02-29``, timestamps
 in UTC as ``2024-02-29 12:00:00.000000Z``, those without a zone as the same without the ``Z``, structs and maps as
-objects; null fields are written. An update whose images are not known as a pair, or that changes the key, is a ``d``
-and a ``c``. Promise: the events of a key are in one task and in the order in which they apply; so are all events where
-there are no keys. One shuffle brings them there.
+objects, whose names are a map's keys in these same forms; null fields are written. An update whose images are not
+known as a pair, or that changes the key, is a ``d`` and a ``c``. Promise: the events of a key are in one task and in
+the order in which they apply; so are all events where there are no keys. One shuffle brings them there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.changes.changelog import COMMIT_TIMESTAMP, COMMIT_VERSION, ORDINAL, ROW_KIND, RowKind
-from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.protocol.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.sql.composing import (
     FALSE,
     NULL,
@@ -25,8 +25,10 @@ from headwater.sql.composing import (
     Cast,
     Column,
     Expression,
+    Field,
     In,
     IsNull,
+    Lambda,
     Not,
     Over,
     Query,
@@ -35,6 +37,7 @@ from headwater.sql.composing import (
     call,
     equal,
     infix,
+    is_not_null,
     select,
     when,
 )
@@ -57,11 +60,17 @@ _OPTIONS = {
 }
 
 
-def compose(changes: Query, columns: Sequence[str], keys: Sequence[str], *, table: str, tombstones: bool) -> Query:
+#: Types of a map's keys that Spark's JSON has in the form of its own memory, which may differ from row to row.
+_KEYS_OF_OTHER_FORMS = {"date", "timestamp", "timestamp_ntz", "binary"}
+
+
+def compose(
+    changes: Query, columns: Sequence[StructField], keys: Sequence[str], *, table: str, tombstones: bool
+) -> Query:
     """The events of a changelog.
 
     :param changes: its rows, in any order.
-    :param columns: those of them that are the table's.
+    :param columns: those of their columns that are the table's.
     :param keys: the columns of the key; without any, ``key`` is null.
     :param table: what the events give as their source.
     :param tombstones: whether each ``d`` is followed by its key with a null value; only with keys.
@@ -107,12 +116,13 @@ def compose(changes: Query, columns: Sequence[str], keys: Sequence[str], *, tabl
     return Select((STAR,), parts, sort_by=(_VERSION, _ORDINAL, IsNull(_VALUE)))
 
 
-def _with_keys(changes: Query, columns: Sequence[str], keys: Sequence[str]) -> Query:
+def _with_keys(changes: Query, columns: Sequence[StructField], keys: Sequence[str]) -> Query:
     """Rows as ``key``, ``image``, ``kind``, when they were committed, and ``pair``, which only the two images of a pair
     have in common.
     """
-    key = _json(**{name: Column(name) for name in keys}) if keys else Cast(NULL, _STRING)
-    image = call("struct", *map(Column, columns))
+    values = {column.name: _with_texts_as_keys((column.name,), column.type) for column in columns}
+    key = _json(**{name: values[name] for name in keys}) if keys else Cast(NULL, _STRING)
+    image = _struct(**values)
     is_after = equal(Column(ROW_KIND), Text(RowKind.UPDATE_AFTER.text))
     return select(
         Alias(key, "key"),
@@ -149,6 +159,45 @@ def _is_pair(place: str) -> Expression:
 
 def _is(*kinds: RowKind) -> Expression:
     return In(Column("kind"), tuple(Text(kind.text) for kind in kinds))
+
+
+def _with_texts_as_keys(path: tuple[str, ...], kind: DataType, depth: int = 0) -> Expression:
+    """The value at a path with texts as the keys of its maps, at any depth, where Spark's JSON would not have a key as
+    it has a value.
+    """
+    value: Expression = Field(path)
+    if not _has_keys_of_other_forms(kind):
+        return value
+    key, item = f"key_{depth}", f"value_{depth}"
+    match kind:
+        case StructType():
+            fields = {f.name: _with_texts_as_keys((*path, f.name), f.type, depth) for f in kind}
+            return when(is_not_null(value), _struct(**fields))
+        case ArrayType():
+            return call("transform", value, Lambda((item,), _with_texts_as_keys((item,), kind.element, depth + 1)))
+        case MapType():
+            if _has_keys_of_other_forms(kind.value):
+                inner = _with_texts_as_keys((item,), kind.value, depth + 1)
+                value = call("transform_values", value, Lambda((key, item), inner))
+            if _is_of_another_form(kind.key):
+                text = call("get_json_object", _json(key=Column(key)), Text("$.key"))
+                value = call("transform_keys", value, Lambda((key, item), text))
+    return value
+
+
+def _has_keys_of_other_forms(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return any(_has_keys_of_other_forms(field.type) for field in kind)
+        case ArrayType():
+            return _has_keys_of_other_forms(kind.element)
+        case MapType():
+            return _is_of_another_form(kind.key) or _has_keys_of_other_forms(kind.value)
+    return False
+
+
+def _is_of_another_form(key: DataType) -> bool:
+    return key.name in _KEYS_OF_OTHER_FORMS if isinstance(key, PrimitiveType) else not isinstance(key, DecimalType)
 
 
 def _struct(**members: Expression) -> Call:
