@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from headwater import launch
+from support.kafka.broker import connector_jars
 from support.sparks.running import Driver, Server, Sparks, is_alive, wait_for
 
 
@@ -27,9 +29,9 @@ def classic(sparks: Sparks) -> Driver:
 
 @pytest.fixture(scope="session")
 def connect_server(sparks: Sparks) -> Server:
-    """A Spark Connect server."""
+    """A Spark Connect server that knows topics."""
     pytest.importorskip("grpc", reason="the plain client needs pyspark[connect]")
-    return sparks.server("connect-server")
+    return sparks.server("connect-server", settings={"spark.driver.extraClassPath": os.pathsep.join(connector_jars())})
 
 
 @pytest.fixture(scope="session")

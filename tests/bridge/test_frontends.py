@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from headwater import launch
+from support.kafka.broker import Broker
 from support.sparks.upsert_scenarios import UPSERTED
 
 pytestmark = pytest.mark.spark
@@ -144,6 +145,25 @@ def test_changes(frontend: str, request: pytest.FixtureRequest) -> None:
     refused = driver.run("sql", text="SELECT * FROM table_changes('fed', 7)")
     assert (refused["condition"], refused["state"]) == ("DELTA_CDC_START_VERSION_AFTER_LATEST", "22003")
     driver.rows("DROP TABLE fed")
+
+
+def test_changes_are_sent_over_spark_connect(connect: Any, kafka: Broker, tmp_path: Path) -> None:
+    connect.rows("CREATE TABLE sent (k INT, v INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    connect.rows("INSERT INTO sent VALUES (1, 1), (2, 2)")
+    topic = f"connect-{tmp_path.name}"
+    call: dict[str, Any] = {"name": "sent", "topic": topic, "servers": kafka.servers}
+    call |= {"checkpoint": str(tmp_path / "checkpoint"), "statements": ["UPDATE sent SET v = 5 WHERE k = 1"]}
+    condition, text = connect.run("send_changes", **{**call, "statements": []})
+    assert condition == "HEADWATER_CHANGES_NOT_SENT"
+    assert topic in text
+    assert kafka.servers in text
+    assert "py4j" not in text
+    kafka.create_topic(topic)
+    assert connect.run("send_changes", **call) == [["1", "c"], ["2", "c"], ["1", "u"]]
+    call["statements"] = ["DELETE FROM sent WHERE k = 2"]
+    # It goes on from where it was, and a deletion is followed by the key alone.
+    assert connect.run("send_changes", **call)[3:] == [["2", "d"], ["2", None]]
+    connect.rows("DROP TABLE sent")
 
 
 @pytest.mark.parametrize("frontend", ["classic", "connect"])

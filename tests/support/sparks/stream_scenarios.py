@@ -8,7 +8,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+from headwater.tables import DeltaTable
 
 
 def stream_in(
@@ -94,3 +97,23 @@ def stop_in_batch(spark: SparkSession, source: str, checkpoint: str, table: str,
         time.sleep(0.02)
     query.stop()
     return None if query.exception() is None else str(query.exception())
+
+
+def send_changes(
+    spark: SparkSession, name: str, topic: str, servers: str, checkpoint: str, statements: list[str]
+) -> list[Any]:
+    """Send a table's changes to a topic, once more after each statement; the topic's operations by key, in order, or
+    the error's condition and text."""
+    impatient = {"kafka.max.block.ms": "5000", "kafka.delivery.timeout.ms": "6000", "kafka.request.timeout.ms": "4000"}
+    try:
+        for statement in ["SELECT 1", *statements]:
+            spark.sql(statement).collect()
+            DeltaTable.forName(spark, name).sendChanges(
+                topic, servers, checkpoint=checkpoint, keys=["k"], startingVersion=1, options=impatient
+            )
+    except PySparkException as error:
+        return [error.getCondition(), str(error)]
+    sent = spark.read.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic).load()
+    operation = "get_json_object(string(value), '$.op')"
+    rows = sent.orderBy("partition", "offset").selectExpr("get_json_object(string(key), '$.k')", operation).collect()
+    return [list(row) for row in rows]
