@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from headwater.log.snapshot import load_snapshot
@@ -18,6 +19,7 @@ _SETTINGS = "spark.databricks.delta.optimizeWrite"
 _PROPERTY = "'delta.autoOptimize.optimizeWrite' = 'true'"
 #: More than a small job reads.
 _ROWS = 300_000
+_FEWER = 150_000
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +170,79 @@ def test_what_else_a_table_asks_of_its_rows(spark, rows, tmp_path, fails) -> Non
         with fails(condition):
             spark.sql(f"INSERT INTO {table} (k, id) SELECT id, if(id = 77777, {wrong}, id) {many}")
     assert rows(f"SELECT count(*) FROM {table}") == [(_ROWS,)]
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_rewrites_gather_their_rows(spark, rows, tmp_path, vectors) -> None:
+    """Each of the statements that write rows of the table again leaves one file for each partition that it touches."""
+    path = tmp_path / "t"
+    told = f"'delta.enableDeletionVectors' = '{str(vectors).lower()}', 'delta.enableChangeDataFeed' = 'true'"
+    told += ", 'delta.enableRowTracking' = 'true', 'delta.autoOptimize.optimizeWrite' = 'false'"
+    # The partition column is generated, and a MERGE moves rows to other partitions.
+    table = create(spark, path, "id BIGINT, v BIGINT, p INT GENERATED ALWAYS AS (CAST(v % 5 AS INT))", properties=told)
+    spark.sql(f"INSERT INTO {table} (id, v) SELECT id, id FROM range(0, {_FEWER}, 1, 4)")
+    assert set(files(path).values()) == {4}
+    before = {row[0]: row[1] for row in rows(f"SELECT id, _metadata.row_id FROM {table} WHERE id % 1000 < 7")}
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({_PROPERTY})")
+    source = f"(SELECT id * 2 AS id FROM range(0, {_FEWER}, 1, 4))"
+    # A MERGE has two jobs that write: the join, and one for unchanged rows or for inserts.
+    for statement, changes in (
+        (f"UPDATE {table} SET v = v + 5 WHERE id % 3 = 0", {"update_postimage": 50_000}),
+        (f"DELETE FROM {table} WHERE id % 7 = 0", {"delete": 21_429}),
+        (
+            f"MERGE INTO {table} t USING {source} s ON t.id = s.id WHEN MATCHED AND s.id % 4 = 0 THEN UPDATE "
+            "SET v = t.v + 1 WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.id)",
+            {"update_postimage": 32_142, "delete": 32_143, "insert": 85_715},
+        ),
+    ):
+        jobs = 2 if statement.startswith("MERGE") else 1
+        version = load_snapshot(str(path), LocalStore()).version
+        text = rows(f"EXPLAIN {statement}")[0][0]
+        assert vectors and statement.startswith("DELETE") or "OPTIMIZED_WRITE(2000, 536870912, `p`)" in text
+        assert vectors and statement.startswith("DELETE") or "Optimized write" in text
+        spark.sql(statement)
+        log = (path / "_delta_log" / f"{version + 1:020}.json").read_text().splitlines()
+        actions = [json.loads(line) for line in log]
+        added = [action["add"] for action in actions if "add" in action]
+        added = [add for add in added if not add.get("deletionVector")]
+        assert max(Counter(add["partitionValues"]["p"] for add in added).values(), default=1) <= jobs
+        pairs = [action["cdc"] for action in actions if "cdc" in action]
+        assert max(Counter(cdc["partitionValues"]["p"] for cdc in pairs).values(), default=1) <= jobs
+        for cdc in pairs:
+            if cdc.get("tags"):
+                kinds = pq.read_table(path / cdc["path"])["_change_type"].to_pylist()
+                both = zip(kinds, kinds[1:], strict=False)
+                assert all(after == "update_postimage" for kind, after in both if kind == "update_preimage")
+        told_rows = dict(
+            rows(
+                f"SELECT _change_type, count(*) FROM table_changes_by_path('{path}', {version + 1}, {version + 1}) "
+                "WHERE _change_type <> 'update_preimage' GROUP BY 1"
+            )
+        )
+        assert told_rows == changes
+    ids = {row[0]: row[1] for row in rows(f"SELECT id, _metadata.row_id FROM {table} WHERE id % 1000 < 7")}
+    kept = {i for i in before if i % 7 and (i % 2 or i % 4 == 0)}
+    assert {i: ids[i] for i in kept} == {i: before[i] for i in kept}
+    assert rows(f"SELECT count(*), count(DISTINCT _metadata.row_id), count_if(p = v % 5), sum(v) FROM {table}") == rows(
+        "SELECT count(*), count(*), count(*), sum(v) FROM ("
+        "SELECT v + if(id % 4 = 0, 1, 0) AS v FROM (SELECT id, id + if(id % 3 = 0, 5, 0) AS v "
+        f"FROM range({_FEWER})) WHERE id % 7 > 0 AND (id % 2 = 1 OR id % 4 = 0) UNION ALL "
+        f"SELECT id * 2 FROM range({_FEWER}) WHERE id * 2 >= {_FEWER} OR id * 2 % 7 = 0)"
+    )
+
+
+def test_rewrites_of_overwrites_gather_their_rows(spark, rows, tmp_path) -> None:
+    """The rows that replaceWhere keeps, and those of REPLACE USING, as the write's own option says."""
+    path = tmp_path / "t"
+    table = create(spark, path, "id BIGINT, p INT", properties="'delta.enableDeletionVectors' = 'false'")
+    spark.sql(f"INSERT INTO {table} SELECT id, id % 3 FROM range(0, {_ROWS}, 1, 6)")
+    frame = spark.sql("SELECT id, CAST(id % 3 AS INT) AS p FROM range(0, 60, 1, 6) WHERE id % 2 = 0")
+    writer = frame.write.format("delta").mode("overwrite").option("optimizeWrite", "true")
+    writer.option("replaceWhere", "id % 2 = 0").save(str(path))
+    assert files(path) == {"0": 2, "1": 2, "2": 2}
+    spark.conf.set(f"{_SETTINGS}.enabled", "true")
+    spark.sql(f"INSERT INTO {table} REPLACE USING (id) SELECT id, id % 3 FROM range(0, {_ROWS // 2}, 1, 6)")
+    assert set(files(path).values()) == {2}
+    assert rows(f"SELECT count(*), sum(id) FROM {table}") == rows(
+        f"SELECT count(*), sum(id) FROM range({_ROWS}) WHERE id < {_ROWS // 2} OR id % 2 = 1"
+    )

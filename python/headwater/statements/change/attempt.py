@@ -25,6 +25,7 @@ from headwater.statements.committing import skip_if_done, transaction
 from headwater.statements.opening import open_same, open_snapshot
 from headwater.statements.read.scans import check_same_columns
 from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.write.distribution import Gathering, gathering
 from headwater.statements.write.insert import set_schema
 from headwater.statements.write.rows import Target
 from headwater.transaction import Transaction
@@ -65,6 +66,11 @@ class Attempt:
     def writes_changes(self) -> bool:
         """Whether the table has a change data feed."""
         return self.enabled("delta.enableChangeDataFeed")
+
+    @property
+    def gathered(self) -> Gathering | None:
+        """How rows are gathered before they are written, where optimized writes are asked for."""
+        return gathering(self.statement, self.txn.metadata, self.request.options)
 
     @property
     def hidden_columns(self) -> HiddenColumns | None:

@@ -50,6 +50,10 @@ class Explanation:
     def query(self, rewrite: Rewrite, title: str = "Rewrite") -> None:
         """The rewrite and how Spark would run it."""
         self._parts.append(f"\n== {title} ==\n{self._readable(rewrite.query)}")
+        if rewrite.is_gathered:
+            self._parts.append(
+                "\nOptimized write: the rows of a partition are gathered, so that it gets few, large files."
+            )
         self._parts.append(f"\n{self._attempt.statement.explain(rewrite.query.text(), self._mode).strip()}")
 
     def _readable(self, query: Query) -> str:

@@ -358,6 +358,7 @@ def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
         identities=() if plan.strategy.inserts_apart else plan.identities,
         notes_source_rows=joined.notes_source_rows,
         writes_unchanged_rows=joined.has_unchanged_rows,
+        in_one_task=plan.strategy.in_one_task,
     )
 
 

@@ -30,6 +30,7 @@ from headwater.statements.change.scan import Scan, scan_files
 from headwater.statements.committing import file_of, removals, vector_of
 from headwater.statements.read.data_footers import live_rows, physical_rows
 from headwater.statements.write.change_data import is_change_file, with_changes
+from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.transaction.row_level import Mark, marked_file
@@ -80,10 +81,13 @@ def run_job(
     """Run a rewrite.
 
     :param replaced: the files whose rows it may write, as rows of ``snapshot.files``.
-    :param planned_ahead: whether Spark plans it once, without adaptive execution, as nothing is shuffled.
+    :param planned_ahead: whether Spark plans it once, without adaptive execution, as nothing is shuffled unless the
+        rows are gathered.
     """
     specification = _specification(attempt, rewrite, replaced)
-    if planned_ahead:
+    if rewrite.is_gathered:
+        specification = replace(specification, settings=GATHERING_SETTINGS)
+    elif planned_ahead:
         specification = replace(specification, settings=STATIC_PLAN_SETTINGS)
     answer = attempt.statement.write_tracked(specification)
     tracked = answer.tracked
@@ -255,8 +259,13 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     files = scanned.files.take(pa.array(numbers, pa.int64()))
     left_out = {i: gone[number] for i, number in enumerate(numbers)}
     query = _copies(attempt, scan_files(attempt, files, left_out, every_row=True))
+    gathered = attempt.gathered
+    if gathered is not None:
+        query = gathered.of(query, attempt.target.partition_columns)
     attempt.statement.last_step("copy the other rows of changed files")
     spec = with_row_ids(_write(attempt, query, files), attempt.hidden_columns, attempt.target)
+    if gathered is not None:
+        spec = replace(spec, settings=GATHERING_SETTINGS)
     listed = attempt.statement.write(spec)
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt.snapshot, row) for row in files.to_pylist())

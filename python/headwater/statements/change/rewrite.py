@@ -6,10 +6,11 @@ Owns the levels of that query, innermost first:
 2. which action each row gets,
 3. the columns' values,
 4. generated columns,
-5. constraints,
-6. for a change data feed, the rows that each row becomes,
-7. row ids and row commit versions, where the table has row tracking,
-8. the columns that show the writer which row is replaced.
+5. optimized writes: rows are gathered by table partition,
+6. constraints,
+7. for a change data feed, the rows that each row becomes,
+8. row ids and row commit versions, where the table has row tracking,
+9. the columns that show the writer which row is replaced.
 
 A level with nothing to do is left out. Promise: each value is computed once for a row, before the row becomes several,
 so the change data feed has exactly the values of the table.
@@ -101,7 +102,7 @@ class Rewrite:
     """A query and what its rows have: the table's columns (none where nothing is written), row ids, and change data.
 
     Without row ids, all rows that are written are new. With ``has_pairs``, each preimage of the change data is directly
-    followed by its postimage, which goes to the same partition.
+    followed by its postimage, which goes to the same partition. Where it ``is_gathered``, it is an optimized write.
     """
 
     query: Query
@@ -109,6 +110,7 @@ class Rewrite:
     has_changes: bool
     has_row_ids: bool
     has_pairs: bool
+    is_gathered: bool
 
 
 def compose_rewrite(
@@ -120,6 +122,7 @@ def compose_rewrite(
     identities: Sequence[IdentityColumn] = (),
     notes_source_rows: bool = False,
     writes_unchanged_rows: bool = False,
+    in_one_task: bool = False,
 ) -> Rewrite:
     """The rewrite.
 
@@ -129,6 +132,7 @@ def compose_rewrite(
     :param identities: identity columns that inserts fill with their next values.
     :param notes_source_rows: whether ``rows`` has ``names.source``, which is noted for rows without an action too.
     :param writes_unchanged_rows: whether rows of the target without an action are written as they are.
+    :param in_one_task: whether one task has all rows, so that there is nothing to gather for an optimized write.
     """
     levels = _Levels(
         attempt,
@@ -137,6 +141,7 @@ def compose_rewrite(
         identities=identities,
         notes_source_rows=notes_source_rows,
         writes_unchanged_rows=writes_unchanged_rows,
+        in_one_task=in_one_task,
     )
     return levels.around(rows)
 
@@ -153,6 +158,7 @@ class _Levels:
         identities: Sequence[IdentityColumn],
         notes_source_rows: bool,
         writes_unchanged_rows: bool,
+        in_one_task: bool,
     ) -> None:
         self.request = attempt.request
         self.names = names = attempt.request.names
@@ -170,6 +176,7 @@ class _Levels:
         self.has_rows = changes or writes_unchanged_rows or any(action.writes for action in actions)
         replaces = writes_unchanged_rows or any(action.clause.kind == "update" for action in actions)
         self.has_row_ids = attempt.hidden_columns is not None and self.has_rows and replaces
+        self.gathered = attempt.gathered if self.has_rows and not in_one_task else None
         self.stored = [(position, column) for position, column in enumerate(self.schema) if not is_void(column)]
         self.file, self.row, self.action = Column(names.file), Column(names.row), Column(names.action)
         self.written, self.source, self.kind = Column(names.written), Column(names.source), Column(names.kind)
@@ -185,10 +192,16 @@ class _Levels:
         query = self._with_values(query)
         if self.has_rows:
             query = self._with_generated(query)
+            if self.gathered is not None:
+                # Below the conditions, as in an INSERT; and above what numbers identity values, in one task. A row and
+                # its change data are made of the gathered row, so they lie side by side.
+                query = self.gathered.of(query, self.target.partition_columns)
             query = self._checked(query)
         if self.changes:
             query = self._with_changes(query)
-        return Rewrite(query, self.has_rows, self.changes, self.has_row_ids, self._has_pairs())
+        return Rewrite(
+            query, self.has_rows, self.changes, self.has_row_ids, self._has_pairs(), self.gathered is not None
+        )
 
     # -- Actions -------------------------------------------------------------------------------------------------------
 

@@ -225,7 +225,7 @@ class _BatchWrite:
             txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
         overwrite = Overwrite("all" if batch.sink.mode == "Complete" else "append")
         _, removed = remove_replaced(
-            statement, txn, snapshot, overwrite, written=written, data_change=True, changes=False
+            statement, txn, snapshot, overwrite, written=written, data_change=True, changes=False, options=options
         )
         txn.add(written.files)
         return _commit(txn, statement, options, batch, written, removed.num_rows)

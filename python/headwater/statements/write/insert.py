@@ -217,7 +217,14 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
     kept, removed = remove_replaced(
-        statement, txn, snapshot, overwrite, written=written, data_change=data_change, changes=changes
+        statement,
+        txn,
+        snapshot,
+        overwrite,
+        written=written,
+        data_change=data_change,
+        changes=changes,
+        options=options,
     )
     # Rows that a write without changes of data brings are the table's own, under new ids.
     txn.loses_row_ids = not data_change and bool(written.files) and removed.num_rows > 0

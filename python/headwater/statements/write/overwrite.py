@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace as struct_replace
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -30,6 +31,8 @@ from headwater.statements.internal_names import InternalNames
 from headwater.statements.opening import Options
 from headwater.statements.read.scans import relation_over
 from headwater.statements.write.change_data import change_column, deleted_rows, with_changes
+from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
+from headwater.statements.write.distribution import Gathering, gathering
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
 from headwater.transaction import Transaction
@@ -67,11 +70,13 @@ def remove_replaced(
     written: Written,
     data_change: bool,
     changes: bool,
+    options: Options,
 ) -> tuple[Written, pa.Table]:
     """Remove what the write replaces. Returns the rows copied and the rows of ``snapshot.files`` removed.
 
     :param written: the write's own rows.
     :param changes: whether each removed row is written as change data.
+    :param options: the write's.
     """
     removed = snapshot.files.slice(0, 0)
     kept = Written()
@@ -98,6 +103,7 @@ def remove_replaced(
                 files=removed if changes else mixed,
                 data_change=data_change,
                 changes=changes,
+                gathered=gathering(statement, snapshot.metadata, options),
             )
             if changes and not kept.changes and not written.files:
                 # No row is removed or added. The copies would read as changes.
@@ -116,7 +122,14 @@ def _matching(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Ta
 
 
 def _copy_others(
-    statement: Statement, snapshot: Snapshot, predicate: str, *, files: pa.Table, data_change: bool, changes: bool
+    statement: Statement,
+    snapshot: Snapshot,
+    predicate: str,
+    *,
+    files: pa.Table,
+    data_change: bool,
+    changes: bool,
+    gathered: Gathering | None,
 ) -> Written:
     """Copy the rows for which a predicate is not true, with the columns the table had before the write."""
     hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
@@ -127,12 +140,16 @@ def _copy_others(
     target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
     if changes:
         query = deleted_rows(snapshot.schema, rows, matches, row_ids)
+        query = query if gathered is None else gathered.of(query, target.partition_columns)
         spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
         spec = with_changes(spec, change_column(snapshot.schema))
     else:
         columns: list[Expression] = [Column(column.name) for column in snapshot.schema if not is_void(column)]
         query = select(*columns, *map(Column, row_ids), rows=rows, where=Not(call("coalesce", matches, FALSE)))
+        query = query if gathered is None else gathered.of(query, target.partition_columns)
         spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
+    if gathered is not None:
+        spec = struct_replace(spec, settings=GATHERING_SETTINGS)
     statement.step("copy rows that are not replaced")
     return describe_files(target, statement.write(spec), data_change, has_pairs=True)
 
