@@ -120,6 +120,24 @@ def test_a_table_that_replaces_another_forgets_its_deletions(table):
     assert table.rows == [(1, 5, "first")]
 
 
+def test_a_row_that_came_back_is_compared_with_itself(table):
+    """RESTORE, INSERT or an overwrite has put it there after the deletion of its key: each newer event replaces it, or
+    deletes it; where no row is, the deletion counts as before."""
+    table.write([(1, 1, "a", False), (2, 1, "b", False), (3, 1, "c", False)], **ORDERED)
+    table.write([(id, 9, None, True) for id in (1, 2, 3)], **ORDERED)
+    table.spark.sql(f"RESTORE TABLE delta.`{table.path}` TO VERSION AS OF 0")
+    table.write([(1, 5, "newer", False), (2, 0, "older", False), (3, 4, None, True)], **ORDERED)
+    assert table.rows == [(1, 5, "newer"), (2, 1, "b")]
+    table.write([(3, 5, "late", False)], **ORDERED)
+    assert table.rows == [(1, 5, "newer"), (2, 1, "b")]
+    table.spark.sql(f"INSERT INTO delta.`{table.path}` VALUES (3, 1, 'inserted')")
+    table.write([(3, 6, "newer", False)], **ORDERED)
+    assert table.rows == [(1, 5, "newer"), (2, 1, "b"), (3, 6, "newer")]
+    table.spark.sql(f"INSERT OVERWRITE delta.`{table.path}` VALUES (1, 2, 'written'), (2, 2, 'written')")
+    table.write([(1, 3, "newer", False), (2, 1, "older", False), (3, 7, "late", False)], **ORDERED)
+    assert table.rows == [(1, 3, "newer"), (2, 2, "written")]
+
+
 def test_a_companion_that_was_removed_is_forgotten(table):
     table.write([(1, 9, None, True), (2, 9, None, True)], **ORDERED)
     shutil.rmtree(table.path / "_headwater_upsert")

@@ -153,6 +153,19 @@ def test_deletions_that_are_forgotten_still_end_rows(table):
     assert table.rows == [(1, "a", 10, 15), (1, "b", 15, 20), (1, None, 30, None)]
 
 
+def test_a_row_that_came_back_is_compared_with_itself(table):
+    """RESTORE or an overwrite has put it there after the deletion of its key, which no longer ends it."""
+    table.write([(1, 10, "a", False), (2, 10, "b", False)])
+    table.write([(1, 30, None, True), (2, 30, None, True)])
+    table.spark.sql(f"RESTORE TABLE delta.`{table.path}` TO VERSION AS OF 0")
+    table.write([(1, 20, "newer", False), (2, 40, "newer", False), (3, 1, "c", False)])
+    expected = [(1, "a", 10, 20), (1, "newer", 20, None), (2, "b", 10, 40), (2, "newer", 40, None), (3, "c", 1, None)]
+    assert table.rows == expected
+    table.spark.sql(f"INSERT OVERWRITE delta.`{table.path}` VALUES (1, 'written', 25, NULL)")
+    table.write([(1, 35, "newer", False), (2, 20, "late", False)])
+    assert table.rows == [(1, "written", 25, 35), (1, "newer", 35, None), (2, "late", 20, 30)]
+
+
 def test_only_files_that_can_have_the_keys_are_read(table, large_targets):
     """A file of other keys that cannot be read does no harm."""
     table.write([(1, 1, "a", False)])

@@ -41,13 +41,13 @@ SHOWN = Placeholders(lambda number: f"e{number}", lambda number: f"plan{number}"
 
 class Event(NamedTuple):
     id: int
-    at: int
+    at: float
     v: str | None
     gone: bool
 
 
 #: A row of the history: key, value, start, end.
-Row = tuple[int, str | None, int, int | None]
+Row = tuple[int, str | None, float, float | None]
 
 
 def ordered(events: Iterable[Event], *, ignores_nulls: bool = False) -> list[Row]:
@@ -179,3 +179,31 @@ def test_events_that_change_nothing_are_in_the_source():
     table.upsert(events)
     found = table.connection.execute(table.source).fetchall()
     assert sorted((row[0], row[2]) for row in found) == [(1, 1), (2, 5)]
+
+
+@drawn
+@given(stories(), st.integers(0, 8), st.lists(st.integers(1, 3), max_size=8))
+def test_deletions_that_were_undone_end_no_row(story, kept, keys):
+    """The rows of an earlier batch are back. Of keys that have a current row again, updates give the history of what
+    came before that batch's end and of themselves, whatever was deleted in between."""
+    events, ends = story
+    parts = batches(events, ends)
+    table = Table()
+    for batch in parts[:kept]:
+        table.upsert(batch)
+    rows = dict(table.rows)
+    for batch in parts[kept:]:
+        table.upsert(batch)
+    table.rows = rows
+    current = {id: start for (id, start), (_, end) in rows.items() if end is None}
+    later: dict[tuple[int, float], Event] = {}
+    for number, id in enumerate(keys):
+        if id in current:
+            # Halves are between the sequences of all other events.
+            event = Event(id, current[id] + number % 5 + 0.5, f"later{number}", False)
+            later[event.id, event.at] = event
+    for event in later.values():
+        table.upsert([event])
+    found = [row for row in table.shown() if row[0] in current]
+    expected = ordered([*itertools.chain(*parts[:kept]), *later.values()])
+    assert found == [row for row in expected if row[0] in current]

@@ -1,7 +1,9 @@
 """The companion of a table that is upserted: a Delta table of the keys that were deleted, with the sequence of each.
 
 Owns where the companion is, what it has and when entries go. An event that is older than the deletion of its key must
-not bring the row back, and the table itself no longer has the row to compare with.
+not bring the row back, and the table itself no longer has the row to compare with. Where it has one, events are
+compared with the row alone: had the deletion been the newer one, the row would be gone. So a row that RESTORE, an
+overwrite or an INSERT has put there after the deletion is replaced by each event that is newer than it.
 
 The companion lies in the table's folder, below a name with a leading underscore: readers and VACUUM do not look there,
 and it goes with the folder. Its own folder's name, which is its id, is derived from the table's id, the time it was
@@ -29,8 +31,8 @@ from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import DataType, PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.sql.composing import (
+    FALSE,
     STAR,
-    TRUE,
     Alias,
     Cast,
     Column,
@@ -108,12 +110,12 @@ def newest(companion: Companion, statement: Statement) -> Snapshot | None:
 # -- Reading -----------------------------------------------------------------------------------------------------------
 
 
-def not_outdated(
+def with_outdated(
     companion: Companion, snapshot: Snapshot | None, events: Events, rows: Rows, statement: Statement
-) -> Rows:
-    """The events but those that are older than the deletion of their key."""
+) -> Query | None:
+    """The events, and whether each is older than the deletion of its key; None where nothing is remembered."""
     if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
-        return rows
+        return None
     names, keys = events.names, [Column(key.name) for key in events.keys]
     taken = [names.of(f"deleted_{i}") for i in range(len(keys))]
     gone = names.of("deleted_at")
@@ -130,8 +132,8 @@ def not_outdated(
     matches = every(*(equal(key, Column(name)) for key, name in zip(keys, taken, strict=True)))
     assert matches is not None
     joined = Join(Named(rows, names.of("events")), "LEFT OUTER", Named(newest_of_each, names.of("deletions")), matches)
-    is_newer = infix(">=", Column(events.sequence_name), Column(gone))
-    return select(STAR, rows=joined, where=call("coalesce", is_newer, TRUE))
+    is_older = infix("<", Column(events.sequence_name), Column(gone))
+    return select(STAR, Alias(call("coalesce", is_older, FALSE), events.outdated_name), rows=joined)
 
 
 def remembered(companion: Companion, snapshot: Snapshot | None, events: Events, statement: Statement) -> Query | None:

@@ -107,6 +107,11 @@ class Events:
         """The column of the prepared rows that says whether each deletes its key."""
         return self.names.of("event_deletes")
 
+    @property
+    def outdated_name(self) -> str:
+        """The column that says whether an event is older than a deletion of its key that is remembered."""
+        return self.names.of("event_outdated")
+
 
 def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statement: Statement) -> Events:
     """What the options mean for rows and a table.

@@ -25,6 +25,7 @@ from headwater.protocol.types import StructField, StructType
 from headwater.pruning import prune_all
 from headwater.schema.constraints import quote
 from headwater.sql.composing import (
+    FALSE,
     NULL,
     STAR,
     TRUE,
@@ -68,7 +69,8 @@ class _Names:
     ``at``: a bound; ``deletes``: whether the event there deletes its key, null where the batch has none; ``stored``:
     true where a stored row starts, which ends at ``stored_end``; ``end``: the next bound, which is ``following`` or the
     end of the stored row that goes on there, ``latest_end``; ``previous_end``: that of the bound before; ``lives``: how
-    many deletions of the key came before.
+    many deletions of the key came before; ``closed``: the greatest end of the stored rows that started up to here;
+    ``goes_on``: true where one of these has no end.
     """
 
     def __init__(self, events: Events) -> None:
@@ -77,6 +79,7 @@ class _Names:
         self.stored, self.stored_end = events.names.of("is_stored"), events.names.of("stored_end")
         self.following, self.latest_end = events.names.of("next_bound"), events.names.of("latest_end")
         self.previous_end, self.lives = events.names.of("previous_end"), events.names.of("deletions_before")
+        self.closed, self.goes_on = events.names.of("closed_end"), events.names.of("goes_on")
 
     def given(self, position: int) -> str:
         """The value that an event has for the column at a position of its rows."""
@@ -174,6 +177,8 @@ def with_ends(
         rows=UnionAll(tuple(bounds)),
         group_by=[*keys, at],
     )
+    if remembered is not None:
+        rows = _without_undone(events, rows)
     rows = _ending(events, rows)
     if events.upsert.ignores_nulls:
         rows = _filled(events, rows, {i for i, _ in carried})
@@ -238,6 +243,27 @@ def _bounds(
         *(Alias(values.get(name, NULL), name) for name in others),
         rows=rows,
     )
+
+
+def _without_undone(events: Events, rows: Query) -> Query:
+    """The bounds but the remembered deletions within a stored row, which would have ended it: RESTORE or an overwrite
+    has put the row there since, or the batch that deletes has not been stored, and brings the bound itself."""
+    names, keys, at = _Names(events), tuple(Column(key.name) for key in events.keys), Column(_Names(events).at)
+    is_open = every(Column(names.stored), IsNull(Column(names.stored_end)))
+    assert is_open is not None
+    # Stored rows do not overlap: of those up to here, only the last one goes on, or has no end.
+    rows = select(
+        STAR,
+        Alias(Over(call("max", Column(names.stored_end)), keys, at), names.closed),
+        Alias(Over(call("max", Case(((is_open, TRUE),))), keys, at), names.goes_on),
+        rows=rows,
+    )
+    is_deletion = every(IsNull(Column(names.deletes)), IsNull(Column(names.stored)))
+    assert is_deletion is not None
+    goes_on = infix("OR", is_not_null(Column(names.goes_on)), infix(">", Column(names.closed), at))
+    is_undone = every(is_deletion, call("coalesce", goes_on, FALSE))
+    assert is_undone is not None
+    return select(STAR, rows=rows, where=Not(is_undone))
 
 
 def _ending(events: Events, rows: Query) -> Query:

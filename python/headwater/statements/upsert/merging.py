@@ -29,10 +29,13 @@ from headwater.sql.composing import (
 from headwater.statements.upsert.events import Events
 
 
-def compose(events: Events, target: int, source: Rows, statement: Statement, *, evolves: bool) -> Merge:
+def compose(
+    events: Events, target: int, source: Rows, statement: Statement, *, has_outdated: bool, evolves: bool
+) -> Merge:
     """The MERGE of prepared events into a table.
 
     :param target: the number of the table's plan.
+    :param has_outdated: whether the events have the column :attr:`Events.outdated_name`; those are not inserted.
     :param evolves: whether the table gets the columns that only the events have.
     """
     upsert = events.upsert
@@ -70,7 +73,10 @@ def compose(events: Events, target: int, source: Rows, statement: Statement, *, 
         clauses.append(MergeClause(True, every(deletes, is_current)))
     if updated:
         clauses.append(MergeClause(True, is_current, updated))
-    clauses.append(MergeClause(False, None if upsert.deletes is None else Not(deletes), inserted))
+    is_inserted = [] if upsert.deletes is None else [Not(deletes)]
+    if has_outdated:
+        is_inserted.append(Not(its(events.outdated_name)))
+    clauses.append(MergeClause(False, every(*is_inserted), inserted))
     return Merge(Named(Relation(target), table), Named(source, event), on, tuple(clauses), evolves)
 
 

@@ -1,9 +1,9 @@
 """Upserts: a write with key columns, whose rows replace those of the table with the same keys.
 
 In this order: compute the newest event of each key once (:mod:`headwater.statements.upsert.events`); write the
-deletions among them to the companion (:mod:`headwater.statements.upsert.companion`); merge the events that are not
-older than a remembered deletion into the table, as a MERGE on the keys, which prunes by them and commits once. Where
-the table keeps a history, all events are merged, with the stored rows that end elsewhere now
+deletions among them to the companion (:mod:`headwater.statements.upsert.companion`); merge the events into the table,
+as a MERGE on the keys, which prunes by them and commits once, and inserts none that is older than a remembered
+deletion. Where the table keeps a history, all events are merged, with the stored rows that end elsewhere now
 (:mod:`headwater.statements.upsert.history`).
 
 Every write comes here first, and goes on to an INSERT or a new table where its options name no keys. A row's columns
@@ -28,7 +28,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema, schema_string
 from headwater.schema.evolution import merge_schemas
-from headwater.sql.composing import Column, Not, Query, Relation, Rows, select
+from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
@@ -38,7 +38,7 @@ from headwater.statements.follow import sink
 from headwater.statements.opening import Options, open_same, open_snapshot
 from headwater.statements.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.upsert import history
-from headwater.statements.upsert.companion import Companion, companion_of, newest, not_outdated, remember, remembered
+from headwater.statements.upsert.companion import Companion, companion_of, newest, remember, remembered, with_outdated
 from headwater.statements.upsert.events import Events, events_of, prepare
 from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
@@ -265,12 +265,14 @@ class _Batch:
         deletions: Snapshot | None,
     ) -> ChangeRequest:
         statement = self.statement
-        source: Rows = prepared
+        compared = None
         if companion is not None:
-            source = not_outdated(companion, deletions, events, prepared, statement)
-        merge = compose(events, statement.add_target(snapshot.table_path), source, statement, evolves=self._evolves)
+            compared = with_outdated(companion, deletions, events, prepared, statement)
+        target, source = statement.add_target(snapshot.table_path), prepared if compared is None else compared
+        has_outdated = compared is not None
+        merge = compose(events, target, source, statement, has_outdated=has_outdated, evolves=self._evolves)
         change = described(statement.resolve_merge(merge.text()), events, self.name)
-        if source is prepared and isinstance(prepared, Relation):
+        if compared is None and isinstance(prepared, Relation):
             # The rows are computed already: to read them again costs no more than reading them.
             change = structs.replace(change, source_is_scan=True, source_deterministic=True)
         return change
