@@ -9,6 +9,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.stores import LocalStore
+from headwater.transaction import wait_for_maintenance
 from support.commits import create
 from support.requests import called
 
@@ -27,6 +28,7 @@ def run(kind: str, path: Path, statement) -> None:
 )
 def test_tables_that_a_catalog_manages(kind, reader, writer, condition, tmp_path, statement) -> None:
     create(str(tmp_path / "t"))
+    assert wait_for_maintenance(60)  # it writes the checksum that goes with the commit
     log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": reader, "writerFeatures": writer}
     lines = [json.loads(line) for line in log.read_text().splitlines()]
