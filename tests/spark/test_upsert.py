@@ -278,6 +278,27 @@ def test_keys_of_a_wider_type_are_those_that_were_deleted(table):
     assert [len(list(companion.parent.glob("_delta_log/*.json"))) for companion in table.companions()] == [2]
 
 
+def test_deletions_of_a_narrower_and_of_a_wider_type(table):
+    """RESTORE undoes that a key became wider; a struct that becomes another one cannot be compared."""
+    properties = "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` (id INT, at INT, part INT) USING delta {properties}")
+    options = {"sequenceBy": "at", "deleteWhen": "part = 6", "mergeSchema": True}
+    table.write("SELECT 5000000000L AS id, 9 AS at, 6 AS part UNION ALL SELECT 1, 9, 6", **options)
+    table.spark.sql(f"RESTORE TABLE delta.`{table.path}` TO VERSION AS OF 0")
+    options["mergeSchema"] = False
+    table.write("SELECT 2 AS id, 9 AS at, 6 AS part", **options)
+    table.write("SELECT 2 AS id, 8 AS at, 1 AS part UNION ALL SELECT 1, 8, 1 UNION ALL SELECT 3, 8, 1", **options)
+    assert table.rows == [(3, 8, 1)]
+    options["sequenceBy"] = "struct(at)"
+    table.write("SELECT 4 AS id, 9 AS at, 6 AS part", **options)
+    table.write("SELECT 4 AS id, 8 AS at, 1 AS part", **options)
+    assert table.rows == [(3, 8, 1)]
+    options["sequenceBy"] = "struct(at, part)"
+    table.write("SELECT 4 AS id, 8 AS at, 1 AS part UNION ALL SELECT 5, 9, 6", **options)
+    table.write("SELECT 5 AS id, 9 AS at, 1 AS part", **options)
+    assert table.rows == [(3, 8, 1), (4, 8, 1)]
+
+
 def test_a_stream_upserts_each_batch_once(spark, tmp_path):
     """In output modes append and update."""
     source, target, counts = (str(tmp_path / name) for name in ("source", "target", "counts"))

@@ -185,3 +185,21 @@ def test_a_cancelled_batch_is_cut_off_while_it_deletes(tmp_path, monkeypatch):
         batches.batch()
     monkeypatch.undo()
     assert batches.entries(load_snapshot(str(tmp_path / "c"), LocalStore())) == set(range(1, 35))
+
+
+def test_companions_of_replaced_tables_go(tmp_path, monkeypatch):
+    """Once nothing was written to them for as long as entries are kept, two days at least. Those of the same table by
+    other keys stay."""
+    paths = [tmp_path / name for name in ("old-1", "new-1", "new-2")]
+    all_batches = [Batches(path, monkeypatch, tombstoneretention="1 hour") for path in paths]
+    for batches in all_batches:
+        batches.batch()
+        for each in (paths[0], *paths[0].rglob("*")):
+            os.utime(each, (batches.now, batches.now))
+    for hours, is_there in ((47, True), (2, False)):
+        for batches in all_batches:
+            batches.now += hours * HOUR
+        all_batches[1].batch()
+        assert paths[0].exists() == is_there
+    assert all_batches[1].entries(load_snapshot(str(paths[1]), LocalStore())) == {3}
+    assert all_batches[2].on_disk() == live(load_snapshot(str(paths[2]), LocalStore())) != set()

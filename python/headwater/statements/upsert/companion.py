@@ -6,8 +6,9 @@ compared with the row alone: had the deletion been the newer one, the row would 
 overwrite or an INSERT has put there after the deletion is replaced by each event that is newer than it.
 
 The companion lies in the table's folder, below a name with a leading underscore: readers and VACUUM do not look there,
-and it goes with the folder. Its own folder's name, which is its id, is derived from the table's id, the time it was
-created and its key columns. So a table that replaces another, or is upserted by other keys, starts with an empty one.
+and it goes with the folder. Its id is derived from the table's id, the time it was created and its key columns. So a
+table that replaces another, or is upserted by other keys, starts with an empty one. Its own folder's name begins with
+what is derived from the table alone: those of tables that were replaced are deleted once their entries have expired.
 
 Promises. A batch writes its deletions here before it commits to the table, marked with the batch's identity: cut off in
 between, it comes to the same end when it is repeated. The commit to the table has a ``txn`` action with the companion's
@@ -28,8 +29,17 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata
 from headwater.protocol.requirements import protocol_for
-from headwater.protocol.types import DataType, PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_string,
+)
 from headwater.schema import visible
+from headwater.schema.widening import can_widen
 from headwater.sql.composing import (
     FALSE,
     STAR,
@@ -65,6 +75,8 @@ _FOLDER = "_headwater_upsert"
 _ATTEMPTS = 100
 _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
 _SEQUENCE, _WRITTEN = "sequence", "written"
+_WHOLE, _TIMES = ("byte", "short", "integer", "long"), ("date", "timestamp", "timestamp_ntz")
+_NUMBERS = (*_WHOLE, "float", "double")
 _ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
@@ -90,11 +102,16 @@ def companion_of(table_path: str, metadata: Metadata, events: Events) -> Compani
     # Columns keep their physical names when they are renamed.
     names = [metadata.schema.find(key.name) or key for key in events.keys]
     columns = [f"key_{column.physical_name}" for column in names]
-    parts = [metadata.id, str(metadata.created_time), *sorted(column.lower() for column in columns)]
+    of_table = [metadata.id, str(metadata.created_time)]
+    parts = [*of_table, *sorted(column.lower() for column in columns)]
     # Of a history, all deletions are kept, not the newest of each key alone.
-    name = "\n".join([*parts, "history"] if events.upsert.keeps_history else parts)
-    identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))
-    return Companion(identity, f"{table_path}/{_FOLDER}/{identity}", columns)
+    identity = _derived([*parts, "history"] if events.upsert.keeps_history else parts)
+    table = _derived(of_table)[:8]
+    return Companion(identity, f"{table_path}/{_FOLDER}/{table}-{identity}", columns)
+
+
+def _derived(parts: Sequence[str]) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(parts)))
 
 
 def newest(companion: Companion, statement: Statement) -> Snapshot | None:
@@ -114,7 +131,7 @@ def with_outdated(
     companion: Companion, snapshot: Snapshot | None, events: Events, rows: Rows, statement: Statement
 ) -> Query | None:
     """The events, and whether each is older than the deletion of its key; None where nothing is remembered."""
-    if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
+    if snapshot is None or not snapshot.num_files or not _fits(companion, snapshot, events):
         return None
     names, keys = events.names, [Column(key.name) for key in events.keys]
     taken = [names.of(f"deleted_{i}") for i in range(len(keys))]
@@ -138,19 +155,24 @@ def with_outdated(
 
 def remembered(companion: Companion, snapshot: Snapshot | None, events: Events, statement: Statement) -> Query | None:
     """All deletions: keys and sequence, under the events' names; None where there are none."""
-    if snapshot is None or not snapshot.num_files or not _fits(snapshot, events):
+    if snapshot is None or not snapshot.num_files or not _fits(companion, snapshot, events):
         return None
     return _deletions(companion, snapshot, events, statement)
 
 
 def _deletions(companion: Companion, snapshot: Snapshot, events: Events, statement: Statement) -> Query:
     """Keys and sequence of the deletions, under the events' names and as the events are compared."""
+    stored, wanted = snapshot.schema.find(_SEQUENCE), _kind(events)
+    sequence: Expression = Column(_SEQUENCE)
+    if events.upsert.keeps_history or (stored is not None and isinstance(stored.type, StructType)):
+        # Others are compared as the wider of the two types.
+        sequence = Cast(sequence, wanted, or_null=True)
     return select(
         *(
             Alias(collated(Column(name), key), key.name)
             for name, key in zip(companion.columns, events.keys, strict=True)
         ),
-        Alias(Cast(Column(_SEQUENCE), _kind(events)), events.sequence_name),
+        Alias(sequence, events.sequence_name),
         rows=relation_over(statement, snapshot, snapshot.files),
     )
 
@@ -160,19 +182,37 @@ def _kind(events: Events) -> DataType:
     return events.sequence
 
 
-def _fits(snapshot: Snapshot, events: Events) -> bool:
-    """Whether the sequences of a companion can be compared with those of the events: not if the option now means
-    something else, a number instead of a time."""
-    stored = snapshot.schema.find(_SEQUENCE)
-    return stored is not None and _family(stored.type) == _family(_kind(events))
+def _fits(companion: Companion, snapshot: Snapshot, events: Events) -> bool:
+    """Whether keys and sequences of a companion can be compared with those of the events: not if a column now has
+    another type than a wider one, or the option means something else, a number instead of a time."""
+    sequence = snapshot.schema.find(_SEQUENCE)
+    if sequence is None or _family(sequence.type) != _family(_kind(events)):
+        return False
+    keys = [snapshot.schema.find(name) for name in companion.columns]
+    return all(
+        stored is not None and _is_same_key(stored.type, key.type)
+        for stored, key in zip(keys, events.keys, strict=True)
+    )
 
 
-def _family(kind: DataType) -> str:
-    if not isinstance(kind, PrimitiveType):
-        return type(kind).__name__ if type(kind).__name__ != "DecimalType" else "number"
-    numbers = ("byte", "short", "integer", "long", "float", "double")
-    times = ("date", "timestamp", "timestamp_ntz")
-    return "number" if kind.name in numbers else "time" if kind.name in times else kind.name
+def _is_same_key(stored: DataType, given: DataType) -> bool:
+    # RESTORE can undo that a column became wider.
+    is_whole = {stored, given} <= {PrimitiveType(name) for name in _WHOLE}
+    return stored == given or is_whole or can_widen(stored, given)
+
+
+def _family(kind: DataType) -> object:
+    """What types have in common whose values can be compared."""
+    match kind:
+        case StructType():
+            return tuple(_family(field.type) for field in kind)
+        case ArrayType():
+            return [_family(kind.element)]
+        case DecimalType():
+            return "number"
+        case PrimitiveType():
+            return "number" if kind.name in _NUMBERS else "time" if kind.name in _TIMES else kind.name
+    return type(kind).__name__
 
 
 # -- Writing -----------------------------------------------------------------------------------------------------------
@@ -261,6 +301,7 @@ class _Writing:
         )
         if has_removed and (now := newest(self.companion, self.statement)) is not None:
             companion_files.delete_unneeded(now, self.statement)
+            companion_files.delete_replaced(now, self.events.upsert.retention, self.statement)
         return True
 
     def _tidy(self, txn: Transaction, snapshot: Snapshot, target: Target, *, is_same: bool) -> bool:
@@ -268,7 +309,7 @@ class _Writing:
         are removed."""
         self.tidies = False
         due = companion_files.upkeep(snapshot, self.events.upsert.retention, everything=not is_same)
-        if due.again.num_rows and _fits(snapshot, self.events):
+        if due.again.num_rows and _fits(self.companion, snapshot, self.events):
             txn.add(self._write(target, self._compacted(snapshot, due)).files)
         txn.remove(removals(due.gone))
         return bool(due.gone.num_rows)
@@ -308,8 +349,9 @@ class _Writing:
         wanted = {column.name: column.type for column in self._schema()}
         recent = infix(">=", call("unix_millis", Column(_WRITTEN)), Number(since, is_long=True))
         return select(
-            *(Alias(Cast(key, wanted[key.name]), key.name) for key in keys),
-            Alias(Cast(call("max", Column(_SEQUENCE)), wanted[_SEQUENCE]), _SEQUENCE),
+            # A value that is none of the type, a null, is no event's.
+            *(Alias(Cast(key, wanted[key.name], or_null=True), key.name) for key in keys),
+            Alias(Cast(call("max", Column(_SEQUENCE)), wanted[_SEQUENCE], or_null=True), _SEQUENCE),
             Alias(call("max", Column(_WRITTEN)), _WRITTEN),
             rows=select(STAR, rows=relation_over(self.statement, snapshot, due.again), where=recent),
             hint=f"COALESCE({due.num_written})",

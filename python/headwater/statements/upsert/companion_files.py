@@ -1,4 +1,5 @@
-"""The files of a companion: which have expired, which are written together, and which leave the disk.
+"""The files of a companion: which have expired, which are written together, and which leave the disk; and those of the
+companions that a table has left behind.
 
 Owns the limits of a companion's upkeep, which batches do themselves: nobody runs VACUUM or OPTIMIZE on it. Promises: a
 file stays on the disk for :data:`_STAYS` after it was removed, or written without being committed; so whoever has just
@@ -8,6 +9,7 @@ the log have, so one that was cut off is made up for by the next. It never fails
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -19,7 +21,9 @@ import pyarrow.compute as pc
 from headwater.bridge.statement import Statement
 from headwater.log.garbage import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.log.snapshot import Snapshot
+from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.statements.opening import DELETED_FILE_RETENTION
+from headwater.stores import FileInfo
 
 _LOG = logging.getLogger(__name__)
 #: Smaller files, in bytes, are written together once there are more than so many: each upsert reads all of them. What
@@ -32,6 +36,9 @@ _WRITTEN_TOGETHER = 64 << 20
 _LARGE = 1 << 20
 #: For so long, in milliseconds, files stay after they were removed.
 _STAYS = 3_600_000
+#: For so long, in milliseconds, the companion of a replaced table stays at least: as entries do unless an option says
+#: otherwise.
+_REPLACED_STAY = 48 * 3_600_000
 #: Of a companion's table. Its versions are of use to nobody but those who have just opened it.
 PROPERTIES: Mapping[str, str] = {
     DELETED_FILE_RETENTION: f"interval {_STAYS // 3_600_000} hours",
@@ -84,3 +91,34 @@ def delete_unneeded(snapshot: Snapshot, statement: Statement) -> None:
             _LOG.info("%s: %d files of deleted keys that are no longer needed", snapshot.table_path, len(files))
     except (OSError, NotImplementedError) as error:
         _LOG.warning("%s: files that are no longer needed stay: %s", snapshot.table_path, error)
+
+
+def delete_replaced(snapshot: Snapshot, retention: int, statement: Statement) -> None:
+    """Delete the companions of tables that the table has replaced, once nothing was written to them for as long as
+    entries are kept, and two days at least: RESTORE brings such a table back.
+
+    :param snapshot: of a companion of the table; ``retention``: milliseconds.
+    :raises HeadwaterError: the statement was cancelled.
+    """
+    store, (above, _, own) = snapshot.store, snapshot.table_path.rpartition("/")
+    of_table = f"{own.partition('-')[0]}-"
+    before = int(time.time() * 1000) - max(retention, _REPLACED_STAY)
+    try:
+        tree = store.walk(above, lambda name: not name.startswith(of_table), statement.check_cancelled)
+        found = dict[str, list[FileInfo]]()
+        for each in (*tree.files, *tree.directories):
+            found.setdefault(each.path.partition("/")[0], []).append(each)
+        for name, inside in found.items():
+            log = list[FileInfo]()
+            with contextlib.suppress(FileNotFoundError):
+                log = store.list_from(f"{above}/{name}/{LOG_DIRECTORY}")
+            if any(each.modification_time >= before for each in (*inside, *log)):
+                continue
+            # The log first: without it there is no companion, whatever else is there.
+            store.delete_many(above, [f"{above}/{name}/{LOG_DIRECTORY}/{each.name}" for each in log])
+            store.delete_many(above, [f"{above}/{each.path}" for each in inside if each in tree.files])
+            for path in sorted((each.path for each in inside if each in tree.directories), reverse=True):
+                store.delete_empty(f"{above}/{path}")
+            _LOG.info("%s/%s: deleted keys of a table that was replaced", above, name)
+    except (OSError, NotImplementedError) as error:
+        _LOG.warning("%s: deleted keys of tables that were replaced stay: %s", above, error)
