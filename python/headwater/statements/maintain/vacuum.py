@@ -317,7 +317,7 @@ def last_vacuum(snapshot: Snapshot) -> int | None:
     """
     try:
         found = json.loads(snapshot.store.read(_state_path(snapshot)))
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):  # LITE then looks at all commits, or says that it cannot
         return None
     version = found.get(_STATE) if isinstance(found, dict) else None
     return version if isinstance(version, int) and 0 <= version <= snapshot.version else None
