@@ -49,7 +49,7 @@ class History:
         newest = load_snapshot(str(self.path), LocalStore()).version
         for version in range(len(self.needs), newest + 1):
             snapshot = load_snapshot(str(self.path), LocalStore(), version)
-            self.needs.append(set(needed_files(snapshot, NEVER).to_pylist()))
+            self.needs.append(set(needed_files(snapshot, NEVER).paths.to_pylist()))
             commit = self.path / f"_delta_log/{version:020d}.json"
             self.committed_at.append(commit.stat().st_mtime_ns // 1_000_000)
             lines = commit.read_text().split("\n")

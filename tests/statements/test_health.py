@@ -19,11 +19,12 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
 from headwater.statements.maintain.health import HEALTH_SCHEMA, health
 from headwater.statements.maintain.layouts import Settings
+from headwater.statements.read.scans import describe
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.commits import add_file, create, remove_file
 from support.recording_statement import RecordingStatement
-from support.requests import called
+from support.requests import alter_table, called
 
 VECTORS = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
 HOUR = 3600
@@ -186,3 +187,24 @@ def test_where_there_is_no_table(tmp_path):
     with pytest.raises(HeadwaterError) as refused:
         CliRunner().invoke(cli.app, ["health", str(Path(tmp_path) / "none")], catch_exceptions=False)
     assert refused.value.condition == "DELTA_TABLE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("domain", ["no JSON", "[]", '{"clusteringColumns":"a"}'])
+def test_a_damaged_clustering_domain_has_an_error_and_can_be_replaced(path, domain):
+    newest = load_snapshot(str(path), LocalStore()).version
+    action = {"domainMetadata": {"domain": "delta.clustering", "configuration": domain, "removed": False}}
+    (path / f"_delta_log/{newest + 1:020d}.json").write_text(json.dumps(action))
+    with pytest.raises(HeadwaterError) as refused:
+        CliRunner().invoke(cli.app, ["health", str(path)], catch_exceptions=False)
+    assert refused.value.condition == "HEADWATER_CLUSTERING_UNREADABLE"
+    assert describe(load_snapshot(str(path), LocalStore())).clustering_columns is None
+    change = {"kind": "cluster_by", "columns": []}
+    alter_table({"table": str(path), "name": "t", "changes": [change]}, RecordingStatement())
+    assert of(path)["clustering"]["columns"] == []
+
+
+@pytest.mark.parametrize("what", ["null", "[" * 100_000, None])
+def test_a_damaged_note_of_vacuum_is_none(path, what):
+    note = path / "_delta_log/_last_vacuum_info"
+    note.mkdir() if what is None else note.write_text(what)
+    assert of(path)["vacuum"]["cleanedUpToVersion"] is None

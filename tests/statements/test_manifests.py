@@ -198,6 +198,19 @@ def test_what_another_writer_left_is_replaced(tmp_path, statement):
     assert there(path) == expected(path)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_a_path_never_becomes_two_lines(tmp_path, statement, caplog, end):
+    path = tmp_path / "t"
+    make(path, statement, partitioned=False, **KEPT)
+    write(path, statement, [add("good")])
+    write(path, statement, [add(f"bad{end}file:/elsewhere")])
+    assert "HEADWATER_MANIFEST_PATH_NOT_SUPPORTED" in caplog.text
+    with pytest.raises(HeadwaterError) as raised:
+        generate(path, statement)
+    assert raised.value.condition == "HEADWATER_MANIFEST_PATH_NOT_SUPPORTED"
+    assert there(path) == {".": [f"file:{path}/good"]}
+
+
 def test_refusals(tmp_path, statement):
     def refused(condition, do):
         with pytest.raises(HeadwaterError) as raised:

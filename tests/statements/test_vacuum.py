@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -19,6 +20,8 @@ from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile
 from headwater.protocol.partition_paths import encode_path, partition_directory
+from headwater.statements.maintain.health import health
+from headwater.statements.maintain.layouts import Settings
 from headwater.statements.opening import open_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
@@ -286,6 +289,101 @@ def test_a_log_that_names_what_lies_outside(tmp_path, statement):
         run(model.path, statement, hours="0", mode="lite")
     run(model.path, statement, hours="0", mode="full")
     assert all(file.is_file() for file in outside)
+
+
+def by_hand(model: Model, version: int, kind: str, *paths: str) -> None:
+    """A commit that adds or removes files under such paths, 500 hours ago."""
+    fields = {"partitionValues": {"_p": "x"}, "size": 10, "dataChange": True, "modificationTime": 1}
+    fields |= {"deletionTimestamp": 1} if kind == "remove" else {}
+    lines = [{"commitInfo": {"operation": "WRITE"}}, *({kind: {"path": path, **fields}} for path in paths)]
+    name = f"_delta_log/{version:020d}.json"
+    (model.path / name).write_text("\n".join(map(json.dumps, lines)))
+    model.set_time(name, 500)
+
+
+def test_files_stay_however_the_log_names_them(tmp_path, statement):
+    model = Model(tmp_path / "t", statement, 5)
+    (tmp_path / "link").symlink_to(model.path)
+    named = {
+        "a.parquet": f"file://{tmp_path}/link/a.parquet",
+        "b.parquet": "../t/b.parquet",
+        "c d.parquet": f"file:{tmp_path}/./t//c%20d.parquet",
+        "_p=x:/e.parquet": "_p=x%3A/e.parquet",
+        "x:/f.parquet": "x%3A/f.parquet",
+        "g.parquet": f"s3://b{model.path}/g.parquet",
+        "h.parquet": f"file://{model.path}/h.parquet",
+    }
+    for path in (*named, "left.parquet"):
+        model.make(path, 900)
+    by_hand(model, 1, "add", *named.values())
+    by_hand(model, 2, "remove", "b.parquet", "_p=x%3A/e.parquet", "h.parquet", "g.parquet")
+    by_hand(model, 3, "add", "../t/b.parquet", "_p=x%3A/e.parquet", f"file://{tmp_path}/link/h.parquet")
+    for table in (model.path, tmp_path / "link"):
+        assert run(table, statement, hours="1", dryRun=True) == [f"file:{table}/left.parquet"]
+        assert run(table, statement, hours="1", dryRun=True, mode="lite") == []
+
+
+def test_what_the_table_does_not_own_stays(tmp_path, statement):
+    model = Model(tmp_path / "t", statement, 5)
+    others = ["other/_delta_log/0.json", "other/x.parquet", "other/sub/y.parquet", "_hidden/z.parquet"]
+    for path in (*others, "own/left.parquet"):
+        model.make(path, 900)
+    by_hand(model, 1, "remove", "_delta_log/00000000000000000000.json", *others, "own/left.parquet")
+    left = [f"file:{model.path}/own/left.parquet"]
+    assert run(model.path, statement, hours="1", dryRun=True, mode="lite") == left
+    assert run(model.path, statement, hours="1", dryRun=True, mode="full") == left
+    rows = [
+        {"path": f"{model.path}/{path}", "length": 3, "isDir": False, "modificationTime": 5}
+        for path in (*others, "own/left.parquet")
+    ]
+    rows.append({"path": f"{model.path}/of no known time.parquet", "length": 3, "isDir": False})
+    rows.append({"path": f"{model.path}/of no known kind.parquet", "length": 3, "modificationTime": 5})
+    kinds = schema_json(path="string", length="long", isDir="boolean", modificationTime="long")
+    statement.place_query = lambda text: (0, kinds)
+    statement.query = lambda sql: rows
+    assert run(model.path, statement, hours="1", inventory="SELECT 1", dryRun=True) == left
+
+
+def test_retentions_longer_than_time(tmp_path, statement):
+    model = Model(tmp_path / "t", statement, 5)
+    model.commit(500)
+    model.make("left.parquet", 900)
+    for hours in ("9999999999999", "9" * 40):
+        assert run(model.path, statement, hours=hours, dryRun=True) == []
+    run(model.path, statement, hours="9" * 40)
+    (info,) = actions(model.path, 2, "commitInfo")
+    assert info["operationParameters"]["specifiedRetentionMillis"] == str(2**63 - 1)
+
+
+@pytest.mark.parametrize("interval", ["interval -5 hours", "interval 99999999999999999999 weeks"])
+def test_retentions_that_others_have_stored(tmp_path, statement, interval):
+    model = Model(tmp_path / "t", statement, 5)
+    model.make("young.parquet", 0)
+    (definition,) = actions(model.path, 0, "metaData")
+    definition["configuration"]["delta.deletedFileRetentionDuration"] = interval
+    (model.path / f"_delta_log/{1:020d}.json").write_text(json.dumps({"metaData": definition}))
+    for look in (
+        lambda: run(model.path, statement),
+        lambda: health(load_snapshot(str(model.path), LocalStore()), Settings.of(statement)),
+    ):
+        invalid = pytest.raises(HeadwaterError, match="is not an interval")
+        with invalid if "-" in interval else contextlib.nullcontext():
+            look()
+    assert (model.path / "young.parquet").is_file()
+
+
+@pytest.mark.parametrize("version", ["7", "-5", "1" + "0" * 30, "[" * 100_000])
+def test_a_state_that_is_none_of_this_table(tmp_path, version):
+    statement = RecordingStatement({**UNCHECKED, **SILENT})
+    model = Model(tmp_path / "t", statement, 5)
+    for age in (500, 400):
+        model.commit(age)
+    by_hand(model, 3, "remove", "left.parquet")
+    model.make("left.parquet", 900)
+    (model.path / "_delta_log/_last_vacuum_info").write_text(
+        f'{{"latestCommitVersionOutsideOfRetentionWindow":{version}}}'
+    )
+    assert f"file:{model.path}/left.parquet" in run(model.path, statement, hours="1", mode="lite", dryRun=True)
 
 
 def test_an_inventory_is_taken_for_a_listing(tmp_path, statement):

@@ -35,7 +35,7 @@ def main() -> None:
     """The console script."""
     try:
         app()
-    except (HeadwaterError, RuntimeError) as error:
+    except (HeadwaterError, RuntimeError, OSError) as error:
         sys.exit(f"headwater: {error}")
 
 

@@ -4,7 +4,9 @@ Owns the choice, as functions of a snapshot, the commits before it and what lies
 relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Remove
 File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for its deletion
 vector; so does one that is not older than the retention, and one in a hidden folder, other than that of change data and
-those of partitions. What belongs to another table below this one stays. No path leads out of the table.
+those of partitions. What belongs to another table below this one stays. No path leads out of the table. A log may name
+a file of the table in a way that does not show that it is one: through a link, by another scheme, with ``..``. So what
+has the name of a file that seems to lie elsewhere stays as well.
 """
 
 from __future__ import annotations
@@ -64,7 +66,18 @@ def is_entered(snapshot: Snapshot) -> Callable[[str], bool]:
     return enters
 
 
-def unreferenced(tree: Tree, needed: pa.Array, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
+class Needed(NamedTuple):
+    """Which files stay.
+
+    :param paths: those of the table.
+    :param names: the last names of files that seem to lie elsewhere.
+    """
+
+    paths: pa.Array
+    names: pa.Array
+
+
+def unreferenced(tree: Tree, needed: Needed, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
     """The files, and the folders that are empty, that are older than a time and that nothing needs.
 
     :param tree: what lies below the table.
@@ -75,15 +88,18 @@ def unreferenced(tree: Tree, needed: pa.Array, before: int) -> tuple[list[FileIn
         return [], []
     paths = pa.array([file.path for file in tree.files], pa.string())
     times = pa.array([file.modification_time for file in tree.files], pa.int64())
-    chosen = pc.and_(pc.less(times, before), pc.invert(pc.is_in(paths, value_set=needed)))
+    chosen = pc.and_(pc.less(times, before), pc.invert(pc.is_in(paths, value_set=needed.paths)))
+    if len(needed.names):
+        names = pa.array([file.name for file in tree.files], pa.string())
+        chosen = pc.and_(chosen, pc.invert(pc.is_in(names, value_set=needed.names)))
     files = [tree.files[row] for row in pc.indices_nonzero(chosen).to_pylist()]
     full = {each.path.rpartition("/")[0] for each in (*tree.files, *tree.directories)}
     empty = [each for each in tree.directories if each.path not in full and each.modification_time < before]
     return files, empty
 
 
-def needed_files(snapshot: Snapshot, before: int, removed_since: Iterable[pa.Table] = ()) -> pa.Array:
-    """The paths of all files that the newest version needs, or a version that was the newest at a time or later.
+def needed_files(snapshot: Snapshot, before: int, removed_since: Iterable[pa.Table] = ()) -> Needed:
+    """All files that the newest version needs, or a version that was the newest at a time or later.
 
     :param before: that time, in milliseconds since the epoch.
     :param removed_since: the ``remove`` actions of commits since, where tombstones may have been dropped earlier.
@@ -93,22 +109,37 @@ def needed_files(snapshot: Snapshot, before: int, removed_since: Iterable[pa.Tab
     times = pc.fill_null(tombstones["deletion_timestamp"], 0)
     kept = tombstones.filter(pc.greater_equal(times, before))
     tables = [t.select(columns) for t in (snapshot.select(columns), kept, *removed_since)]
-    needed: list[pa.Array] = []
+    paths: list[pa.Array] = []
+    names: set[str] = set()
     for table in tables:
-        needed.append(_relative(snapshot, table["path"]))
+        own, elsewhere = _relative(snapshot, table["path"])
         vectors = table["deletion_vector"].drop_null().to_pylist()
-        needed.append(pa.array(_vector_paths(snapshot, vectors), pa.string()))
-    return pa.concat_arrays(needed)
+        own_vectors, vectors_elsewhere = _vector_paths(snapshot, vectors)
+        paths += [own, pa.array(own_vectors, pa.string())]
+        names.update(path.rpartition("/")[2] for path in (*elsewhere, *vectors_elsewhere))
+    return Needed(pa.concat_arrays(paths), pa.array(names, pa.string()))
 
 
-def _relative(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array:
-    """Paths of actions, relative to the table; those that lead elsewhere are left out."""
+def _relative(snapshot: Snapshot, paths: pa.ChunkedArray) -> tuple[pa.Array, list[str]]:
+    """Paths of actions, relative to the table; and those that seem to lead elsewhere."""
     decoded = canonical_paths(paths)
     odd = pc.match_substring_regex(decoded, r"^/|^[A-Za-z][A-Za-z0-9+.-]+:|(^|/)\.{0,2}(/|$)")
     if not pc.any(odd).as_py():
-        return decoded.combine_chunks() if isinstance(decoded, pa.ChunkedArray) else decoded
-    own = (inside_table(path, snapshot.table_path) for path in decoded.to_pylist())
-    return pa.array([path for path in own if path is not None], pa.string())
+        return decoded.combine_chunks() if isinstance(decoded, pa.ChunkedArray) else decoded, []
+    return _split(decoded.to_pylist(), snapshot)
+
+
+def _split(paths: Iterable[str], snapshot: Snapshot) -> tuple[pa.Array, list[str]]:
+    """Decoded paths, relative to the table; and those that seem to lead elsewhere."""
+    own: list[str] = []
+    elsewhere: list[str] = []
+    for path in paths:
+        inside = inside_table(path, snapshot.table_path)
+        if inside is None:
+            elsewhere.append(path)
+        else:
+            own.append(inside)
+    return pa.array(own, pa.string()), elsewhere
 
 
 def inside_table(path: str, table_path: str) -> str | None:
@@ -123,17 +154,16 @@ def inside_table(path: str, table_path: str) -> str | None:
     return None if not names or ".." in names else "/".join(names)
 
 
-def _vector_paths(snapshot: Snapshot, vectors: Sequence[Mapping[str, Any]]) -> list[str]:
+def _vector_paths(snapshot: Snapshot, vectors: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The files of deletion vectors, relative to the table; and those that seem to lie elsewhere."""
     distinct = {(v["storage_type"], v["path_or_inline"]) for v in vectors}
-    found = []
-    for kind, where in distinct:
-        if kind == deletion_vectors.INLINE:
-            continue
-        location = deletion_vectors.absolute_location(DeletionVector(kind, where, 0, 0), snapshot.table_path)
-        relative = inside_table(location, snapshot.table_path)
-        if relative is not None:
-            found.append(relative)
-    return found
+    locations = (
+        deletion_vectors.absolute_location(DeletionVector(kind, where, 0, 0), snapshot.table_path)
+        for kind, where in distinct
+        if kind != deletion_vectors.INLINE
+    )
+    own, elsewhere = _split(locations, snapshot)
+    return own.to_pylist(), elsewhere
 
 
 def without_other_tables(tree: Tree) -> Tree:
@@ -161,25 +191,25 @@ def removed_between(
     """
     found: dict[str, FileInfo] = {}
     up_to = last
+    enters = is_entered(snapshot)
+
+    def add(path: str | None, size: int, time: int) -> None:
+        # A log may name what it does not own: itself, for example.
+        if path is not None and all(map(enters, path.split("/"))):
+            found[path] = FileInfo(path, size, time)
+
     for version, removes, changes in _commits(snapshot, listing, first, last):
         for row in removes.to_pylist():
             time = row["deletion_timestamp"] or 0
             if time >= before:
                 up_to = min(up_to, version - 1)
                 continue
-            paths = [inside_table(canonical_path(row["path"]), snapshot.table_path)]
-            sizes = [row["size"] or 0]
+            add(inside_table(canonical_path(row["path"]), snapshot.table_path), row["size"] or 0, time)
             if row["deletion_vector"] is not None:
-                vectors = _vector_paths(snapshot, [row["deletion_vector"]])
-                paths += vectors
-                sizes += [row["deletion_vector"]["size"]] * len(vectors)
-            for path, size in zip(paths, sizes, strict=True):
-                if path is not None:
-                    found[path] = FileInfo(path, size, time)
+                for vector in _vector_paths(snapshot, [row["deletion_vector"]])[0]:
+                    add(vector, row["deletion_vector"]["size"], time)
         for change in changes:
-            path = inside_table(canonical_path(change["path"]), snapshot.table_path)
-            if path is not None:
-                found[path] = FileInfo(path, change.get("size") or 0, 0)
+            add(inside_table(canonical_path(change["path"]), snapshot.table_path), change.get("size") or 0, 0)
     return list(found.values()), up_to
 
 

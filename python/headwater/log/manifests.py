@@ -3,7 +3,8 @@
 Owns ``_symlink_format_manifest/[<partition directories>/]manifest``, the files that Hive's ``SymlinkTextInputFormat``,
 Presto and Athena read: the absolute path of a data file a line, one manifest for each partition. Promises: each
 manifest is replaced as a whole; one of a partition without files is deleted; data files are named as the log names
-them. Readers of manifests know neither deletion vectors nor column mapping, so tables with either are refused.
+them. Readers of manifests know neither deletion vectors nor column mapping, so tables with either are refused, as are
+paths that a line cannot hold.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def manifests(snapshot: Snapshot, partitions: Iterable[Values] | None = None) ->
     """The content of each manifest by its path below the table; of a partition without files it is empty.
 
     :param partitions: the partitions that matter; None for all that have files.
-    :raises HeadwaterError: as :func:`check`.
+    :raises HeadwaterError: as :func:`check`; ``HEADWATER_MANIFEST_PATH_NOT_SUPPORTED``.
     """
     check(snapshot)
     light = snapshot.select(["path", "partition_values"])
@@ -82,8 +83,14 @@ def _content(snapshot: Snapshot, paths: Collection[str]) -> bytes:
 
 
 def _line(table_path: str, path: str) -> str:
-    """A file's absolute path as Hadoop spells it: decoded, and with its scheme."""
+    """A file's absolute path as Hadoop spells it: decoded, and with its scheme.
+
+    :raises HeadwaterError: ``HEADWATER_MANIFEST_PATH_NOT_SUPPORTED``: readers would take it for two files.
+    """
     decoded = canonical_path(path)
+    if "\n" in decoded or "\r" in decoded:
+        named = {"tableName": table_path, "path": path}
+        raise HeadwaterError("HEADWATER_MANIFEST_PATH_NOT_SUPPORTED", named)
     if decoded.startswith("/"):
         authority = _AUTHORITY.match(table_path) if SCHEME.match(table_path) and not SCHEME.match(path) else None
         return f"{authority.group(0) if authority else 'file:'}{decoded}"

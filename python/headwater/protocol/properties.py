@@ -42,6 +42,10 @@ _BYTES = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _BYTE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
+#: The longest interval, in milliseconds: what other engines and Arrow can hold.
+LONGEST = 2**63 - 1
+
+
 def parse_interval(text: str) -> int:
     """Milliseconds of an interval like ``interval 7 days`` or ``1 day 12 hours``; the word ``interval`` may be missing.
 
@@ -333,9 +337,14 @@ def whole(configuration: Mapping[str, str], name: str) -> int | None:
 
 
 def milliseconds(configuration: Mapping[str, str], name: str) -> int | None:
-    """An interval's length in milliseconds, None where neither set nor with a default.
+    """An interval's length in milliseconds, at most :data:`LONGEST`; None where neither set nor with a default.
 
-    :raises HeadwaterError: ``DELTA_INVALID_INTERVAL`` where another writer stored none.
+    :raises HeadwaterError: ``DELTA_INVALID_INTERVAL`` where another writer stored none, or one below zero.
     """
     value = text(configuration, name)
-    return None if value is None else parse_interval(value)
+    if value is None:
+        return None
+    length = parse_interval(value)
+    if length < 0:  # it would end in the future: what is being written would count as old
+        raise HeadwaterError("DELTA_INVALID_INTERVAL", {"interval": value})
+    return min(length, LONGEST)

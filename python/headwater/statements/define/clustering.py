@@ -7,9 +7,12 @@ domain with an empty list, as other writers of the format do.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import msgspec
 
 from headwater.bridge.messages.define import ClusterBy
 from headwater.errors import HeadwaterError
@@ -28,12 +31,28 @@ FEATURES = ("clustering", "domainMetadata")
 MOST_COLUMNS = 4
 
 
+class _Domain(msgspec.Struct):
+    clusteringColumns: list[list[str]] = []
+
+
+_PARSED = msgspec.json.Decoder(_Domain)
+
+
 def clustering_columns(snapshot: Snapshot) -> list[Path] | None:
-    """The logical paths of the columns a table is clustered by; None where it is not clustered."""
+    """The logical paths of the columns a table is clustered by; None where it is not clustered.
+
+    :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
+    """
     domain = snapshot.domain_metadata.get(DOMAIN)
     if domain is None:
         return None
-    physical = json.loads(domain.configuration).get("clusteringColumns", [])
+    try:
+        physical = _PARSED.decode(domain.configuration).clusteringColumns
+    except msgspec.MsgspecError:
+        named = {"tableName": snapshot.metadata.name or snapshot.table_path, "domain": DOMAIN}
+        raise HeadwaterError(
+            "HEADWATER_CLUSTERING_UNREADABLE", {**named, "configuration": domain.configuration}
+        ) from None
     return [mapping.logical_path(snapshot.schema, path) or tuple(path) for path in physical]
 
 
@@ -93,7 +112,9 @@ def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
     :raises HeadwaterError: those of :func:`check_clustering_columns`.
     """
     columns = [tuple(path) for path in changes[-1].columns]
-    old = clustering_columns(draft.snapshot)
+    old, is_damaged = None, True
+    with contextlib.suppress(HeadwaterError):  # what cannot be read is replaced
+        old, is_damaged = clustering_columns(draft.snapshot), False
     partitioned_by = draft.metadata.partition_columns
     if columns:
         check_clustering_columns(draft.schema, (), draft.metadata.configuration, columns)
@@ -103,7 +124,7 @@ def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
         "oldClusteringColumns": ",".join(map(format_name, old or ())),
         "newClusteringColumns": ",".join(map(format_name, columns)),
     }
-    if columns != old and (columns or old is not None):
+    if is_damaged or (columns != old and (columns or old is not None)):
         draft.require_features(FEATURES)
         domain = clustering_change(draft.schema, columns, None)
         assert domain is not None

@@ -62,7 +62,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _STATE = "latestCommitVersionOutsideOfRetentionWindow"
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 VACUUM_SCHEMA = StructType.of(path=_STRING)
-_INVENTORY = {"path": _STRING, "length": _LONG, "isDir": PrimitiveType("boolean"), "modificationTime": _LONG}
+_MODIFIED = "modificationTime"
+_INVENTORY = {"path": _STRING, "length": _LONG, "isDir": PrimitiveType("boolean"), _MODIFIED: _LONG}
 
 
 def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
@@ -122,7 +123,7 @@ def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement)
             "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
             {"tableName": request.name, "hours": text, "configuredRetentionHours": f"{configured / _HOUR:g}"},
         )
-    return _Retention(specified, configured)
+    return _Retention(min(specified, properties.LONGEST), configured)
 
 
 class _Run:
@@ -133,7 +134,7 @@ class _Run:
         self._request, self._statement, self._snapshot = request, statement, snapshot
         self._listing = list_log(snapshot.table_path, snapshot.store)
         #: Files of this time, in milliseconds since the epoch, or later stay.
-        self._before = time.time_ns() // 1_000_000 - retention.milliseconds
+        self._before = max(time.time_ns() // 1_000_000 - retention.milliseconds, 0)
 
     def garbage(self) -> Garbage:
         """What may go."""
@@ -142,7 +143,7 @@ class _Run:
         outside = last_version_at(self._listing, snapshot, self._before)
         if arguments.inventory is not None:
             files, directories = self._choose(self._inventory(arguments.inventory), self._before_open_statements())
-            return Garbage(files, directories, None)
+            return Garbage(self._own(files), self._own(directories), None)
         if mode == "lite":
             return self._since_last(outside)
         _LOG.info("%s: VACUUM lists the table's files", snapshot.table_path)
@@ -181,7 +182,7 @@ class _Run:
         first = earliest if known is None else known + 1
         removed, up_to = removed_between(snapshot, listing, first, outside, self._before)
         files, _ = self._choose(Tree(removed, []), self._before)
-        there = self._present(files)
+        there = self._present(self._own(files))
         return Garbage(there, [], max(up_to, known or 0))
 
     def _present(self, files: Sequence[FileInfo]) -> list[FileInfo]:
@@ -193,6 +194,18 @@ class _Run:
             some = [f"{base}/{file.path}" for file in files[start : start + _AT_ONCE]]
             missing.update(self._snapshot.store.missing(some))
         return [file for file in files if f"{base}/{file.path}" not in missing]
+
+    def _own(self, files: Sequence[FileInfo]) -> list[FileInfo]:
+        """Those of the files that are not in a folder of another table, which a listing would have shown."""
+        base, folders = self._snapshot.table_path, set[str]()
+        for parent in {file.path.rpartition("/")[0] for file in files}:
+            while parent and parent not in folders:
+                folders.add(parent)
+                parent = parent.rpartition("/")[0]
+        logs = {log_directory(f"{base}/{folder}"): folder for folder in sorted(folders)}
+        missing = set(self._snapshot.store.missing(list(logs)))
+        tables = tuple(f"{folder}/" for log, folder in logs.items() if log not in missing)
+        return [file for file in files if not file.path.startswith(tables)]
 
     def _inventory(self, query: str) -> Tree:
         """The files of USING INVENTORY that are the table's.
@@ -213,11 +226,13 @@ class _Run:
         enters = is_entered(self._snapshot)
         tree = Tree([], [])
         for row in rows:
-            inside = inside_table(str(row["path"]), path)
+            inside, is_directory, modified = inside_table(str(row["path"]), path), row.get("isDir"), row.get(_MODIFIED)
             if inside is None or not all(map(enters, inside.split("/"))):
                 continue
-            info = FileInfo(inside, int(row.get("length", 0)), int(row.get("modificationTime", 0)))
-            (tree.directories if row.get("isDir") else tree.files).append(info)
+            if is_directory is None or modified is None:  # it may be what a running statement has written
+                continue
+            info = FileInfo(inside, int(row.get("length", 0)), int(modified))
+            (tree.directories if is_directory else tree.files).append(info)
         return tree
 
     def delete(self, found: Garbage) -> CommitAnswer:
@@ -297,13 +312,15 @@ def _state_path(snapshot: Snapshot) -> str:
 
 
 def last_vacuum(snapshot: Snapshot) -> int | None:
-    """The version up to which the last VACUUM has deleted what commits removed; None where that is not known."""
+    """The version up to which the last VACUUM has deleted what commits removed; None where that is not known, as with
+    the note of a table that was at this place before.
+    """
     try:
         found = json.loads(snapshot.store.read(_state_path(snapshot)))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError, RecursionError):  # LITE then looks at all commits, or says that it cannot
         return None
     version = found.get(_STATE) if isinstance(found, dict) else None
-    return version if isinstance(version, int) else None
+    return version if isinstance(version, int) and 0 <= version <= snapshot.version else None
 
 
 def _save(snapshot: Snapshot, version: int) -> None:

@@ -7,6 +7,7 @@ row.
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import os
 import re
@@ -152,7 +153,9 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
     """What Spark must know of a table."""
     protocol, metadata = snapshot.protocol, snapshot.metadata
     features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
-    clustered_by = clustering_columns(snapshot)
+    clustered_by = None
+    with contextlib.suppress(HeadwaterError):  # damaged ones keep nobody from reading, nor from setting others
+        clustered_by = clustering_columns(snapshot)
     return TableDescription(
         path=snapshot.table_path,
         version=snapshot.version,
