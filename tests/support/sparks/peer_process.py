@@ -27,6 +27,8 @@ def start(home: str, jars: str) -> Any:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.shuffle.partitions": "1",
+        # Its VACUUM lists with so many tasks, ten thousand by default, however few directories there are.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # To generate and compile code takes longer than these rows do without.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
