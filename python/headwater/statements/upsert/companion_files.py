@@ -114,8 +114,11 @@ def delete_replaced(snapshot: Snapshot, retention: int, statement: Statement) ->
                 log = store.list_from(f"{above}/{name}/{LOG_DIRECTORY}")
             if any(each.modification_time >= before for each in (*inside, *log)):
                 continue
-            # The log first: without it there is no companion, whatever else is there.
-            store.delete_many(above, [f"{above}/{name}/{LOG_DIRECTORY}/{each.name}" for each in log])
+            # The log first: without it there is no companion, whatever else is there. The newest file first: what a
+            # process that dies here leaves is a companion as it was, and what stays of it goes next time.
+            names = sorted((each.name for each in log), reverse=True)
+            if any(store.delete_many(above, [f"{above}/{name}/{LOG_DIRECTORY}/{each}"]) for each in names):
+                continue
             store.delete_many(above, [f"{above}/{each.path}" for each in inside if each in tree.files])
             for path in sorted((each.path for each in inside if each in tree.directories), reverse=True):
                 store.delete_empty(f"{above}/{path}")
