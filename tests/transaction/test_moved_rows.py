@@ -18,7 +18,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
 from headwater.statements.committing import file_of, removals, vector_of
 from headwater.transaction import Transaction
-from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.conflicts import WinningCommit, file_key
 from headwater.transaction.moved_rows import FIELD, Copy, places
 from headwater.transaction.row_level import Mark, marked_file
 from support.commits import create
@@ -54,6 +54,16 @@ class _Table:
 
     def snapshot(self) -> Snapshot:
         return load_snapshot(PATH, self.store)
+
+    def check_removals(self) -> None:
+        """Each commit removes files that are there: others count what a commit removes, and would count them twice."""
+        live: set[tuple[str, str | None]] = set()
+        for version in range(self.snapshot().version + 1):
+            path = f"{PATH}/_delta_log/{version:020}.json"
+            commit = WinningCommit.of_actions(version, parse_actions(self.store.read(path), path))
+            removed = [file_key(file.path, file.deletion_vector) for file in commit.removes]
+            assert live.issuperset(removed)
+            live = live.difference(removed) | {file_key(file.path, file.deletion_vector) for file in commit.adds}
 
     def live(self, snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
         """The rows of each live file that are not deleted, as (position, number)."""
@@ -125,6 +135,7 @@ def test_a_compaction_takes_along_what_was_deleted(table) -> None:
     compaction.commit("OPTIMIZE", {})
     assert list(table.live(table.snapshot())) == ["all.parquet"]
     assert table.numbers() == [0, 3, 4, 5, 6, 8, 9]
+    table.check_removals()
 
 
 def test_a_delete_follows_rows_that_were_moved(table) -> None:
@@ -258,8 +269,11 @@ def test_a_record_that_does_not_fit_is_none(table, spoil) -> None:
     assert places(winner) == {}
 
 
+#: All rows of a file, often.
+_RANGES = st.builds(lambda start, count: set(range(start, start + count)), st.integers(0, 14), st.integers(2, 6))
 _STEPS = st.lists(
     st.one_of(
+        st.tuples(st.just("delete"), _RANGES),
         st.tuples(st.just("delete"), st.sets(st.integers(0, 19), min_size=1, max_size=6)),
         st.tuples(st.just("compact"), st.lists(st.integers(0, 9), min_size=1, max_size=4)),
         st.tuples(st.just("commit"), st.integers(0, 9)),
@@ -315,6 +329,7 @@ def test_no_row_is_lost_or_comes_back(files: list[int], steps: list[tuple[str, o
     while running:
         commit(0)
         assert table.numbers() == sorted(model)
+    table.check_removals()
 
 
 def test_what_a_removal_without_change_of_data_took_is_a_conflict(table) -> None:

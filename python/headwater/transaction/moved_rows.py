@@ -62,9 +62,16 @@ class Copy:
     copied_with: list[DeletionVector | None] = field(init=False)
     #: Positions in the output that are deleted since.
     gone: BitMap64 = field(default_factory=BitMap64, init=False)
+    #: The numbers of the sources that a winner has removed whole: there is nothing left to remove.
+    taken: set[int] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.copied_with = [source.deletion_vector for source in self.sources]
+
+    @property
+    def removes(self) -> list[RemoveFile]:
+        """What the commit removes."""
+        return [source for number, source in enumerate(self.sources) if number not in self.taken]
 
     @property
     def is_followed(self) -> bool:
@@ -81,8 +88,10 @@ class Copy:
         if not same_vector(source, before):
             return None
         if after is None:
-            # A compaction has the rows elsewhere.
-            return BitMap64(range(start, start + self.rows[number])) if before.data_change else None
+            if not before.data_change:  # a compaction has the rows elsewhere
+                return None
+            self.taken.add(number)
+            return BitMap64(range(start, start + self.rows[number]))
         old = read(source.deletion_vector) if source.deletion_vector is not None else BitMap64()
         new = read(after.deletion_vector) if after.deletion_vector is not None else BitMap64()
         if not old <= new:
@@ -114,8 +123,13 @@ class Copies:
         return self._copies
 
     @property
-    def removes(self) -> list[RemoveFile]:
+    def sources(self) -> list[RemoveFile]:
+        """All inputs, also those that are removed already."""
         return [source for copy in self._copies for source in copy.sources]
+
+    @property
+    def removes(self) -> list[RemoveFile]:
+        return [source for copy in self._copies for source in copy.removes]
 
     @property
     def adds(self) -> list[AddFile]:
@@ -128,7 +142,7 @@ class Copies:
         """
         records = []
         for copy in self._copies:
-            if copy.outputs and copy.is_followed:
+            if copy.outputs and copy.is_followed and not copy.taken:  # it is of the commit's actions alone
                 newer = {
                     str(number): None if copied is None else copied.to_json()
                     for number, (source, copied) in enumerate(zip(copy.sources, copy.copied_with, strict=True))
@@ -136,7 +150,7 @@ class Copies:
                 }
                 records.append(_CopyRecord(adds, removes, copy.rows, newer))
             adds += len(copy.outputs)
-            removes += len(copy.sources)
+            removes += len(copy.removes)
         return {FIELD: msgspec.to_builtins(records)} if records else {}
 
     def after(self, winner: WinningCommit, read: ReadVector, write: WriteVectors, *, may_mark: bool) -> WinningCommit:

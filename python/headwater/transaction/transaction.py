@@ -490,7 +490,7 @@ class Transaction:
         """
         vectors = self._read_vector, self._write_vectors
         left, self._removes = follow(winner, self._marks, self._removes, *vectors, may_mark=self._may_mark())
-        sources = self._copies.removes
+        sources = self._copies.sources
         left = self._copies.after(left, *vectors, may_mark=self._may_mark())
         if sources and not self._copies:
             raise took(winner, sources)
