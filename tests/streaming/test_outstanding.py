@@ -15,6 +15,7 @@ from headwater.stores import FileInfo
 from headwater.streaming.limits import Limits
 from headwater.streaming.offsets import Offset
 from headwater.streaming.source import Outstanding, Reading
+from headwater.transaction import wait_for_maintenance
 from support.commits import add_file, remove_file
 from support.drawing import STEADY
 from support.stores.memory_store import MemoryStore
@@ -126,6 +127,7 @@ def test_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(20):
         source.commit(add_file(f"f{i}"))
     stream = source.stream()
+    assert wait_for_maintenance(60)  # what follows a commit asks the store, too
     store.requests = 0
     assert stream.outstanding(Offset("the-id", 1, -100, is_initial=False)) == left(4, 20)
     assert store.requests == 5 + 4 + 1  # names, commits, a listing
@@ -155,6 +157,7 @@ def test_one_request_where_there_is_nothing(has_names: bool) -> None:
     assert end is not None
     for _ in range(3):
         for again in range(4):
+            assert wait_for_maintenance(60)  # what follows a commit asks the store, too
             store.requests = 0
             assert stream.end(end.offset, Limits()) is None
             assert store.requests == 1 or (again == 0 and has_names)
