@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater import launch
-from support.kafka.broker import Broker
+from support.kafka.broker import IMPATIENT, Broker
 from support.sparks.upsert_scenarios import UPSERTED
 
 pytestmark = pytest.mark.spark
@@ -151,7 +151,7 @@ def test_changes_are_sent_over_spark_connect(connect: Any, kafka: Broker, tmp_pa
     connect.rows("CREATE TABLE sent (k INT, v INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     connect.rows("INSERT INTO sent VALUES (1, 1), (2, 2)")
     topic = f"connect-{tmp_path.name}"
-    call: dict[str, Any] = {"name": "sent", "topic": topic, "servers": kafka.servers}
+    call: dict[str, Any] = {"name": "sent", "topic": topic, "servers": kafka.servers, "options": IMPATIENT}
     call |= {"checkpoint": str(tmp_path / "checkpoint"), "statements": ["UPDATE sent SET v = 5 WHERE k = 1"]}
     condition, text = connect.run("send_changes", **{**call, "statements": []})
     assert condition == "HEADWATER_CHANGES_NOT_SENT"

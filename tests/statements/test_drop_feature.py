@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from headwater.statements.maintain.file_rewrites import OldTypes
 from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
+from support.commits import edit_creation
 from support.requests import actions, alter_table, called, create_request, create_table, data_file, schema_json
 
 run = called("drop_feature")
@@ -451,16 +451,9 @@ def test_what_is_refused(make, statement, feature, condition):
 
 def test_features_that_need_more_than_there_is(make, statement, tmp_path):
     path = make()
-    log = path / "_delta_log" / f"{0:020d}.json"
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
     named = ["catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck", "myFeature"]
-    for line in lines:
-        if "protocol" in line:
-            line["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": named}
-    wait_for_maintenance(10)
-    for checksum in log.parent.glob("*.crc"):  # of what the log said before
-        checksum.unlink()
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": named}
+    edit_creation(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
     for feature, condition in {
         "catalogManaged": "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
         "myfeature": "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",

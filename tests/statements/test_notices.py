@@ -1,6 +1,5 @@
 """What is set and does nothing: declared where it is declared to exist, warned of once, held against the code."""
 
-import json
 import logging
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import headwater
 from headwater.errors import HeadwaterError
 from headwater.protocol.properties import PROPERTIES
 from headwater.statements import notices
-from headwater.transaction import wait_for_maintenance
+from support.commits import edit_creation
 from support.requests import alter_table, create_request, create_table, data_file, schema_json, write
 
 SCHEMA = schema_json(a="integer")
@@ -130,14 +129,7 @@ def uniform(tmp_path, statement):
     """A table whose UniForm another engine switched on."""
     path = tmp_path / "uniform"
     create(path, statement)
-    assert wait_for_maintenance(60)  # it writes the checksum that goes with the commit
-    commit = path / "_delta_log" / f"{0:020d}.json"
-    lines = [json.loads(line) for line in commit.read_text().splitlines()]
-    for line in lines:
-        if "metaData" in line:
-            line["metaData"]["configuration"].update(UNIFORM)
-    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    commit.with_suffix(".crc").unlink(missing_ok=True)
+    edit_creation(path, lambda line: line["metaData"]["configuration"].update(UNIFORM) if "metaData" in line else None)
     from headwater.statements.opening import CACHE
 
     CACHE.forget(str(path))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.tables import DeltaTable
+from support.kafka.broker import IMPATIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 FEED = "'delta.enableChangeDataFeed' = 'true'"
-#: A producer that does not wait a minute for a broker that is gone, but as long as a busy machine needs.
-IMPATIENT = {"kafka.max.block.ms": "5000", "kafka.delivery.timeout.ms": "6000", "kafka.request.timeout.ms": "4000"}
 
 
 def materialized(messages: list[tuple[str | None, str | None]]) -> dict[str, Any]:

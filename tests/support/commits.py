@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.stores import LocalStore, Store
-from headwater.transaction import Committed, Transaction
+from headwater.transaction import Committed, Transaction, wait_for_maintenance
 
 SCHEMA = StructType((StructField("id", PrimitiveType("long")), StructField("day", PrimitiveType("string"))))
 
@@ -44,3 +49,14 @@ def append(snapshot: Snapshot, *paths: str, store: Store | None = None, **commit
     txn = Transaction(snapshot.table_path, store or snapshot.store, snapshot)
     txn.add(add_file(path) for path in paths)
     return txn.commit("WRITE", {"mode": "Append"}, **commit)
+
+
+def edit_creation(table: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Have ``edit`` change each action of a table's version 0 in place, as if another writer had written it."""
+    assert wait_for_maintenance(60)  # it writes the checksum that goes with the commit
+    commit = table / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        edit(line)
+    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    commit.with_suffix(".crc").unlink(missing_ok=True)  # it is of what the log said before

@@ -126,10 +126,11 @@ def _relative(snapshot: Snapshot, paths: pa.ChunkedArray) -> tuple[pa.Array, lis
     odd = pc.match_substring_regex(decoded, r"^/|^[A-Za-z][A-Za-z0-9+.-]+:|(^|/)\.{0,2}(/|$)")
     if not pc.any(odd).as_py():
         return decoded.combine_chunks() if isinstance(decoded, pa.ChunkedArray) else decoded, []
-    return _split(decoded.to_pylist(), snapshot)
+    own, elsewhere = _split(decoded.to_pylist(), snapshot)
+    return pa.array(own, pa.string()), elsewhere
 
 
-def _split(paths: Iterable[str], snapshot: Snapshot) -> tuple[pa.Array, list[str]]:
+def _split(paths: Iterable[str], snapshot: Snapshot) -> tuple[list[str], list[str]]:
     """Decoded paths, relative to the table; and those that seem to lead elsewhere."""
     own: list[str] = []
     elsewhere: list[str] = []
@@ -139,7 +140,7 @@ def _split(paths: Iterable[str], snapshot: Snapshot) -> tuple[pa.Array, list[str
             elsewhere.append(path)
         else:
             own.append(inside)
-    return pa.array(own, pa.string()), elsewhere
+    return own, elsewhere
 
 
 def inside_table(path: str, table_path: str) -> str | None:
@@ -162,8 +163,7 @@ def _vector_paths(snapshot: Snapshot, vectors: Sequence[Mapping[str, Any]]) -> t
         for kind, where in distinct
         if kind != deletion_vectors.INLINE
     )
-    own, elsewhere = _split(locations, snapshot)
-    return own.to_pylist(), elsewhere
+    return _split(locations, snapshot)
 
 
 def without_other_tables(tree: Tree) -> Tree:

@@ -19,6 +19,8 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError
 from headwater.protocol.column_metadata import PHYSICAL_NAME
 
+#: The names of the types of whole numbers, the narrowest first.
+INTEGERS = ("byte", "short", "integer", "long")
 #: Primitive type names of the protocol, with the Arrow type that holds their values.
 PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
     {

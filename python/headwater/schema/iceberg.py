@@ -19,6 +19,7 @@ from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.features import ICEBERG_COMPAT, iceberg_compat, supports
 from headwater.protocol.types import (
+    INTEGERS,
     ArrayType,
     DataType,
     DecimalType,
@@ -41,7 +42,6 @@ _TYPES_OF_V2 = frozenset(
     | {"timestamp", "timestamp_ntz"}
 )
 _TYPES_OF_V3 = _TYPES_OF_V2 | {"variant"}
-_INTEGERS = ("byte", "short", "integer", "long")
 _LITERAL = re.compile(
     r"""\s*(?:[-+]?\s*\d[\d.]*(?:e[-+]?\d+)?(?:[lsydf]|bd)?|[-+]?\s*\.\d+(?:e[-+]?\d+)?(?:[df]|bd)?|true|false|null
     |(?:date|timestamp|timestamp_ntz|timestamp_ltz|x)?\s*(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))\s*""",
@@ -236,8 +236,8 @@ def _check_new_type_changes(before: Metadata | None, protocol: Protocol, schema:
 def _can_widen(old: DataType, new: DataType) -> bool:
     """Whether Iceberg, too, reads values of one type as another."""
     match old, new:
-        case PrimitiveType(a), PrimitiveType(b) if a in _INTEGERS and b in _INTEGERS:
-            return _INTEGERS.index(a) <= _INTEGERS.index(b)
+        case PrimitiveType(a), PrimitiveType(b) if a in INTEGERS and b in INTEGERS:
+            return INTEGERS.index(a) <= INTEGERS.index(b)
         case DecimalType(), DecimalType():
             return old.scale == new.scale and old.precision <= new.precision
     return old == new or (old, new) == (PrimitiveType("float"), PrimitiveType("double"))

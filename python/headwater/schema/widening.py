@@ -16,15 +16,14 @@ from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.column_metadata import TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.features import supports
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
+from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, parse_type
 
-_INTEGERS = ("byte", "short", "integer", "long")
 #: Decimal digits before the point that each integer needs at least, as the chapter counts them.
 _INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _PRIMITIVE_CHANGES = frozenset(
     {("float", "double"), ("date", "timestamp_ntz")}
-    | {(a, b) for i, a in enumerate(_INTEGERS) for b in _INTEGERS[i + 1 :]}
-    | {(a, "double") for a in _INTEGERS[:3]}
+    | {(a, b) for i, a in enumerate(INTEGERS) for b in INTEGERS[i + 1 :]}
+    | {(a, "double") for a in INTEGERS[:3]}
 )
 
 

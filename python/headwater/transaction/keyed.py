@@ -56,7 +56,7 @@ from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.protocol.column_metadata import COLUMN_ID, DECLARED_TYPE
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
+from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructField
 from headwater.schema import mapping
 from headwater.stores import absolute_path
 from headwater.transaction.conflicts import WinningCommit
@@ -70,7 +70,6 @@ _MOST_ROWS = 4_000_000
 #: The key columns of at most this many files of one winner are read (bench case ``key-files``).
 _MOST_FILES = 200
 
-_WHOLE = frozenset({"byte", "short", "integer", "long"})
 #: Before 1582-10-15 and 1900-01-01, old writers of Parquet files used another calendar and other zones.
 _FIRST_DAY, _FIRST_MICROSECOND = -141_427, -2_208_988_800_000_000
 
@@ -86,7 +85,7 @@ def comparable(column: StructField) -> bool:
         return False
     if column.type.name == "string":
         return DECLARED_TYPE not in column.metadata and "__COLLATIONS" not in column.metadata
-    return column.type.name in _WHOLE or column.type.name in ("date", "timestamp")
+    return column.type.name in INTEGERS or column.type.name in ("date", "timestamp")
 
 
 class KeyReads:
@@ -292,7 +291,7 @@ class _Column:
 
     @property
     def _is_whole(self) -> bool:
-        return isinstance(self.type, PrimitiveType) and self.type.name in _WHOLE
+        return isinstance(self.type, PrimitiveType) and self.type.name in INTEGERS
 
     @property
     def _first(self) -> int | None:

@@ -33,6 +33,8 @@ log.cleaner.dedupe.buffer.size=2097152
 num.network.threads=1
 num.io.threads=2
 """
+#: Options of a producer that does not wait a minute for a broker that is gone, but as long as a busy machine needs.
+IMPATIENT = {"kafka.max.block.ms": "5000", "kafka.delivery.timeout.ms": "6000", "kafka.request.timeout.ms": "4000"}
 _OPTIONS = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 

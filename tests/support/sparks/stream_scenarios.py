@@ -100,16 +100,21 @@ def stop_in_batch(spark: SparkSession, source: str, checkpoint: str, table: str,
 
 
 def send_changes(
-    spark: SparkSession, name: str, topic: str, servers: str, checkpoint: str, statements: list[str]
+    spark: SparkSession,
+    name: str,
+    topic: str,
+    servers: str,
+    checkpoint: str,
+    statements: list[str],
+    options: dict[str, str],
 ) -> list[Any]:
     """Send a table's changes to a topic, once more after each statement; the topic's operations by key, in order, or
     the error's condition and text."""
-    impatient = {"kafka.max.block.ms": "5000", "kafka.delivery.timeout.ms": "6000", "kafka.request.timeout.ms": "4000"}
     try:
         for statement in ["SELECT 1", *statements]:
             spark.sql(statement).collect()
             DeltaTable.forName(spark, name).sendChanges(
-                topic, servers, checkpoint=checkpoint, keys=["k"], startingVersion=1, options=impatient
+                topic, servers, checkpoint=checkpoint, keys=["k"], startingVersion=1, options=options
             )
     except PySparkException as error:
         return [error.getCondition(), str(error)]

@@ -22,7 +22,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.files import FileBlock
 from headwater.log.statistics.json_values import JsonPath, read_ahead, values_of
 from headwater.protocol.partition_values import parse_date, parse_timestamp
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructType
+from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructType
 
 #: Below the precision at which a double cannot tell two decimals apart, the quick parser's doubles are exact.
 _EXACT_DOUBLE_DIGITS = 15
@@ -30,8 +30,7 @@ _TRUNCATED_MICROSECONDS = 999
 _UTC = timezone.utc
 _EMPTY: dict[str, Any] = {}
 _INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf")}
-_INTEGERS = {"byte", "short", "integer", "long"}
-_BOUNDED = {*_INTEGERS, "float", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz"}
+_BOUNDED = {*INTEGERS, "float", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz"}
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ def _json_type(data_type: DataType | None) -> Any:
     if isinstance(data_type, DecimalType):
         return float if data_type.precision <= _EXACT_DOUBLE_DIGITS else Decimal
     name = data_type.name if isinstance(data_type, PrimitiveType) else ""
-    if name in _INTEGERS:
+    if name in INTEGERS:
         return int
     if name in ("float", "double"):
         return float | str  # infinities and NaN are text
@@ -251,7 +250,7 @@ def _typed(values: list[Any], leaf: Leaf) -> pa.Array:
     if isinstance(data_type, DecimalType):
         return _decimals(values, data_type)
     name = data_type.name if isinstance(data_type, PrimitiveType) else ""
-    if name in _INTEGERS:
+    if name in INTEGERS:
         integers = values if _only(int, values) else [v if type(v) is int else None for v in values]
         try:
             return pa.array(integers, wanted)

@@ -21,12 +21,11 @@ import pyarrow.parquet as pq
 from headwater.protocol.column_metadata import COLUMN_ID
 from headwater.protocol.columns import Leaf, Path
 from headwater.protocol.indexed_columns import has_bounds
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType
+from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType
 
 #: Minimum, maximum and null count as :func:`~headwater.log.statistics.writing.statistics_json` takes them.
 Values = tuple[Any, Any, int | None]
 
-_INTEGERS = frozenset({"byte", "short", "integer", "long"})
 #: Factor and divisor that make microseconds.
 _UNITS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
 #: Earlier days and times may be counted by the Julian calendar, as the reader knows: 1582-10-15, and 1900-01-01.
@@ -127,7 +126,7 @@ def _bounds(found: pq.Statistics, stored: pq.ColumnSchema, kind: DataType, count
             return _decimals(found, stored)
         assert isinstance(kind, PrimitiveType)
         logical, physical = stored.logical_type.type, stored.physical_type
-        if kind.name in _INTEGERS:
+        if kind.name in INTEGERS:
             plain = physical in ("INT32", "INT64") and (logical == "NONE" or _is_signed(stored))
             return (low, high) if plain else None
         if kind.name in ("float", "double"):

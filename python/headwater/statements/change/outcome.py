@@ -30,7 +30,6 @@ from headwater.statements.change.scan import Scan, scan_files
 from headwater.statements.committing import file_of, removals, vector_of
 from headwater.statements.read.data_footers import live_rows, physical_rows
 from headwater.statements.write.change_data import is_change_file, with_changes
-from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.transaction.row_level import Mark, marked_file
@@ -85,9 +84,7 @@ def run_job(
         rows are gathered.
     """
     specification = _specification(attempt, rewrite, replaced)
-    if rewrite.is_gathered:
-        specification = replace(specification, settings=GATHERING_SETTINGS)
-    elif planned_ahead:
+    if planned_ahead and not rewrite.is_gathered:
         specification = replace(specification, settings=STATIC_PLAN_SETTINGS)
     answer = attempt.statement.write_tracked(specification)
     tracked = answer.tracked
@@ -116,16 +113,16 @@ def _cuts_files(attempt: Attempt, specification: WriteSpecification) -> bool:
 def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> WriteSpecification:
     # Rows that are not written need no options.
     hidden = attempt.hidden_columns if rewrite.has_row_ids else None
-    spec = _write(attempt, rewrite.query, replaced if rewrite.has_rows else None)
+    spec = _write(attempt, rewrite.query, replaced if rewrite.has_rows else None, is_gathered=rewrite.is_gathered)
     spec = replace(with_row_ids(spec, hidden, attempt.target), tracked=True)
     if not rewrite.has_rows:
         return replace(spec, schema=schema_string(StructType(())), partition_by=[])
     return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
 
 
-def _write(attempt: Attempt, query: Query, replaced: pa.Table | None) -> WriteSpecification:
+def _write(attempt: Attempt, query: Query, replaced: pa.Table | None, *, is_gathered: bool) -> WriteSpecification:
     """A write job for a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
-    spec = specification(attempt.target, query, attempt.request.options)
+    spec = specification(attempt.target, query, attempt.request.options, is_gathered=is_gathered)
     return spec if replaced is None else replace(spec, options=spec.options | writer_options(attempt, replaced))
 
 
@@ -263,9 +260,8 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     if gathered is not None:
         query = gathered.of(query, attempt.target.partition_columns)
     attempt.statement.last_step("copy the other rows of changed files")
-    spec = with_row_ids(_write(attempt, query, files), attempt.hidden_columns, attempt.target)
-    if gathered is not None:
-        spec = replace(spec, settings=GATHERING_SETTINGS)
+    spec = _write(attempt, query, files, is_gathered=gathered is not None)
+    spec = with_row_ids(spec, attempt.hidden_columns, attempt.target)
     listed = attempt.statement.write(spec)
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt.snapshot, row) for row in files.to_pylist())

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
+from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, parse_type
 from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal, Predicate, Value
 from headwater.sql.composing import STAR, Alias, Cast, Expression, Relation, Resolved, Rows, call, select
 from headwater.statements.change.request import Key
@@ -29,7 +29,6 @@ _FEW = 1000
 #: The footers of up to this many files are read, one after the other: in 2 ms on a local disk (bench case
 #: ``footers-of-source``), but in 0.3 s where each takes a request of 10 ms, which is as long as a query takes.
 _FEW_FILES = 32
-_WHOLE = frozenset({"byte", "short", "integer", "long"})
 
 #: The least and the greatest value as text, None where there is none.
 _Bounds = tuple[str | None, str | None]
@@ -142,7 +141,7 @@ def _is_signed(column: pq.ColumnSchema) -> bool:
 
 
 def _is_whole(kind: DataType) -> bool:
-    return isinstance(kind, PrimitiveType) and kind.name in _WHOLE
+    return isinstance(kind, PrimitiveType) and kind.name in INTEGERS
 
 
 def _type(key: Key) -> DataType:
@@ -151,7 +150,7 @@ def _type(key: Key) -> DataType:
 
 def _is_usable(kind: DataType) -> bool:
     if isinstance(kind, PrimitiveType):
-        return kind.name in _WHOLE or kind.name in ("string", "date", "timestamp")
+        return kind.name in INTEGERS or kind.name in ("string", "date", "timestamp")
     return isinstance(kind, DecimalType)
 
 

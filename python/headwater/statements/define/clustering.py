@@ -31,8 +31,8 @@ FEATURES = ("clustering", "domainMetadata")
 MOST_COLUMNS = 4
 
 
-class _Domain(msgspec.Struct):
-    clusteringColumns: list[list[str]] = []
+class _Domain(msgspec.Struct, rename="camel"):
+    clustering_columns: list[list[str]] = []
 
 
 _PARSED = msgspec.json.Decoder(_Domain)
@@ -47,7 +47,7 @@ def clustering_columns(snapshot: Snapshot) -> list[Path] | None:
     if domain is None:
         return None
     try:
-        physical = _PARSED.decode(domain.configuration).clusteringColumns
+        physical = _PARSED.decode(domain.configuration).clustering_columns
     except msgspec.MsgspecError:
         named = {"tableName": snapshot.metadata.name or snapshot.table_path, "domain": DOMAIN}
         raise HeadwaterError(

@@ -142,8 +142,8 @@ class _Run:
         mode = arguments.mode or ("lite" if self._statement.flag(_LITE) else "full")
         outside = last_version_at(self._listing, snapshot, self._before)
         if arguments.inventory is not None:
-            files, directories = self._choose(self._inventory(arguments.inventory), self._before_open_statements())
-            return Garbage(self._own(files), self._own(directories), None)
+            chosen = self._choose(self._inventory(arguments.inventory), self._before_open_statements())
+            return Garbage(*self._own(*chosen), None)
         if mode == "lite":
             return self._since_last(outside)
         _LOG.info("%s: VACUUM lists the table's files", snapshot.table_path)
@@ -182,8 +182,8 @@ class _Run:
         first = earliest if known is None else known + 1
         removed, up_to = removed_between(snapshot, listing, first, outside, self._before)
         files, _ = self._choose(Tree(removed, []), self._before)
-        there = self._present(self._own(files))
-        return Garbage(there, [], max(up_to, known or 0))
+        own, _ = self._own(files, [])
+        return Garbage(self._present(own), [], max(up_to, known or 0))
 
     def _present(self, files: Sequence[FileInfo]) -> list[FileInfo]:
         """Those of the files that are still there."""
@@ -195,17 +195,18 @@ class _Run:
             missing.update(self._snapshot.store.missing(some))
         return [file for file in files if f"{base}/{file.path}" not in missing]
 
-    def _own(self, files: Sequence[FileInfo]) -> list[FileInfo]:
-        """Those of the files that are not in a folder of another table, which a listing would have shown."""
+    def _own(self, files: Sequence[FileInfo], directories: Sequence[FileInfo]) -> tuple[list[FileInfo], list[FileInfo]]:
+        """Those of files and folders that are not in a folder of another table, which a listing would have shown."""
         base, folders = self._snapshot.table_path, set[str]()
-        for parent in {file.path.rpartition("/")[0] for file in files}:
+        for parent in {each.path.rpartition("/")[0] for each in (*files, *directories)}:
             while parent and parent not in folders:
                 folders.add(parent)
                 parent = parent.rpartition("/")[0]
         logs = {log_directory(f"{base}/{folder}"): folder for folder in sorted(folders)}
         missing = set(self._snapshot.store.missing(list(logs)))
         tables = tuple(f"{folder}/" for log, folder in logs.items() if log not in missing)
-        return [file for file in files if not file.path.startswith(tables)]
+        own, own_directories = ([e for e in some if not e.path.startswith(tables)] for some in (files, directories))
+        return own, own_directories
 
     def _inventory(self, query: str) -> Tree:
         """The files of USING INVENTORY that are the table's.

@@ -30,6 +30,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import (
+    INTEGERS,
     ArrayType,
     DataType,
     DecimalType,
@@ -75,8 +76,8 @@ _FOLDER = "_headwater_upsert"
 _ATTEMPTS = 100
 _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
 _SEQUENCE, _WRITTEN = "sequence", "written"
-_WHOLE, _TIMES = ("byte", "short", "integer", "long"), ("date", "timestamp", "timestamp_ntz")
-_NUMBERS = (*_WHOLE, "float", "double")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_NUMBERS = (*INTEGERS, "float", "double")
 _ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
@@ -197,7 +198,7 @@ def _fits(companion: Companion, snapshot: Snapshot, events: Events) -> bool:
 
 def _is_same_key(stored: DataType, given: DataType) -> bool:
     # RESTORE can undo that a column became wider.
-    is_whole = {stored, given} <= {PrimitiveType(name) for name in _WHOLE}
+    is_whole = {stored, given} <= {PrimitiveType(name) for name in INTEGERS}
     return stored == given or is_whole or can_widen(stored, given)
 
 

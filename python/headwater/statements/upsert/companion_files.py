@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from headwater.log.garbage import is_entered, needed_files, unreferenced, withou
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.statements.opening import DELETED_FILE_RETENTION
-from headwater.stores import FileInfo
+from headwater.stores import FileInfo, Tree
 
 _LOG = logging.getLogger(__name__)
 #: Smaller files, in bytes, are written together once there are more than so many: each upsert reads all of them. What
@@ -105,22 +106,24 @@ def delete_replaced(snapshot: Snapshot, retention: int, statement: Statement) ->
     before = int(time.time() * 1000) - max(retention, _REPLACED_STAY)
     try:
         tree = store.walk(above, lambda name: not name.startswith(of_table), statement.check_cancelled)
-        found = dict[str, list[FileInfo]]()
-        for each in (*tree.files, *tree.directories):
-            found.setdefault(each.path.partition("/")[0], []).append(each)
+        found = defaultdict[str, Tree](lambda: Tree([], []))
+        for file in tree.files:
+            found[file.path.partition("/")[0]].files.append(file)
+        for directory in tree.directories:
+            found[directory.path.partition("/")[0]].directories.append(directory)
         for name, inside in found.items():
             log = list[FileInfo]()
             with contextlib.suppress(FileNotFoundError):
                 log = store.list_from(f"{above}/{name}/{LOG_DIRECTORY}")
-            if any(each.modification_time >= before for each in (*inside, *log)):
+            if any(each.modification_time >= before for each in (*inside.files, *inside.directories, *log)):
                 continue
             # The log first: without it there is no companion, whatever else is there. The newest file first: what a
             # process that dies here leaves is a companion as it was, and what stays of it goes next time.
             names = sorted((each.name for each in log), reverse=True)
             if any(store.delete_many(above, [f"{above}/{name}/{LOG_DIRECTORY}/{each}"]) for each in names):
                 continue
-            store.delete_many(above, [f"{above}/{each.path}" for each in inside if each in tree.files])
-            for path in sorted((each.path for each in inside if each in tree.directories), reverse=True):
+            store.delete_many(above, [f"{above}/{file.path}" for file in inside.files])
+            for path in sorted((directory.path for directory in inside.directories), reverse=True):
                 store.delete_empty(f"{above}/{path}")
             _LOG.info("%s/%s: deleted keys of a table that was replaced", above, name)
     except (OSError, NotImplementedError) as error:

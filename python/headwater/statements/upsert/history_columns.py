@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.columns import as_nullable
-from headwater.protocol.types import DataType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, StructField, StructType
 from headwater.statements.upsert.options import Upsert
 
 #: The sequence of the event that a row is, and of the next event of its key; null while there is none.
 START, END = "__START_AT", "__END_AT"
-#: Whole numbers from the narrowest to the widest type: each is one of all that follow.
-_WHOLE = ("byte", "short", "integer", "long")
 
 
 def check_table(upsert: Upsert, rows: StructType, table: StructType | None) -> None:
@@ -63,7 +61,7 @@ def _holds(kind: DataType, given: DataType) -> bool:
         return True
     if not isinstance(kind, PrimitiveType) or not isinstance(given, PrimitiveType):
         return False
-    return {kind.name, given.name} <= {*_WHOLE} and _WHOLE.index(given.name) < _WHOLE.index(kind.name)
+    return {kind.name, given.name} <= {*INTEGERS} and INTEGERS.index(given.name) < INTEGERS.index(kind.name)
 
 
 def with_history(columns: StructType, kind: DataType) -> StructType:

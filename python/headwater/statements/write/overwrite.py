@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import replace as struct_replace
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -31,7 +30,6 @@ from headwater.statements.internal_names import InternalNames
 from headwater.statements.opening import Options
 from headwater.statements.read.scans import relation_over
 from headwater.statements.write.change_data import change_column, deleted_rows, with_changes
-from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.write.distribution import Gathering, gathering
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
@@ -140,16 +138,15 @@ def _copy_others(
     target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
     if changes:
         query = deleted_rows(snapshot.schema, rows, matches, row_ids)
-        query = query if gathered is None else gathered.of(query, target.partition_columns)
-        spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
-        spec = with_changes(spec, change_column(snapshot.schema))
     else:
         columns: list[Expression] = [Column(column.name) for column in snapshot.schema if not is_void(column)]
         query = select(*columns, *map(Column, row_ids), rows=rows, where=Not(call("coalesce", matches, FALSE)))
-        query = query if gathered is None else gathered.of(query, target.partition_columns)
-        spec = with_row_ids(specification(target, query, Options(None)), hidden, target)
     if gathered is not None:
-        spec = struct_replace(spec, settings=GATHERING_SETTINGS)
+        query = gathered.of(query, target.partition_columns)
+    spec = specification(target, query, Options(None), is_gathered=gathered is not None)
+    spec = with_row_ids(spec, hidden, target)
+    if changes:
+        spec = with_changes(spec, change_column(snapshot.schema))
     statement.step("copy rows that are not replaced")
     return describe_files(target, statement.write(spec), data_change, has_pairs=True)
 

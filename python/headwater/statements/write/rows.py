@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from msgspec.structs import replace as struct_replace
-
 from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, WrittenFile
 from headwater.bridge.statement import Statement
 from headwater.changes.changelog import PAIRED, PAIRED_TAG
@@ -167,9 +165,7 @@ def write_rows(
     )
     if changes:
         query = inserted_rows(schema, query)
-    spec = specification(target, query, options)
-    if gathered is not None:
-        spec = struct_replace(spec, settings=GATHERING_SETTINGS)
+    spec = specification(target, query, options, is_gathered=gathered is not None)
     statement.step("write rows")
     files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
     written = describe_files(target, files, data_change, has_pairs=changes)
@@ -368,8 +364,11 @@ def is_void(column: StructField) -> bool:
     return column.type == PrimitiveType("void")
 
 
-def specification(target: Target, query: Query, options: Options) -> WriteSpecification:
-    """A write job, as Spark's side takes it."""
+def specification(target: Target, query: Query, options: Options, *, is_gathered: bool = False) -> WriteSpecification:
+    """A write job, as Spark's side takes it.
+
+    :param is_gathered: whether the query gathers its rows, for an optimized write.
+    """
     mode = mapping.mode(target.metadata.configuration, target.protocol)
     stored = StructType(tuple(f for f in target.schema if not is_void(f)))
     physical = {f.name.lower(): f.physical_name for f in target.schema}
@@ -390,7 +389,7 @@ def specification(target: Target, query: Query, options: Options) -> WriteSpecif
         partitions_in_files=partition_by if in_files else [],
         statistics=[list(path) for path, _ in statistics_leaves(target)],
         small_job=_SMALL_JOB,
-        settings={},
+        settings=GATHERING_SETTINGS if is_gathered else {},
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         options={
             "timeZone": "UTC",
