@@ -104,7 +104,14 @@ def _blame(actions: ParsedActions, place: str, error: Exception) -> HeadwaterErr
             table_of([action], TOMBSTONE_SCHEMA)
         except _WRONG as cause:
             return invalid_commit(actions.path, f"the action of {action.get('path')}", str(cause))
-    return invalid_commit(actions.path, place, f"an action is damaged ({type(error).__name__}: {error})")
+    return invalid_commit(actions.path, place, f"an action is damaged ({reason_of(error)})")
+
+
+def reason_of(error: BaseException) -> str:
+    """What is wrong with an action, for people: without names of Python's."""
+    if isinstance(error, HeadwaterError):
+        return error.text
+    return f"it has no {error.args[0]}" if isinstance(error, KeyError) else " ".join(str(error).split())
 
 
 def commit_info_of(data: bytes) -> dict[str, Any] | None:

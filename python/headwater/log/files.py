@@ -174,7 +174,22 @@ class FileActions:
         tables = self._tables[is_add]
         if not tables:
             return NO_FILES if is_add else NO_TOMBSTONES
-        return pa.concat_tables(tables)
+        table = pa.concat_tables(tables)
+        if is_add:
+            check_sizes(table)
+        return table
+
+
+def check_sizes(adds: pa.Table) -> None:
+    """Refuse files without a size: Spark would read no row of them, and nobody would see it.
+
+    :param adds: with the columns ``path`` and ``size`` of :data:`FILE_SCHEMA`.
+    :raises ValueError: a size is missing or negative.
+    """
+    sizes = adds["size"]
+    if sizes.null_count or (pc.min(sizes).as_py() or 0) < 0:
+        bad = adds.filter(pc.fill_null(pc.less(sizes, 0), True)).select(["path", "size"]).slice(0, 1).to_pylist()[0]
+        raise ValueError(f"the size of file {bad['path']} is {bad['size']}")
 
 
 def table_of(actions: Sequence[Action], schema: pa.Schema) -> pa.Table:

@@ -48,6 +48,7 @@ from headwater.protocol.features import check_readable, in_commit_timestamps_ena
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
 from headwater.protocol.types import StructField, StructType
+from headwater.schema.definition_checks import check_definition
 from headwater.schema.widening import check_readable_types
 from headwater.stores import FileInfo, Store
 
@@ -111,7 +112,9 @@ class Snapshot:
     def schema(self) -> StructType:
         """The table's schema, with logical names."""
         try:
-            return self.metadata.schema
+            schema = self.metadata.schema
+            check_definition(schema, self.metadata.partition_columns)
+            return schema
         except HeadwaterError as error:
             where = f"{error.parameters['schema']} (version {self.version} of {self.table_path})"
             raise HeadwaterError(error.condition, {"schema": where}) from None

@@ -104,7 +104,7 @@ def _closed(features: Iterable[str]) -> frozenset[str]:
         name = waiting.pop()
         if name not in closed:
             closed.add(name)
-            waiting += FEATURES[name].requires
+            waiting += FEATURES[name].requires if name in FEATURES else ()
     return frozenset(closed)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.actions import Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
@@ -54,7 +55,7 @@ def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
     missing. Nested ids count, too.
     """
-    highest = int(configuration.get(MAX_ID, 0))
+    highest = properties.whole(configuration, MAX_ID) or 0
     for _, field in all_fields(schema):
         ids = (field.metadata.get(COLUMN_ID, 0), *field.metadata.get(NESTED_IDS, {}).values())
         highest = max(highest, *map(int, ids))

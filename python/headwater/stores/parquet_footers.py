@@ -23,13 +23,18 @@ def read_footer(store: Store, path: str, size: int) -> pq.FileMetaData:
     """The footer of a file of ``size`` bytes.
 
     :raises FileNotFoundError: no such file.
-    :raises pyarrow.ArrowInvalid: the file is not Parquet, or of another size.
+    :raises pyarrow.ArrowInvalid: the file is not Parquet, or of another size; whatever Arrow says of it.
     """
+    if not isinstance(size, int) or size < _LENGTH.size:
+        raise pa.ArrowInvalid(f"by the log it has {size} bytes, too few for a Parquet file")
     length = min(size, _TAIL_BYTES)
     tail = store.read_range(path, size - length, length)
     if length < size and len(tail) >= _LENGTH.size:
         needed = _LENGTH.unpack(tail[-_LENGTH.size :])[0] + _LENGTH.size
         if len(tail) < needed <= size:
             tail = store.read_range(path, size - needed, needed)
-    # Positions in a footer refer to the whole file; they are not used here.
-    return pq.read_metadata(pa.BufferReader(tail))
+    try:
+        # Positions in a footer refer to the whole file; they are not used here.
+        return pq.read_metadata(pa.BufferReader(tail))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise pa.ArrowInvalid(" ".join(str(error).split())) from None

@@ -20,6 +20,7 @@ from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import TOMBSTONE_SCHEMA, json_objects, keys_of
 from headwater.protocol.action_shapes import ADD, REMOVE
 from headwater.protocol.actions import Metadata
+from headwater.transaction.validation import check_partition_values
 
 
 class Bulk:
@@ -68,20 +69,27 @@ class Bulk:
     def check(self, metadata: Metadata) -> None:
         """Refuse what no commit may contain.
 
-        :raises HeadwaterError: ``DELTA_INTERNAL_ERROR`` for a file that is named twice, or whose partition values are
-            not those of the table's partition columns.
+        :raises HeadwaterError: ``DELTA_DUPLICATE_ACTIONS_FOUND`` for a file that is named twice,
+            ``HEADWATER_PARTITION_VALUES_MISMATCH`` for one whose partition values are not those of the table's
+            partition columns.
         """
         keys = pa.chunked_array([*keys_of(self.removed).chunks, *keys_of(self.added).chunks], pa.string())
         if pc.count_distinct(keys).as_py() != len(keys):
-            raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": "a file is named twice in the commit"})
+            seen: set[str] = set()
+            paths = [*self.removed["path"].to_pylist(), *self.added["path"].to_pylist()]
+            for number, (key, path) in enumerate(zip(keys.to_pylist(), paths, strict=True)):
+                if key in seen:
+                    kind = "remove" if number < len(self.removed) else "add"
+                    raise HeadwaterError("DELTA_DUPLICATE_ACTIONS_FOUND", {"actionType": kind, "path": path})
+                seen.add(key)
         columns = [metadata.schema.find(name) for name in metadata.partition_columns]
         wanted = [column.physical_name for column in columns if column is not None]
         values = self.added["partition_values"].combine_chunks()
         starts = values.offsets.to_numpy()
         known = pc.is_in(values.keys, value_set=pa.array(wanted, pa.string()))
         if not (bool((np.diff(starts) == len(wanted)).all()) and pc.all(known, min_count=0).as_py()):
-            reason = f"a file has other partition values than those of {', '.join(wanted) or 'no column'}"
-            raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+            for path, found in zip(self.added["path"].to_pylist(), values.to_pylist(), strict=True):
+                check_partition_values(path, {name for name, _ in found}, set(wanted))
 
 
 def partitions_of(files: pa.Table) -> list[Mapping[str, str | None]]:

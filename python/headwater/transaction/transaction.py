@@ -23,6 +23,7 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.checkpoints.writing import Layout
 from headwater.log.commits import ParsedActions
+from headwater.log.data_footers import read_data_footer
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
@@ -45,7 +46,6 @@ from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import PRESERVED, assigns_row_ids, is_enabled
 from headwater.schema import iceberg, manifests
 from headwater.stores import Store, absolute_path
-from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import maintenance
 from headwater.transaction.bulk import Bulk, partitions_of
 from headwater.transaction.commit_info import (
@@ -426,8 +426,8 @@ class Transaction:
         return not self._adds or not any(file.data_change for file in self._all_removes)
 
     def _count_rows(self, file: AddFile) -> int:
-        path = absolute_path(self.table_path, file.path)
-        return int(read_footer(self.store, path, file.size).num_rows)
+        version = -1 if self.snapshot is None else self.snapshot.version
+        return int(read_data_footer(self.table_path, self.store, version, file.path, file.size).num_rows)
 
     def _read_vector(self, vector: DeletionVector) -> BitMap64:
         return deletion_vectors.read(vector, self.table_path, self.store)

@@ -8,6 +8,7 @@ Reconciliation" and "Add File and Remove File".
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 
 from headwater.errors import HeadwaterError
 from headwater.log.files import FileKey
@@ -53,7 +54,7 @@ def check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None
 def check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
     """Refuse files whose partition values are not exactly those of the table's partition columns.
 
-    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    :raises HeadwaterError: ``HEADWATER_PARTITION_VALUES_MISMATCH``.
     """
     if not adds:
         return
@@ -61,7 +62,19 @@ def check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
     columns = [schema.find(name) for name in metadata.partition_columns]
     wanted = {column.physical_name for column in columns if column is not None}
     for file in adds:
-        if file.partition_values.keys() != wanted:
-            found, expected = (", ".join(sorted(names)) or "nothing" for names in (file.partition_values, wanted))
-            reason = f"the file {file.path} has partition values of {found} where the table wants {expected}"
-            raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+        check_partition_values(file.path, file.partition_values.keys(), wanted)
+
+
+def check_partition_values(path: str, found: AbstractSet[str], wanted: AbstractSet[str]) -> None:
+    """Refuse a file with partition values of other columns than the table's partition columns.
+
+    :param found: the physical names of the columns; ``wanted``: those of the table's partition columns.
+    :raises HeadwaterError: ``HEADWATER_PARTITION_VALUES_MISMATCH``.
+    """
+    if found != wanted:
+        named = {"found": _listed(found), "expected": _listed(wanted), "file": path}
+        raise HeadwaterError("HEADWATER_PARTITION_VALUES_MISMATCH", named)
+
+
+def _listed(names: AbstractSet[str]) -> str:
+    return ", ".join(sorted(map(str, names))) or "no column"

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError
-from headwater.log.commits import ParsedActions, invalid_commit, parse_actions
-from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, keep
+from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
+from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep
 from headwater.log.segment import CheckpointFiles
 from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.action_shapes import (
@@ -87,7 +87,7 @@ def read_checkpoint(checkpoint: CheckpointFiles, table_path: str, store: Store) 
     try:
         return _read(checkpoint, table_path, store)
     except _UNREADABLE as error:
-        raise UnreadableCheckpoint(_reason(error)) from error
+        raise UnreadableCheckpoint(reason_of(error)) from error
 
 
 def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
@@ -117,10 +117,6 @@ def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> Checkpo
     return CheckpointState(parsed.protocol, parsed.metadata, parsed.transactions, parsed.domains, blocks, tombstones)
 
 
-def _reason(error: BaseException) -> str:
-    return error.text if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
-
-
 def is_v2(checkpoint: CheckpointFiles, store: Store) -> bool:
     """Whether a checkpoint follows the V2 spec: by its name, or, as such a one may have a classic name, by its columns.
     One that is missing or damaged under a classic name is of no use to any client, and no V2 checkpoint.
@@ -131,9 +127,9 @@ def is_v2(checkpoint: CheckpointFiles, store: Store) -> bool:
         return name.uuid is not None
     try:
         file = ParquetActions(store, checkpoint.files[0].path)
-    except (FileNotFoundError, pa.ArrowInvalid):
+        return any(file.row_groups(column) for column in _V2_COLUMNS)
+    except _DAMAGED:
         return False
-    return any(file.row_groups(column) for column in _V2_COLUMNS)
 
 
 def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
@@ -149,7 +145,7 @@ def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
             else:
                 ParquetActions(store, info.path).other_actions(parsed)
     except _UNREADABLE as error:
-        raise UnreadableCheckpoint(_reason(error)) from error
+        raise UnreadableCheckpoint(reason_of(error)) from error
     return {unquote(sidecar["path"]).rpartition("/")[2] for sidecar in parsed.sidecars}
 
 
@@ -245,10 +241,18 @@ class ParquetActions:
         table, selected = self.file_actions("add", FILE_SCHEMA.remove(FILE_SCHEMA.get_field_index("stats")))
         if table.num_rows == 0:
             return None
+        check_sizes(table)
         return FileBlock(table, CheckpointStatistics(self, selected), in_memory=False)
 
     def file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
-        """The ``add`` or ``remove`` rows with ``schema``, and which of the file's rows they are (None: all)."""
+        """The ``add`` or ``remove`` rows with ``schema``, and which of the file's rows they are (None: all).
+
+        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where they are spoiled.
+        """
+        with self._spoiled([kind]):
+            return self._file_actions(kind, schema)
+
+    def _file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
         if self.field_type(kind, "path") is None or not self.row_groups(kind, "path"):
             return schema.empty_table(), np.zeros(self._file.metadata.num_rows, np.bool_)
         names = [
@@ -315,6 +319,10 @@ class CheckpointStatistics:
         return self._file.is_int96("add", "stats_parsed", *path)
 
     def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
+        with self._file._spoiled(["add.stats_parsed"]):
+            return self._parsed(paths)
+
+    def _parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
         if not self._has("stats_parsed"):
             return None
         existing = [path for path in paths if self._file.field_type("add", "stats_parsed", *path) is not None]

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from pyroaring import BitMap64
 
 from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
-from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.protocol.types import StructType, schema_string
@@ -28,7 +27,7 @@ from headwater.statements.change.encodings import writer_options
 from headwater.statements.change.rewrite import Rewrite
 from headwater.statements.change.scan import Scan, scan_files
 from headwater.statements.committing import file_of, removals, vector_of
-from headwater.statements.read.data_footers import live_rows, physical_rows
+from headwater.statements.read.data_footers import live_rows, physical_rows, records_mismatch
 from headwater.statements.write.change_data import is_change_file, with_changes
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
@@ -225,7 +224,8 @@ def replace_whole_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> 
         attempt.statement.discard()
         job.written, job.changes = Written(), []
         return Effect()
-    _check_none_lost(sum(live_rows(attempt.snapshot, scanned.files)), job.replaced, kept_rows(job, new))
+    rows = sum(live_rows(attempt.snapshot, scanned.files))
+    _check_none_lost(attempt, rows, job.replaced + kept_rows(job, new))
     vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
     attempt.txn.remove(removals(scanned.files))
     attempt.txn.add(job.written.files)
@@ -265,18 +265,18 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     listed = attempt.statement.write(spec)
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt.snapshot, row) for row in files.to_pylist())
-    _check_none_lost(rows, sum(map(len, gone.values())), written.rows)
+    _check_none_lost(attempt, rows, sum(map(len, gone.values())) + written.rows)
     return written
 
 
-def _check_none_lost(rows: int, replaced: int, kept: int) -> None:
+def _check_none_lost(attempt: Attempt, rows: int, found: int) -> None:
     """Check that no row is lost, whatever mistake of ours or of a file's statistics would lose it.
 
-    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    :param rows: how many rows the log says that the files have; ``found``: how many were replaced or copied.
+    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH``.
     """
-    if kept != rows - replaced:
-        reason = f"of {rows} rows {replaced} are replaced, and {kept} would stay; nothing was committed"
-        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+    if found != rows:
+        raise records_mismatch(attempt.snapshot.table_path, rows, found)
 
 
 def _copies(attempt: Attempt, scanned: Scan) -> Query:

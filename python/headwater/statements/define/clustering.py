@@ -49,11 +49,20 @@ def clustering_columns(snapshot: Snapshot) -> list[Path] | None:
     try:
         physical = _PARSED.decode(domain.configuration).clustering_columns
     except msgspec.MsgspecError:
-        named = {"tableName": snapshot.metadata.name or snapshot.table_path, "domain": DOMAIN}
-        raise HeadwaterError(
-            "HEADWATER_CLUSTERING_UNREADABLE", {**named, "configuration": domain.configuration}
-        ) from None
-    return [mapping.logical_path(snapshot.schema, path) or tuple(path) for path in physical]
+        raise _unreadable(snapshot, domain) from None
+    columns: list[Path] = []
+    for path in physical:
+        logical = mapping.logical_path(snapshot.schema, path)
+        field = None if logical is None else find_path(snapshot.schema, logical)
+        if logical is None or field is None or not has_bounds(field.type):
+            raise _unreadable(snapshot, domain)
+        columns.append(logical)
+    return columns
+
+
+def _unreadable(snapshot: Snapshot, domain: DomainMetadata) -> HeadwaterError:
+    named = {"tableName": snapshot.metadata.name or snapshot.table_path, "domain": DOMAIN}
+    return HeadwaterError("HEADWATER_CLUSTERING_UNREADABLE", {**named, "configuration": domain.configuration})
 
 
 def clustering_change(

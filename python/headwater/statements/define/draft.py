@@ -62,7 +62,11 @@ class Draft:
 
     @staticmethod
     def of(snapshot: Snapshot, statement: Statement, name: str) -> Draft:
-        """A draft that changes nothing."""
+        """A draft that changes nothing.
+
+        :raises HeadwaterError: ``DELTA_INVALID_SCHEMA``.
+        """
+        _ = snapshot.schema  # one that cannot be used is refused before any change
         return Draft(snapshot, statement, name, snapshot.metadata, snapshot.protocol)
 
     @property

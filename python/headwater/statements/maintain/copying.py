@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
 from headwater.protocol.row_tracking import hidden_columns
@@ -27,7 +26,7 @@ from headwater.statements.internal_names import InternalNames
 from headwater.statements.maintain.bins import Bin
 from headwater.statements.maintain.cubes import in_cube_of
 from headwater.statements.opening import Options
-from headwater.statements.read.data_footers import live_rows
+from headwater.statements.read.data_footers import live_rows, records_mismatch
 from headwater.statements.read.scans import relation_over
 from headwater.statements.write.row_ids import with_row_ids
 from headwater.statements.write.rows import Target, describe_files, is_void, specification
@@ -79,7 +78,7 @@ def copy_bins(
     :param files: rows of ``snapshot.files``, which the bins' positions are of.
     :param target: the table as it will be; it has the columns that it has.
     :param arranged: for rows in another order: a query that keeps the rows of each task in it.
-    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR`` where a row would be lost.
+    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH`` where a row would be lost.
     """
     if not bins:
         return []
@@ -137,8 +136,7 @@ def _copied(
     written = describe_files(target, statement.write(job), False)
     live = sum(packed.live)
     if written.rows != live:
-        reason = f"{live} rows are to be copied, and {written.rows} were; nothing was committed"
-        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+        raise records_mismatch(snapshot.table_path, live, written.rows)
     return written.files
 
 

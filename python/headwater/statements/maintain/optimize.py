@@ -273,8 +273,8 @@ class Run:
 
 
 def _indexed_columns(metadata: Metadata) -> int:
-    count = int(properties.text(metadata.configuration, "delta.dataSkippingNumIndexedCols") or 32)
-    return len(metadata.schema) if count < 0 else count
+    count = properties.whole(metadata.configuration, "delta.dataSkippingNumIndexedCols")
+    return len(metadata.schema) if count is None or count < 0 else count
 
 
 def _sizes(sizes: Sequence[int]) -> dict[str, Any]:

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError
+from headwater.log.data_footers import read_data_footer
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import num_records
-from headwater.stores import absolute_path
-from headwater.stores.parquet_footers import read_footer
 
 
 def data_footer(snapshot: Snapshot, path: str, size: int) -> pq.FileMetaData:
@@ -23,14 +22,7 @@ def data_footer(snapshot: Snapshot, path: str, size: int) -> pq.FileMetaData:
 
     :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED``, ``HEADWATER_DATA_FILE_DAMAGED``.
     """
-    file = absolute_path(snapshot.table_path, path)
-    where = {"file": file, "version": snapshot.version, "tableLocation": snapshot.table_path}
-    try:
-        return read_footer(snapshot.store, file, size)
-    except FileNotFoundError:
-        raise HeadwaterError("DELTA_FILE_NOT_FOUND_DETAILED", where) from None
-    except pa.ArrowInvalid as error:
-        raise HeadwaterError("HEADWATER_DATA_FILE_DAMAGED", {**where, "reason": str(error)}) from None
+    return read_data_footer(snapshot.table_path, snapshot.store, snapshot.version, path, size)
 
 
 def physical_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
@@ -41,6 +33,15 @@ def physical_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
     """
     known = num_records(row["stats"])
     return int(data_footer(snapshot, row["path"], row["size"]).num_rows) if known is None else known
+
+
+def records_mismatch(table_path: str, expected: int, found: int) -> HeadwaterError:
+    """The ``DELTA_NUM_RECORDS_MISMATCH`` of files that had another number of rows than the log says when a statement
+    copied them. It may commit nothing, as it cannot tell whether a row would be lost.
+    """
+    return HeadwaterError(
+        "DELTA_NUM_RECORDS_MISMATCH", {"tableLocation": table_path, "expected": expected, "found": found}
+    )
 
 
 def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:
