@@ -18,7 +18,7 @@ def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
         "mine": "x",
         "is": [True, False, False],
         "conditions": [
-            "DELTA_TABLE_NOT_FOUND",
+            "DELTA_MISSING_DELTA_TABLE",
             "TABLE_OR_VIEW_NOT_FOUND",
             "DELTA_MISSING_DELTA_TABLE",
             "HEADWATER_STATEMENT_NOT_SUPPORTED",

@@ -40,7 +40,6 @@ USUAL: list[list[Any]] = [
 #: What the peer says of a row where Spark has a condition of its own.
 SAME = {
     "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE": "CAST_OVERFLOW_IN_TABLE_INSERT",
-    "DELTA_EXCEED_CHAR_VARCHAR_LIMIT": "EXCEED_LIMIT_LENGTH",
 }
 
 

@@ -104,7 +104,7 @@ def test_drop_columns_and_add_them_again(spark, rows, database, fails, tmp_path)
     spark.sql("CREATE VIEW plainly AS SELECT a FROM plain")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", state="42809"):
         spark.sql("ALTER TABLE plainly DROP COLUMN a")
-    with fails("DELTA_TABLE_NOT_FOUND"):
+    with fails("PATH_NOT_FOUND", state="42K03"):
         spark.sql(f"ALTER TABLE delta.`{tmp_path}/absent` DROP COLUMN a")
     spark.sql(f"CREATE TABLE clustered (a INT, s STRUCT<x: INT, y: INT>) USING delta CLUSTER BY (a, s.x) {MAPPED}")
     spark.sql("ALTER TABLE clustered RENAME COLUMN a TO b")
@@ -161,7 +161,7 @@ def test_types_grow_wider(spark, rows, database, fails):
     spark.sql("DELETE FROM t WHERE l[0] = 6000000000")
     assert rows("SELECT b, i, s.c FROM t") == [(1, 3.0, "x ")]
     assert spark.sql("SELECT * FROM t VERSION AS OF 1").schema["b"].dataType.simpleString() == "tinyint"
-    with fails("EXCEED_LIMIT_LENGTH", state="54006"):
+    with fails("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", state="22001"):
         spark.sql("INSERT INTO t (v) VALUES ('abcdef')")
     for change, condition in (
         ("b TYPE INT", "NOT_SUPPORTED_CHANGE_COLUMN"),
@@ -175,7 +175,7 @@ def test_types_grow_wider(spark, rows, database, fails):
     spark.sql("ALTER TABLE t ALTER COLUMN v TYPE STRING, s.n TYPE BIGINT")
     spark.sql("ALTER TABLE t ADD COLUMN s.z VARCHAR(2) AFTER c")
     spark.sql("INSERT INTO t (v, s) VALUES ('abcdef', struct('yy', 'zz', 5000000000))")
-    with fails("EXCEED_LIMIT_LENGTH", state="54006"):
+    with fails("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", state="22001"):
         spark.sql("INSERT INTO t (s) SELECT struct('y', 'zzz', 1)")
     spark.sql("CREATE TABLE plain (a INT, c STRING) USING delta")
     with fails("DELTA_CANNOT_CHANGE_DATA_TYPE", "enableTypeWidening"):

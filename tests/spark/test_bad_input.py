@@ -64,7 +64,7 @@ def test_missing_path(spark, fails, tmp_path):
         lambda: spark.sql(f"TRUNCATE TABLE delta.`{tmp_path}/absent`"),
         lambda: spark.range(1).writeTo(f"delta.`{tmp_path}/absent`").append(),
     ):
-        with fails("DELTA_TABLE_NOT_FOUND", f"{tmp_path}/absent"):
+        with fails("PATH_NOT_FOUND", f"{tmp_path}/absent", state="42K03"):
             read()
     assert not (tmp_path / "absent").exists()
     with fails("DELTA_PATH_NOT_SPECIFIED"):
@@ -241,9 +241,9 @@ def test_versions_out_of_range(spark, fails, table):
     with fails("DELTA_VERSION_NOT_FOUND", "-1", "from 0 to 2"):
         load(spark, table, versionAsOf="-1")
     for version in ("many", "1.5", ""):
-        with fails("DELTA_TIME_TRAVEL_INVALID_VERSION"):
+        with fails("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE"):
             load(spark, table, versionAsOf=version)
-    with fails("DELTA_TIME_TRAVEL_INVALID_VERSION", "many"):
+    with fails("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "many"):
         spark.sql(f"SELECT * FROM delta.`{table}` VERSION AS OF 'many'")
 
 

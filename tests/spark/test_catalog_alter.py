@@ -76,7 +76,7 @@ def test_add_a_varchar_column(spark, rows, database):
     spark.sql("CREATE TABLE t (id INT) USING delta")
     spark.sql("ALTER TABLE t ADD COLUMN short VARCHAR(3)")
     spark.sql("INSERT INTO t VALUES (1, 'abc')")
-    with pytest.raises(PySparkException, match="EXCEED_LIMIT_LENGTH"):
+    with pytest.raises(PySparkException, match="DELTA_EXCEED_CHAR_VARCHAR_LIMIT"):
         spark.sql("INSERT INTO t VALUES (1, 'abcd')")
     assert rows("SELECT * FROM t") == [(1, "abc")]
     assert "short VARCHAR(3)" in rows("SHOW CREATE TABLE t")[0][0]
@@ -103,6 +103,6 @@ def test_set_location(spark, rows, database, tmp_path, fails):
     assert rows("SELECT * FROM t") == [(2,)]
     with fails("DELTA_SET_LOCATION_SCHEMA_MISMATCH", "id", "string"):
         spark.sql(f"ALTER TABLE t SET LOCATION '{tmp_path}/c'")
-    with fails("DELTA_TABLE_NOT_FOUND", "absent"):
+    with fails("DELTA_MISSING_DELTA_TABLE", "absent"):
         spark.sql(f"ALTER TABLE t SET LOCATION '{tmp_path}/absent'")
     assert rows("SELECT * FROM t") == [(2,)]

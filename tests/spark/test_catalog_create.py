@@ -70,9 +70,9 @@ def test_create_with_clustering(spark, rows, database):
 
 
 def test_partitioning_by_an_expression_is_refused(spark, database, fails):
-    with fails("DELTA_UNSUPPORTED_PARTITION_TRANSFORM", "years"):
+    with fails("DELTA_OPERATION_NOT_ALLOWED_DETAIL", "years"):
         spark.sql("CREATE TABLE t (a TIMESTAMP, b INT) USING delta PARTITIONED BY (years(a))")
-    with fails("DELTA_UNSUPPORTED_PARTITION_TRANSFORM", "bucket"):
+    with fails("DELTA_OPERATION_NOT_ALLOWED_DETAIL", "bucket"):
         spark.sql("CREATE TABLE t (a INT, b INT) USING delta CLUSTERED BY (a) INTO 4 BUCKETS")
     assert not spark.catalog.tableExists("t")
 

@@ -103,17 +103,17 @@ def test_describe_history(spark, database):
 def test_describe_history_and_detail_of_what_is_no_delta_table(spark, database, tmp_path, fails):
     spark.sql("CREATE TABLE p (a INT) USING parquet")
     spark.sql("CREATE VIEW v AS SELECT 1 AS a")
-    with fails("DELTA_TABLE_ONLY_OPERATION", "DESCRIBE HISTORY", "p"):
+    with fails("DELTA_ONLY_OPERATION", "DESCRIBE HISTORY", "p"):
         spark.sql("DESCRIBE HISTORY p")
     with fails("TABLE_OR_VIEW_NOT_FOUND", "absent", state="42P01"):
         spark.sql("DESCRIBE DETAIL absent")
-    with fails("DELTA_TABLE_NOT_FOUND", f"{tmp_path}/absent"):
+    with fails("PATH_NOT_FOUND", f"{tmp_path}/absent", state="42K03"):
         spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path}/absent`")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", state="42809"):
         spark.sql("DESCRIBE HISTORY v")
-    with fails("DELTA_STATEMENT_NOT_PARSED"):
+    with fails("PARSE_SYNTAX_ERROR"):
         spark.sql("DESCRIBE HISTORY a b c")
-    with fails("DELTA_STATEMENT_NOT_PARSED", "many"):
+    with fails("PARSE_SYNTAX_ERROR", "many"):
         spark.sql("DESCRIBE HISTORY p LIMIT many")
 
 

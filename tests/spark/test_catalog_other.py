@@ -37,7 +37,7 @@ def test_dropping_a_schema_takes_its_tables(spark, rows, second, fails, tmp_path
         spark.sql(f"DROP DATABASE {second}")
     place = rows(f"DESCRIBE DETAIL {second}.t")[0][4].removeprefix("file:")
     spark.sql(f"DROP DATABASE {second} CASCADE")
-    with fails("DELTA_TABLE_NOT_FOUND", place):
+    with fails("PATH_NOT_FOUND", place, state="42K03"):
         spark.read.format("delta").load(place)
 
 

@@ -231,9 +231,9 @@ def test_what_is_no_delta_table(spark: Any, rows: Any, fails: Any, fed: Fed, tmp
     rows("CREATE TABLE other (a INT) USING parquet")
     rows("CREATE VIEW looking AS SELECT * FROM fed")
     for name in ("other", "looking"):
-        with fails("DELTA_TABLE_ONLY_OPERATION", name):
+        with fails("DELTA_ONLY_OPERATION", name):
             rows(f"SELECT * FROM table_changes('{name}', 0)")
-    with fails("DELTA_TABLE_ONLY_OPERATION", "looking"):
+    with fails("DELTA_ONLY_OPERATION", "looking"):
         spark.read.option("readChangeFeed", True).option("startingVersion", 0).table("looking")
     with fails("TABLE_OR_VIEW_NOT_FOUND", "missing", state="42P01"):
         rows("SELECT * FROM table_changes('missing', 0)")

@@ -102,9 +102,9 @@ def test_what_cannot_be_analyzed_is_refused(spark, fails, database):
     spark.sql("CREATE TABLE p (a INT) USING parquet")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", "ANALYZE TABLE", state="42809"):
         spark.sql("ANALYZE TABLE v COMPUTE DELTA STATISTICS")
-    with fails("DELTA_TABLE_ONLY_OPERATION", "ANALYZE TABLE"):
+    with fails("DELTA_ONLY_OPERATION", "ANALYZE TABLE"):
         spark.sql("ANALYZE TABLE p COMPUTE DELTA STATISTICS")
-    with fails("DELTA_STATEMENT_NOT_PARSED", "NOSCAN"):
+    with fails("PARSE_SYNTAX_ERROR", "NOSCAN"):
         spark.sql("ANALYZE TABLE t COMPUTE DELTA STATISTICS NOSCAN")
     with fails("HEADWATER_COLUMN_WITHOUT_STATISTICS", "t"):
         spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '0')")

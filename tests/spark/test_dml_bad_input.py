@@ -243,7 +243,7 @@ def test_what_is_no_delta_table(spark, fails, rows, database, statement):
         spark.sql(statement.replace("{t}", "plain"))
     with fails("TABLE_OR_VIEW_NOT_FOUND", "nowhere", state="42P01"):
         spark.sql(statement.replace("{t}", "nowhere"))
-    with fails("DELTA_TABLE_NOT_FOUND", "/nowhere"):
+    with fails("PATH_NOT_FOUND", "/nowhere", state="42K03"):
         spark.sql(statement.replace("{t}", "delta.`/nowhere`"))
     assert rows("SELECT * FROM base ORDER BY id") == [(0, 0), (1, 0)]
     assert len(rows("DESCRIBE HISTORY base")) == 1

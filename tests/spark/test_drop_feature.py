@@ -242,11 +242,11 @@ def test_checkpoint_protection_goes_with_the_history(spark, rows, database, make
     ("written", "condition", "text"),
     [
         ("deletionVector", "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE", "Did you mean deletionVectors?"),
-        ("delta.enableDeletionVectors", "DELTA_STATEMENT_NOT_PARSED", "name of a table feature"),
+        ("delta.enableDeletionVectors", "PARSE_SYNTAX_ERROR", "name of a table feature"),
         ("'delta.enableDeletionVectors'", "DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY", "UNSET TBLPROPERTIES"),
         ("typeWidening-preview", "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT", "appendOnly"),
         ("appendOnly", "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE", "appendOnly"),
-        ("v2Checkpoint HISTORY", "DELTA_STATEMENT_NOT_PARSED", "TRUNCATE HISTORY"),
+        ("v2Checkpoint HISTORY", "PARSE_SYNTAX_ERROR", "TRUNCATE HISTORY"),
     ],
 )
 def test_what_is_refused_changes_nothing(spark, database, make, fails, written, condition, text):

@@ -64,10 +64,10 @@ def test_forms(spark, tmp_path, database, fails) -> None:
     assert lines(path) == before
     with fails("DELTA_MODE_NOT_SUPPORTED", "symlink_format_manifest"):
         spark.sql("GENERATE hudi FOR TABLE t")
-    with fails("DELTA_STATEMENT_NOT_PARSED"):
+    with fails("PARSE_SYNTAX_ERROR"):
         spark.sql("GENERATE symlink_format_manifest FOR TABLE t u v")
     spark.sql("CREATE TABLE p (a INT) USING parquet")
-    with fails("DELTA_TABLE_ONLY_OPERATION"):
+    with fails("DELTA_ONLY_OPERATION"):
         spark.sql("GENERATE symlink_format_manifest FOR TABLE p")
     spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     spark.sql("DELETE FROM t WHERE id = 1")

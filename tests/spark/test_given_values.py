@@ -218,7 +218,7 @@ WAYS = {
 REFUSED = (
     "PARSE_SYNTAX_ERROR",
     "INVALID_DEFAULT_VALUE.NOT_CONSTANT",
-    "DELTA_STATEMENT_NOT_PARSED",
+    "PARSE_SYNTAX_ERROR",
     "_LEGACY_ERROR_TEMP_0056",  # a time to travel to may not refer to columns, nor to variables
     "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR",
 )

@@ -125,7 +125,7 @@ def test_where_with_parameters_and_identifiers(spark, table, path, fails) -> Non
         spark.sql(f"OPTIMIZE {name} WHERE nosuch = 1")
     with fails("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", "CLUSTER BY"):
         spark.sql(f"OPTIMIZE {name} FULL")
-    with fails("DELTA_STATEMENT_NOT_PARSED", "in this order"):
+    with fails("PARSE_SYNTAX_ERROR", "in this order"):
         spark.sql(f"OPTIMIZE {name} ZORDER BY (id) WHERE p = 'p0'")
     assert version(path) == 5
 

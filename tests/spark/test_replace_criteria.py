@@ -156,7 +156,7 @@ def test_columns_of_all_kinds(spark, tmp_path, database):
         checked, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
         lambda: checked.run(using + "SELECT CAST(NULL AS INT) AS id, 'a' AS v"),
     )  # fmt: skip
-    refused(checked, "EXCEED_LIMIT_LENGTH", lambda: checked.run(using + "SELECT 1 AS id, 'long' AS v"))
+    refused(checked, "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", lambda: checked.run(using + "SELECT 1 AS id, 'long' AS v"))
 
     spark.sql("CREATE TABLE named (id INT, v STRING, big STRING) USING delta")
     spark.sql("INSERT INTO named VALUES (1, 'a', 'k'), (2, 'b', 'l')")

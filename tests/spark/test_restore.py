@@ -107,7 +107,7 @@ def test_bad_input(spark, fails, path):
     with fails("DELTA_CANNOT_RESTORE_TABLE_VERSION", "version 77", "0 to 3"):
         spark.sql("RESTORE t TO VERSION AS OF 77")
     for version in ("-1", "'one'", "NULL", "1.5"):
-        with fails("DELTA_TIME_TRAVEL_INVALID_VERSION"):
+        with fails("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE"):
             spark.sql(f"RESTORE t TO VERSION AS OF {version}")
     with fails("DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER", "2001"):
         spark.sql("RESTORE t TO TIMESTAMP AS OF '2001-01-01'")
@@ -115,7 +115,7 @@ def test_bad_input(spark, fails, path):
         spark.sql("RESTORE t TO TIMESTAMP AS OF '2101-01-01'")
     with fails("DELTA_TIMESTAMP_INVALID", "yesterday"):
         spark.sql("RESTORE t TO TIMESTAMP AS OF 'yesterday evening'")
-    with fails("DELTA_STATEMENT_NOT_PARSED", "RESTORE [TABLE] t"):
+    with fails("PARSE_SYNTAX_ERROR", "RESTORE [TABLE] t"):
         spark.sql("RESTORE TABLE t TO 1")
     with fails("UNRESOLVED_COLUMN.WITHOUT_SUGGESTION", "nosuch"):
         spark.sql("RESTORE t TO VERSION AS OF nosuch")

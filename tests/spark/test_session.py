@@ -17,7 +17,7 @@ def test_plain_sql(spark, rows, database, log):
 
 
 def test_errors_have_condition_and_state(spark, fails, tmp_path):
-    with fails("DELTA_TABLE_NOT_FOUND", str(tmp_path / "absent")):
+    with fails("PATH_NOT_FOUND", str(tmp_path / "absent"), state="42K03"):
         spark.sql(f"SELECT * FROM delta.`{tmp_path}/absent`").collect()
 
 

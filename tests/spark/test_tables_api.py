@@ -16,7 +16,7 @@ def test_open(spark, database, tmp_path, fails):
     assert DeltaTable.forName(spark, f"delta.`{path.replace('`', '``')}`").toDF().count() == 3
     for name in ("t", f"{database}.t", f"spark_catalog.{database}.t"):
         assert DeltaTable.forName(spark, name).toDF().collect() == [(1,)]
-    with fails("DELTA_TABLE_NOT_FOUND", f"{tmp_path}/absent"):
+    with fails("DELTA_MISSING_DELTA_TABLE", f"{tmp_path}/absent"):
         DeltaTable.forPath(spark, f"{tmp_path}/absent")
     with fails("TABLE_OR_VIEW_NOT_FOUND", "absent", state="42P01"):
         DeltaTable.forName(spark, "absent")
@@ -85,7 +85,7 @@ def test_create(spark, database, fails):
     assert (row.id, str(row.day), row.s.a) == (10, "2024-02-03", 1)
     field = table.toDF().schema["at"]
     assert field.metadata["comment"] == "when"
-    with fails("EXCEED_LIMIT_LENGTH", state="54006"):
+    with fails("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", state="22001"):
         spark.sql("INSERT INTO t (at, s, short) VALUES (TIMESTAMP'2024-02-03 04:05:06', struct(1), 'abcd')")
     with fails("TABLE_OR_VIEW_ALREADY_EXISTS", state="42P07"):
         begun.execute()

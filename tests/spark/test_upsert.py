@@ -357,7 +357,7 @@ REFUSED_OPTIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"partitionOverwriteMode": "dynamic"}, ("idCols",)),
     ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"replaceWhere": "id = 1"}, ("replaceWhere",)),
     ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"replaceUsing": "id"}, ("replaceUsing",)),
-    ("DELTA_IDEMPOTENT_WRITE_INCOMPLETE", {"txnAppId": "a"}, ("txnVersion",)),
+    ("DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", {"txnAppId": "a"}, ("txnVersion",)),
     ("HEADWATER_UPSERT_SEQUENCE_NOT_STORED", {"sequenceBy": "at", "exceptColumns": "at"}, ("at",)),
     ("HEADWATER_UPSERT_SEQUENCE_OF_NO_COLUMN", {"sequenceBy": "1"}, ()),
     ("HEADWATER_UPSERT_SEQUENCE_TYPE", {"sequenceBy": "map(at, v)"}, ("map<int,string>",)),

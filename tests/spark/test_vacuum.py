@@ -113,7 +113,7 @@ def test_bad_input(spark, fails, path, tmp_path):
     with fails("DELTA_ILLEGAL_OPTION", "a week"):
         spark.sql("VACUUM t RETAIN 'a week' HOURS")
     for text in ("VACUUM t RETAIN 1 DAYS", "VACUUM t FULL LITE", "VACUUM t DRY", "VACUUM t USING INVENTORY (SELECT 1"):
-        with fails("DELTA_STATEMENT_NOT_PARSED", "VACUUM t [FULL | LITE]"):
+        with fails("PARSE_SYNTAX_ERROR", "VACUUM t [FULL | LITE]"):
             spark.sql(text)
     with fails("DELTA_INVALID_INVENTORY_SCHEMA", "path string"):
         spark.sql("VACUUM t USING INVENTORY (SELECT 1 AS path)")
@@ -125,7 +125,7 @@ def test_bad_input(spark, fails, path, tmp_path):
     with fails("DELTA_TABLE_NOT_FOUND"):
         spark.sql(f"VACUUM '{tmp_path / 'p'}'")
     spark.sql("CREATE TABLE csvs (id INT) USING csv")
-    with fails("DELTA_TABLE_ONLY_OPERATION", "VACUUM"):
+    with fails("DELTA_ONLY_OPERATION", "VACUUM"):
         spark.sql("VACUUM csvs")
     spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
     spark.sql("VACUUM t")

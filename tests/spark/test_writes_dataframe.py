@@ -215,7 +215,7 @@ def test_idempotent_writes(spark, data, read, fails, settings, tmp_path):
     with settings({"spark.databricks.delta.write.txnAppId": "app", "spark.databricks.delta.write.txnVersion": "2"}):
         append()
     assert len(read(path)) == 8
-    with fails("DELTA_IDEMPOTENT_WRITE_INCOMPLETE", "txnVersion"):
+    with fails("DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", "txnVersion"):
         append(txnAppId="app")
 
 

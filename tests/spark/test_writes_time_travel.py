@@ -36,9 +36,9 @@ def test_by_version(spark, rows, fails, path):
         spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 3").collect()
     with fails("DELTA_VERSION_NOT_FOUND", "from 0 to 2"):
         spark.read.format("delta").option("versionAsOf", 7).load(str(path))
-    with fails("DELTA_TIME_TRAVEL_INVALID_VERSION", "abc"):
+    with fails("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "abc"):
         spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 'abc'").collect()
-    with fails("DELTA_TIME_TRAVEL_INVALID_VERSION", "abc"):
+    with fails("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "abc"):
         spark.read.format("delta").option("versionAsOf", "abc").load(str(path))
 
 

@@ -75,7 +75,7 @@ def test_lengths_of_char_and_varchar(spark, rows, fails, database):
     spark.sql("CREATE TABLE t (c CHAR(3), v VARCHAR(3)) USING delta")
     spark.sql("INSERT INTO t VALUES ('a', 'abc'), ('abc   ', 'abc  ')")
     for values in ("('abcd', 'a')", "('a', 'abcd')"):
-        with fails("EXCEED_LIMIT_LENGTH", state="54006"):
+        with fails("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", state="22001"):
             spark.sql(f"INSERT INTO t VALUES {values}")
     assert rows("SELECT concat(c, '|'), concat(v, '|') FROM t ORDER BY v") == [("a  |", "abc|"), ("abc|", "abc|")]
     assert rows("SELECT count(*) FROM t WHERE c = 'a'") == [(1,)]

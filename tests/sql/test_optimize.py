@@ -51,7 +51,7 @@ def test_parts(text, table, arguments, dry):
     ],
 )
 def test_what_is_wrong(text, words):
-    with pytest.raises(HeadwaterError, match="DELTA_STATEMENT_NOT_PARSED") as raised:
+    with pytest.raises(HeadwaterError, match="PARSE_SYNTAX_ERROR") as raised:
         parse(text)
     assert words in str(raised.value)
 

@@ -31,7 +31,7 @@ def test_parts(text, table, where):
     ],
 )
 def test_what_is_wrong(text):
-    with pytest.raises(HeadwaterError, match=r"DELTA_STATEMENT_NOT_PARSED.*APPLY \(PURGE\)"):
+    with pytest.raises(HeadwaterError, match=r"PARSE_SYNTAX_ERROR.*APPLY \(PURGE\)"):
         parse(text)
 
 

@@ -71,7 +71,7 @@ def test_what_is_sparks_is_left_to_spark(text):
 def test_what_cannot_be_understood_is_said(text):
     with pytest.raises(HeadwaterError) as refused:
         parsed(text)
-    assert refused.value.condition == "DELTA_STATEMENT_NOT_PARSED"
+    assert refused.value.condition == "PARSE_SYNTAX_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_drop_feature(text, table, feature, truncates):
 def test_a_feature_to_drop_is_one_name(text):
     with pytest.raises(HeadwaterError, match="DROP FEATURE takes the name of a table feature") as refused:
         parsed(text)
-    assert refused.value.condition == "DELTA_STATEMENT_NOT_PARSED"
+    assert refused.value.condition == "PARSE_SYNTAX_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_other_statistics_are_sparks(text):
 def test_delta_statistics_take_nothing_else(ending, reason):
     with pytest.raises(HeadwaterError) as caught:
         parsed(f"ANALYZE TABLE t {ending}")
-    assert caught.value.condition == "DELTA_STATEMENT_NOT_PARSED"
+    assert caught.value.condition == "PARSE_SYNTAX_ERROR"
     assert reason in caught.value.text
 
 

@@ -185,4 +185,4 @@ def test_a_table_does_not_lose_its_partitions_twice(tmp_path, statement, make_st
     assert after.version == 1
     with pytest.raises(HeadwaterError, match="part-00000") as raised:
         commits(path, _add("part-00000-x.parquet", {"b": "x"}))()
-    assert raised.value.condition == "DELTA_INTERNAL_ERROR"
+    assert raised.value.condition == "HEADWATER_PARTITION_VALUES_MISMATCH"

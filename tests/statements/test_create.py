@@ -136,4 +136,4 @@ def test_clustering_is_a_domain_of_physical_columns(tmp_path, statement):
 def test_a_partition_transform_is_refused(tmp_path, statement):
     with pytest.raises(HeadwaterError) as refused:
         create_table(create_request(tmp_path / "t", schema_json(a="date"), partitioning=["years(a)"]), statement)
-    assert refused.value.condition == "DELTA_UNSUPPORTED_PARTITION_TRANSFORM"
+    assert refused.value.condition == "DELTA_OPERATION_NOT_ALLOWED_DETAIL"

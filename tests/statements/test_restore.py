@@ -199,7 +199,7 @@ def test_a_commit_in_bulk_is_checked(table, statement):
         1, "partition_values", pa.array([[("p", "1")]], pa.map_(pa.string(), pa.string()))
     )
     for removed, added, reason in (
-        (snapshot.files, snapshot.files, "named twice"),
+        (snapshot.files, snapshot.files, "a.parquet twice"),
         (snapshot.files.slice(1), other, "no column"),
     ):
         txn = Transaction(snapshot.table_path, snapshot.store, snapshot)

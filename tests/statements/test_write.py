@@ -142,7 +142,7 @@ def test_rows_of_replace_where_are_checked(table, statement):
         ),
         ("overwrite", {"partitionOverwriteMode": "sometimes"}, "DELTA_ILLEGAL_OPTION"),
         ("append", {"mergeSchema": "maybe"}, "DELTA_ILLEGAL_OPTION"),
-        ("append", {"txnAppId": "app"}, "DELTA_IDEMPOTENT_WRITE_INCOMPLETE"),
+        ("append", {"txnAppId": "app"}, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"),
         ("append", {"txnAppId": "app", "txnVersion": "one"}, "DELTA_ILLEGAL_OPTION"),
     ],
 )

@@ -323,7 +323,7 @@ def test_is_delta_table_tells_no_table_from_trouble(session):
 
 def test_a_table_of_another_format(session):
     def fail(text):
-        raise AnalysisException("no", errorClass="DELTA_TABLE_ONLY_OPERATION", messageParameters={})
+        raise AnalysisException("no", errorClass="DELTA_ONLY_OPERATION", messageParameters={})
 
     session.fail = fail
     with pytest.raises(AnalysisException, match=r"`s`.`p` is not a Delta table") as raised:

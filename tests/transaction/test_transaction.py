@@ -217,7 +217,7 @@ def test_what_cannot_be_committed_is_refused_before_it_is_tried(path):
     cases = {
         "DELTA_DUPLICATE_ACTIONS_FOUND": lambda txn: txn.add([add_file("a%20b"), add_file("a b")]),
         "DELTA_DOMAIN_METADATA_NOT_SUPPORTED": lambda txn: txn.add_action(DomainMetadata("d", "{}")),
-        "DELTA_INTERNAL_ERROR": lambda txn: txn.add([add_file("a", day="x")]),
+        "HEADWATER_PARTITION_VALUES_MISMATCH": lambda txn: txn.add([add_file("a", day="x")]),
         "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE": lambda txn: txn.update_protocol(
             Protocol(1, 7, None, frozenset({"magic"}))
         ),

@@ -231,7 +231,7 @@ class Snapshot:
         :raises KeyError: no partition column of that name.
         """
         column = self.schema.find(name)
-        if column is None or column.name not in self.metadata.partition_columns:
+        if column is None or column.name.lower() not in map(str.lower, self.metadata.partition_columns):
             raise KeyError(name)
         return column
 

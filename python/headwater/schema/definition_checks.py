@@ -48,6 +48,8 @@ def check_definition(schema: StructType, partition_columns: Sequence[str]) -> No
         for name, value in field.metadata.items():
             if name in _TYPES and not isinstance(value, _TYPES[name]):
                 raise _invalid(f"{name} of column {format_name(path)} is {value!r}")
+    if len({column.lower() for column in partition_columns}) < len(partition_columns):
+        raise _invalid(f"it is partitioned by one column twice ({', '.join(partition_columns)})")
     for column in partition_columns:
         if schema.find(column) is None:
             raise _invalid(f"it has no column {column}, by which the table is partitioned")

@@ -16,7 +16,7 @@ _OPENERS = ("BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
 def for_spark(text: str) -> str | None:
     """The script as Spark's parser takes it; None where the text is no script, or has no statement of ours.
 
-    :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED`` for a statement of ours that is not written well.
+    :raises HeadwaterError: ``PARSE_SYNTAX_ERROR`` for a statement of ours that is not written well.
     """
     found = tokens(text)
     if not found or not found[0].is_word_of("BEGIN"):

@@ -51,7 +51,7 @@ _TO = Pattern("[TO] [FOR] (VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME) AS OF")
 def parse(text: str) -> dict[str, Any] | None:
     """The command of a text with its table and arguments, None where the text is Spark's.
 
-    :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED``.
+    :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``.
     """
     found = tokens(text)
     if found is not None and (altered := _ALTER.match(found)) is not None:
@@ -269,4 +269,4 @@ def _table(found: Sequence[Token], text: str) -> str:
 
 
 def _not_parsed(text: str, reason: str) -> HeadwaterError:
-    return HeadwaterError("DELTA_STATEMENT_NOT_PARSED", {"statement": text.strip(), "reason": reason})
+    return HeadwaterError("PARSE_SYNTAX_ERROR", {"statement": text.strip(), "reason": reason})

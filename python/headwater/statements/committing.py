@@ -136,7 +136,7 @@ def commit(
 def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
     """The application id and version an idempotent write names, in its options or the session.
 
-    :raises HeadwaterError: ``DELTA_IDEMPOTENT_WRITE_INCOMPLETE`` where only one of the two is given,
+    :raises HeadwaterError: ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS`` where only one of the two is given,
         ``DELTA_ILLEGAL_OPTION``.
     """
     app_id = options.get("txnappid") or statement.conf(_APP_ID)
@@ -145,7 +145,7 @@ def idempotence(options: Options, statement: Statement) -> tuple[str, int] | Non
         return None
     if app_id is None or version is None:
         raise HeadwaterError(
-            "DELTA_IDEMPOTENT_WRITE_INCOMPLETE", {"missing": "txnAppId" if app_id is None else "txnVersion"}
+            "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", {"missing": "txnAppId" if app_id is None else "txnVersion"}
         )
     if not version.lstrip("-").isdecimal():
         raise HeadwaterError(

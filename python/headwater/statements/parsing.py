@@ -37,7 +37,7 @@ _WITHOUT_COMMIT = ("describe_history", "describe_detail", "describe_health", "ge
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:
     """The command of a text, None where the text is Spark's.
 
-    :raises HeadwaterError: ``DELTA_STATEMENT_NOT_PARSED``.
+    :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``.
     """
     parsed = statements.parse(request.text)
     if parsed is None:
@@ -63,7 +63,7 @@ def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
     statement of another system is refused.
 
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``,
-        ``DELTA_STATEMENT_NOT_PARSED``.
+        ``PARSE_SYNTAX_ERROR``.
     """
     if (script := scripts.for_spark(request.text)) is not None:
         return script

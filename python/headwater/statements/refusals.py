@@ -45,7 +45,7 @@ def missing_path(request: MissingPathRequest, statement: Statement) -> NoReturn:
 
 def invalid_version(request: InvalidVersionRequest, statement: Statement) -> NoReturn:
     """A version to travel to that is no number."""
-    raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_VERSION", {"version": request.version})
+    raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", {"version": request.version})
 
 
 def invalid_timestamp(request: InvalidTimestampRequest, statement: Statement) -> NoReturn:
@@ -88,7 +88,7 @@ _REPLACE_CONDITIONS = {
 
 
 def replace_condition(request: ReplaceConditionRequest, statement: Statement) -> NoReturn:
-    """A condition of INSERT … REPLACE ON with a name or a part that it cannot have."""
+    """A condition of INSERT … REPLACE ON or MERGE with a name or a part that it cannot have."""
     near = request.near or "none"
     raise HeadwaterError(_REPLACE_CONDITIONS[request.kind], {"columnNames": request.name, "near": near})
 
@@ -108,6 +108,8 @@ def insert_into_directory(request: InsertIntoDirectoryRequest, statement: Statem
 
 def for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
+    if request.operation.endswith("SET LOCATION"):
+        raise HeadwaterError("DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER", {"path": request.table})
     hint = (
         "To remove the data, delete the directory."
         if request.operation == "DROP TABLE"
@@ -121,7 +123,7 @@ def for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
 def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     """A statement of Delta tables on a table that is none."""
     command = request.command.replace("_", " ").upper()
-    raise HeadwaterError("DELTA_TABLE_ONLY_OPERATION", {"operation": command, "tableName": request.name})
+    raise HeadwaterError("DELTA_ONLY_OPERATION", {"operation": command, "tableName": request.name})
 
 
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:

@@ -34,8 +34,8 @@ from headwater.tables.upserting import upsert_options
 
 #: The conditions of DESCRIBE DETAIL where there is no table, where there is a view or a table of another format, and
 #: where there is a Delta table that this version cannot read.
-_NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
-_OTHER_TABLE = ("DELTA_TABLE_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
+_NO_TABLE = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+_OTHER_TABLE = ("DELTA_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
 _NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")
 
 
@@ -57,7 +57,7 @@ class DeltaTable:
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
         """The table at a path.
 
-        :raises pyspark.errors.AnalysisException: ``DELTA_TABLE_NOT_FOUND``; with ``hadoopConf``,
+        :raises pyspark.errors.AnalysisException: ``DELTA_MISSING_DELTA_TABLE``; with ``hadoopConf``,
             ``HEADWATER_STATEMENT_NOT_SUPPORTED``.
         """
         check_session(sparkSession)
@@ -88,7 +88,7 @@ class DeltaTable:
         try:
             spark.sql(f"DESCRIBE DETAIL {name}")
         except PySparkException as error:
-            if error.getCondition() in _OTHER_TABLE:
+            if error.getCondition() in (*_OTHER_TABLE, *_NO_TABLE):
                 raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name}) from None
             raise
         return cls(spark, name, spark.table(name))

@@ -94,7 +94,7 @@ class Tables:
         except Exception as error:
             text = str(error)
             run_time = re.search(
-                r"(CAST_INVALID_INPUT|CAST_OVERFLOW_IN_TABLE_INSERT|CAST_OVERFLOW|EXCEED_LIMIT_LENGTH|INVALID_VARIANT_CAST"
+                r"(CAST_INVALID_INPUT|CAST_OVERFLOW_IN_TABLE_INSERT|CAST_OVERFLOW|INVALID_VARIANT_CAST"
                 r"|NUMERIC_VALUE_OUT_OF_RANGE|DELTA_CAST_OVERFLOW_IN_TABLE_WRITE|DELTA_EXCEED_CHAR_VARCHAR_LIMIT)",
                 text,
             )

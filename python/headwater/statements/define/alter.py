@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from headwater.protocol.properties import (
 )
 from headwater.schema.difference import describe_difference
 from headwater.statements import notices
-from headwater.statements.define import alter_columns, row_tracking
+from headwater.statements.define import alter_columns, clustering, row_tracking
 from headwater.statements.define.alter_constraints import add_constraints, drop_constraints
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
@@ -98,11 +98,19 @@ def _set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     if "comment" in given:
         draft.metadata = replace(draft.metadata, description=given.pop("comment"))
     properties = normalize(given, allow_arbitrary=allows_arbitrary(draft.statement.confs))
+    _refuse_clustering_alone(properties)
     refuse_universal_format(properties, draft.snapshot.table_path, before.configuration)
     notices.of_properties(properties, draft.snapshot.table_path)
     draft.set_configuration({**before.configuration, **properties})
     comment = {"comment": draft.metadata.description} if draft.metadata.description != before.description else {}
     return Operation("SET TBLPROPERTIES", {"properties": {**properties, **comment}})
+
+
+def _refuse_clustering_alone(properties: Mapping[str, str]) -> None:
+    if any(key.lower() == clustering.FEATURE_PROPERTY for key in properties):
+        raise HeadwaterError(
+            "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": clustering.FEATURES[0]}
+        )
 
 
 def _unset_properties(changes: Sequence[RemoveProperty], draft: Draft) -> Operation:
@@ -131,9 +139,15 @@ _TOGETHER: tuple[Collection[type], ...] = ({SetProperty}, {DropColumn}, {AddColu
 def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> None:
     """ALTER TABLE … SET LOCATION: the other location must hold a table of the same columns.
 
-    :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``, and ``DELTA_TABLE_NOT_FOUND`` where it holds none.
+    :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``; ``DELTA_MISSING_DELTA_TABLE`` where it holds none.
     """
-    here, there = open_snapshot(request.table, statement), open_snapshot(request.other, statement)
+    here = open_snapshot(request.table, statement)
+    try:
+        there = open_snapshot(request.other, statement)
+    except HeadwaterError as error:
+        if error.condition != "DELTA_TABLE_NOT_FOUND":
+            raise
+        raise HeadwaterError("DELTA_MISSING_DELTA_TABLE", error.parameters) from None
     differences = describe_difference(here.schema, there.schema)
     if differences:
         raise HeadwaterError(

@@ -20,6 +20,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
+from headwater.protocol.properties import FEATURE_PREFIX
 from headwater.protocol.types import StructType
 from headwater.schema import mapping
 from headwater.statements.define.draft import Draft, Operation
@@ -27,6 +28,8 @@ from headwater.statements.define.draft import Draft, Operation
 DOMAIN = "delta.clustering"
 #: The features a clustered table's protocol must have.
 FEATURES = ("clustering", "domainMetadata")
+#: The property that asks for the feature, in lower case: of no use without columns.
+FEATURE_PROPERTY = f"{FEATURE_PREFIX}clustering"
 #: The most columns that a table may be clustered by; the limit of the format's other writers.
 MOST_COLUMNS = 4
 

@@ -57,6 +57,10 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     schema = declared_schema(request) if source is None else _copied_schema(source.schema)
     partition_columns = _partition_columns(request, schema)
     clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
+    if not clustered_by and any(key.lower() == clustering.FEATURE_PROPERTY for key in request.properties):
+        raise HeadwaterError(
+            "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": clustering.FEATURES[0]}
+        )
     configuration = _configuration(request, statement, source)
     if mapping.mode(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
@@ -163,7 +167,7 @@ def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[
             and transform.strip("`") not in request.partition_columns
             and "(" in transform
         ):
-            raise HeadwaterError("DELTA_UNSUPPORTED_PARTITION_TRANSFORM", {"transform": transform})
+            raise HeadwaterError("DELTA_OPERATION_NOT_ALLOWED_DETAIL", {"transform": transform})
     return [found.name if (found := schema.find(name)) is not None else name for name in request.partition_columns]
 
 

@@ -64,7 +64,8 @@ def restore(request: RestoreRequest, statement: Statement) -> CommitAnswer:
     """Bring a table back to a version, or to its version at a time; no commit where it is that version already.
 
     :raises HeadwaterError: ``DELTA_CANNOT_RESTORE_TABLE_VERSION``, ``DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER``,
-        ``DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER``, ``DELTA_TIMESTAMP_INVALID``, ``DELTA_TIME_TRAVEL_INVALID_VERSION``,
+        ``DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER``, ``DELTA_TIMESTAMP_INVALID``,
+        ``DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE``,
         ``HEADWATER_RESTORE_FILES_MISSING``, those of a commit.
     """
     goal = _goal(request, statement)
@@ -93,7 +94,7 @@ def _goal(request: RestoreRequest, statement: Statement) -> _Goal:
     if request.arguments.version is not None:
         version = number_of(request.arguments.version, statement)
         if not version.isdecimal():
-            raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_VERSION", {"version": version})
+            raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", {"version": version})
         return _Goal(int(version), None)
     text = request.arguments.timestamp or ""
     time = time_of(text, statement)

@@ -82,6 +82,8 @@ def load_table(request: LoadTableRequest, statement: Statement) -> TableDescript
     location = locate(path, statement)
     match = _PATH_WITH_VERSION.fullmatch(path)
     if match and not log_exists(location.path, location.store):
+        if version is not None or timestamp is not None:
+            raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS", {"path": path})
         path, version = match.group(1), int(match.group(2)) if match.group(2) else None
         location = locate(path, statement)
         if match.group(3):
@@ -93,6 +95,8 @@ def load_table(request: LoadTableRequest, statement: Statement) -> TableDescript
     except HeadwaterError as error:
         if error.condition == "DELTA_TABLE_NOT_FOUND" and request.name:
             raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": f"{path} (table {request.name})"}) from None
+        if error.condition == "DELTA_TABLE_NOT_FOUND" and not location.store.exists(location.path):
+            raise HeadwaterError("PATH_NOT_FOUND", {"path": path}) from None
         raise
     if version is not None and not request.pinned:
         try:

@@ -257,6 +257,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     }
 
   private def setLocation(ident: Identifier, table: HeadwaterTable, location: String): Unit = {
+    refuseForPath(ident, "ALTER TABLE SET LOCATION")
     val path = HeadwaterTable.path(session, location)
     Bridge.call(session, CheckSameSchemaRequest(table.path, path))
     val entry = sessionCatalog.getTableMetadata(identifier(ident))

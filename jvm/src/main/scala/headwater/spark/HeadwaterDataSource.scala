@@ -106,7 +106,7 @@ class HeadwaterDataSource
 
 object HeadwaterDataSource {
   /** Errors of a path at which a write can still create a table. */
-  private val Absent = Set("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+  private val Absent = Set("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY", "PATH_NOT_FOUND")
 
   def path(session: SparkSession, options: Map[String, String]): String = {
     val location = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }

@@ -3,9 +3,9 @@ package headwater.spark.dml
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{NotATableRequest, NotOfOneRowRequest}
+import headwater.spark.bridge.messages.{NotATableRequest, NotOfOneRowRequest, ReplaceConditionRequest}
 import headwater.spark.catalog.HeadwaterTable
-import headwater.spark.write.StoreAssignment
+import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.{AssignmentUtils, EliminateSubqueryAliases}
 import org.apache.spark.sql.catalyst.expressions._
@@ -52,6 +52,9 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       HeadwaterDmlCommand("update", table, DmlPieces(target, None, condition.filterNot(_ == Literal.TrueLiteral), matched = Seq(clause)))
     case MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) =>
       val both = Join(target, source, Inner, None, JoinHint.NONE)
+      condition.foreach { e =>
+        if (!e.deterministic && e.children.forall(_.deterministic)) throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))
+      }
       checked(both, Some(condition))
       def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
       HeadwaterDmlCommand("merge", table, DmlPieces(
@@ -97,7 +100,9 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
 
   /** The values. Spark's error for one that does not fit lacks the table's name, which is added. */
   private def aligned(table: HeadwaterTable, assignments: Seq[Assignment])(align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] =
-    try StoreAssignment.values(conf, assignments.map(uncast))(align).map { case Alias(value, _) => value; case value => value }
+    try StoreAssignment.values(conf, assignments.map(uncast))(align).zip(table.tableSchema).map { case (value, column) =>
+      DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
+    }
     catch {
       case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))

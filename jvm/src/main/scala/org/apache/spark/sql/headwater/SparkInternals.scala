@@ -2,7 +2,7 @@ package org.apache.spark.sql.headwater
 
 import headwater.spark.bridge.{Bridge, StoreFailure}
 import headwater.spark.bridge.messages.NoFileSystemRequest
-import headwater.spark.write.StoreAssignment
+import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, JsonToStructs, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, JsonToStructs, Literal, NamedExpression}
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -163,7 +163,13 @@ object SparkInternals {
     TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
     val mode = if (byName) DefaultValueFillMode.RECURSE else DefaultValueFillMode.NONE
     def resolved(conf: SQLConf) = TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
-    if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)
+    (if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)) match {
+      case placed: Project => placed.copy(projectList = placed.projectList.map {
+        case column: Alias => column.withNewChildren(Seq(DeclaredLengthCheck.named(column.child, column.name))).asInstanceOf[NamedExpression]
+        case column => column
+      })
+      case other => other
+    }
   }
 
   /**

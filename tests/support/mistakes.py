@@ -9,7 +9,7 @@ others use in a way that they would see.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 SETUP = """
@@ -817,21 +817,27 @@ CALLS: dict[str, Mistake] = {
 }  # fmt: skip
 
 
-def outcomes(spark: Any, home: str, db: str, only: Callable[[str], bool] = lambda _: True) -> dict[str, str]:
-    """What becomes of each mistake: ``CONDITION (SQLSTATE)``, or ``accepted``."""
+def outcomes(spark: Any, home: str, db: str, only: Container[str] | None = None) -> dict[str, str]:
+    """What becomes of each mistake: ``CONDITION (SQLSTATE)``, or ``accepted``.
+
+    :param only: the mistakes to make; None for all.
+    """
     spark.sql(f"CREATE DATABASE {db}")
     for line in SETUP.strip().splitlines():
         spark.sql(line.format(db=db, home=home))
     found: dict[str, str] = {}
-    for text in STATEMENTS.values():
-        for line in text.strip().splitlines():
-            if only(line):
-                spark.sql(f"DROP TABLE IF EXISTS {db}.n1")
-                found[line] = _outcome(lambda line=line: spark.sql(line.format(db=db, home=home)).collect())
-    for name, call in CALLS.items():
-        if only(name):
-            found[name] = _outcome(lambda call=call: call(spark, home, db))
+    for number, mistake in enumerate(name for name in NAMES if only is None or name in only):
+        if mistake in CALLS:
+            found[mistake] = _outcome(lambda call=CALLS[mistake]: call(spark, home, db))
+        else:
+            # What a refused CREATE leaves behind is in the way of no other.
+            text = mistake.replace("{db}.n1", f"{{db}}.n{number}_").format(db=db, home=home)
+            found[mistake] = _outcome(lambda text=text: spark.sql(text).collect())
     return found
+
+
+#: All mistakes: the statements, and the names of the calls.
+NAMES = [*(line for text in STATEMENTS.values() for line in text.strip().splitlines()), *CALLS]
 
 
 def _outcome(act: Callable[[], Any]) -> str:
@@ -839,7 +845,6 @@ def _outcome(act: Callable[[], Any]) -> str:
         act()
     except Exception as error:
         condition = getattr(error, "getCondition", lambda: None)()
-        if condition is None:
-            return f"{type(error).__name__}: {str(error)[:100]}"
-        return f"{condition} ({error.getSqlState()})"  # type: ignore[attr-defined]
+        state = getattr(error, "getSqlState", lambda: None)()
+        return type(error).__name__ if condition is None else f"{condition} ({state})"
     return "accepted"
