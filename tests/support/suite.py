@@ -7,10 +7,12 @@ groups that take longest start first, so that the short ones fill the end. No te
 The summary shows the time each folder took. No test is run twice: only CI does so, see :mod:`support.whole_run`.
 
 ``pytest --soak SECONDS`` is the long run: only the tests marked ``random`` and ``soak``, each for about that long.
+``pytest --shuffle SEED`` runs the files in another order, which must make no difference.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -37,6 +39,9 @@ _BUDGETS = {"HEADWATER_TEST_SECONDS": 1.0, "HEADWATER_TEST_EXAMPLES": 1.0, "HEAD
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", type=float, metavar="SECONDS", help="run the random tests alone, each for about so many seconds"
+    )
+    parser.addoption(
+        "--shuffle", metavar="SEED", help="run files, and groups of files, in an order drawn from this seed"
     )
 
 
@@ -76,9 +81,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return Groups(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
     items.sort(key=lambda item: order.get(_group(item.path), len(order)))
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        # Of a group the files, too; the tests of a file may build on each other's tables and stay in order.
+        items.sort(key=lambda item: (_drawn(seed, _group(item.path)), _drawn(seed, str(item.path.relative_to(_TESTS)))))
+
+
+def _drawn(seed: str, name: str) -> bytes:
+    """A place in the order that every worker draws alike."""
+    return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
 
 def _group(path: Path) -> str:
