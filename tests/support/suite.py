@@ -18,6 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from support.sparks import archive
@@ -48,6 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     seconds = config.getoption("--soak")
+    # Not what was drawn decides whether a run passes: it is the same each time, but for the long run. No draw is timed.
+    hypothesis.settings.register_profile(
+        "same", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.register_profile("long", deadline=None, max_examples=1000, print_blob=True)
+    hypothesis.settings.load_profile("same" if seconds is None else "long")
     if seconds is None:
         return
     # Test modules read these when they are imported, in the processes they start, too.
@@ -81,7 +88,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return Groups(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("random")
     order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
     items.sort(key=lambda item: order.get(_group(item.path), len(order)))
     seed = config.getoption("--shuffle")
