@@ -26,6 +26,7 @@ class RecordingStatement(Statement):
         self.before_commits = []
         self.discarded = 0
         self.inner_commits = 0
+        self.unset = []
 
     @property
     def hadoop(self):
@@ -53,6 +54,12 @@ class RecordingStatement(Statement):
 
     def expression_type(self, text, schema):
         return '"boolean"'
+
+    def beyond_row(self, text, schema):
+        return [text] if "(" in text else []
+
+    def unset_conf(self, name):
+        self.unset.append(name)
 
     def settled(self, path):
         return False

@@ -33,7 +33,7 @@ from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import idempotence
+from headwater.statements.committing import idempotence, reset_version
 from headwater.statements.define import create
 from headwater.statements.follow import sink
 from headwater.statements.opening import Options, open_same, open_snapshot
@@ -230,7 +230,11 @@ class _Batch:
         if self.identity is None:
             return False
         done = snapshot.set_transactions.get(self.identity[0])
-        return done is not None and done.version >= self.identity[1]
+        if done is None or done.version < self.identity[1]:
+            return False
+        if self.application is None:
+            reset_version(self.options, self.statement)
+        return True
 
     def _upsert_into(self, snapshot: Snapshot) -> CommitAnswer | None:
         """Upsert into a version or a newer one; None where something was committed to it meanwhile that the events were
