@@ -28,8 +28,11 @@ object WriteJob {
       if (schema.isEmpty) (Nil, Some(RewriteTrackingExec.run(execution.executedPlan)))
       else {
         val committer = new HeadwaterCommitProtocol(specification.path, specification.statistics, specification.changeColumn)
-        val conf = session.sessionState.newHadoopConf()
-        FailedJobCleanup.await(session.sparkContext, specification.path, () => committer.removeAll(conf)) { cancelSoon =>
+        def cleaning: () => Unit = {
+          val conf = session.sessionState.newHadoopConf()
+          () => committer.removeAll(conf)
+        }
+        FailedJobCleanup.await(session.sparkContext, specification.path, cleaning) { cancelSoon =>
           committer.onRowError = cancelSoon
           try writeFiles(session, execution, schema, committer, specification)
           catch { case e: Throwable => throw committer.rowError.getOrElse(e) }
