@@ -28,13 +28,13 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema, schema_string
-from headwater.schema.evolution import merge_schemas
 from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
 from headwater.statements.committing import idempotence, reset_version
 from headwater.statements.define import create
+from headwater.statements.evolving import grown_schema, may_evolve
 from headwater.statements.follow import sink
 from headwater.statements.opening import Options, open_same, open_snapshot
 from headwater.statements.rerunning import RETRIED, run_again_after_losses
@@ -55,7 +55,7 @@ from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
 from headwater.statements.upsert.options import Upsert, asked, check, upsert_of
 from headwater.statements.write import insert
-from headwater.statements.write.insert import may_evolve, still_fits, widens
+from headwater.statements.write.insert import still_fits
 from headwater.statements.write.rows import unknown_columns_error
 from headwater.transaction import Transaction
 
@@ -341,7 +341,7 @@ class _Batch:
         stored = StructType(tuple(column for column in rows if column.name.lower() not in left_out))
         table, partitions = snapshot.schema, snapshot.partition_columns
         if self._evolves:
-            table = merge_schemas(table, stored, allow_widening=widens(snapshot), keep_existing_type=True)
+            table = grown_schema(snapshot, stored, self.statement, table_name=self.name or snapshot.table_path)
         else:
             # Keys first: a column that the table lacks may be a misspelt key.
             events = events_of(self.upsert, rows, table, self.statement, partitions)

@@ -23,7 +23,7 @@ object WriteJob {
   /** The files and the tracking of a tracked query. */
   def write(session: SparkSession, query: LogicalPlan, specification: WriteSpecification): (Seq[DescribedFile], Option[RewriteTracking]) = {
     val schema = DataType.fromJson(specification.schema).asInstanceOf[StructType]
-    val execution = Dataset.ofRows(session, distinctOutput(query)).queryExecution
+    val execution = WithoutVoidFields(session, Dataset.ofRows(session, distinctOutput(query)).queryExecution)
     def run(): (Seq[DescribedFile], Option[RewriteTracking]) =
       if (schema.isEmpty) (Nil, Some(RewriteTrackingExec.run(execution.executedPlan)))
       else {
