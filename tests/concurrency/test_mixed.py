@@ -24,10 +24,11 @@ from support.concurrency.bank_log import check_table
 from support.concurrency.bank_run import peer_jars, running
 from support.paths import SHARED
 
-SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "5"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
 
 
+@pytest.mark.alone
 @pytest.mark.spark
 @pytest.mark.random
 @pytest.mark.slow

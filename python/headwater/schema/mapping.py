@@ -22,6 +22,8 @@ from headwater.protocol.types import ArrayType, DataType, MapType, StructField, 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
 _PREFIX = "delta.columnMapping."
+#: The highest id of a column: a data file's field ids have 32 bits.
+_LAST_ID = 2**31 - 1
 
 
 def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> str:
@@ -42,7 +44,7 @@ def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> 
 def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """An existing table can change from no mapping to mapping by name; every other change of mode is refused.
 
-    Going back to none would need every file rewritten under the logical names.
+    Going back to none is no change of the definition alone: every file is written again first, under the logical names.
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE``.
     """
@@ -71,13 +73,17 @@ def assign(
     :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on
         and whose files have those names already.
     :param nested: whether elements, keys and values get ids, too, after all fields (:data:`NESTED_IDS`).
+    :raises HeadwaterError: ``HEADWATER_COLUMN_IDS_EXHAUSTED``.
     """
     counter = _Assignment(max_column_id({MAX_ID: str(max_id)}, schema), keep_names)
-    mapped = counter.struct(schema)
-    if not nested:
-        return mapped, counter.max_id
-    within = _NestedAssignment(counter.max_id)
-    return within.struct(mapped), within.max_id
+    known = counter.max_id
+    mapped, highest = counter.struct(schema), counter.max_id
+    if nested:
+        within = _NestedAssignment(highest)
+        mapped, highest = within.struct(mapped), within.max_id
+    if highest > max(known, _LAST_ID):
+        raise HeadwaterError("HEADWATER_COLUMN_IDS_EXHAUSTED", {"property": MAX_ID, "value": known})
+    return mapped, highest
 
 
 class _Assignment:
