@@ -445,7 +445,10 @@ def test_a_checkpoint_that_cannot_be_written_after_the_feature_is_gone(make, sta
     ],
 )
 def test_what_is_refused(make, statement, feature, condition):
-    path = make(feature__clustering="supported")
+    path = make()
+    named = ["appendOnly", "clustering", "domainMetadata", "invariants"]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": named}
+    edit_creation(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
     with pytest.raises(HeadwaterError) as raised:
         drop(path, statement, feature)
     assert raised.value.condition == condition
