@@ -45,6 +45,9 @@ class RecordingStatement(Statement):
             self.placed.append(text)
         return self.placed.index(text)
 
+    def place_qualified(self, text, qualifier):
+        return self.place(f"{qualifier}.{text}")
+
     def condition(self, text, schema):
         predicate = parse_predicate(text)
         return Condition(predicate, frozenset(path[0] for path in columns(predicate)))

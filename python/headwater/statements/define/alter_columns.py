@@ -28,8 +28,8 @@ from headwater.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list
 from headwater.protocol.features import supports
-from headwater.protocol.types import DataType, StructField, StructType, parse_type, schema_string
-from headwater.schema import mapping, visible
+from headwater.protocol.types import DataType, StructField, StructType, parse_type
+from headwater.schema import mapping
 from headwater.schema.constraints import (
     NOT_NULL,
     Check,
@@ -54,8 +54,8 @@ from headwater.schema.reshaping import (
     replace_columns,
     set_nullable,
     type_at,
-    without,
 )
+from headwater.statements.column_uses import ColumnUses
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
@@ -358,7 +358,7 @@ def _refuse_dependents(draft: Draft, paths: Sequence[Path], change: str) -> None
         ``DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE``.
     """
     schema = draft.schema
-    uses = _Uses(draft, schema)
+    uses = ColumnUses(draft.statement, schema)
     # A generated column that is dropped depends on nothing any more.
     generated = [c for c in generated_columns(schema) if change != "drop" or not _within_any((c.name,), paths)]
     for path in paths:
@@ -379,30 +379,6 @@ def _refuse_dependents(draft: Draft, paths: Sequence[Path], change: str) -> None
 def _kept_invariants(schema: StructType, paths: Sequence[Path], change: str) -> list[Check]:
     kept = invariants(schema)
     return [c for c in kept if change != "drop" or not _within_any(parse_name_list(c.name)[0], paths)]
-
-
-class _Uses:
-    """Whether conditions use columns. Each condition is resolved once over the columns as they are."""
-
-    def __init__(self, draft: Draft, schema: StructType) -> None:
-        self._statement = draft.statement
-        self._schema = schema
-        self._known: dict[str, frozenset[str] | None] = {}
-
-    def column(self, sql: str, path: Path) -> bool:
-        columns = self._columns(sql)
-        if columns is not None and (path[0].lower() not in columns or len(path) == 1):
-            return path[0].lower() in columns
-        left = schema_string(visible.for_reading(without(self._schema, [path])))
-        return not self._statement.resolves(sql, left)
-
-    def _columns(self, sql: str) -> frozenset[str] | None:
-        """The top-level columns that a condition uses, in lower case; None where Spark does not say."""
-        if sql not in self._known:
-            text = schema_string(visible.for_reading(self._schema))
-            found = self._statement.condition(sql, text).columns
-            self._known[sql] = None if found is None else frozenset(name.lower() for name in found)
-        return self._known[sql]
 
 
 def _described(schema: StructType, path: Sequence[str]) -> dict[str, Any]:
