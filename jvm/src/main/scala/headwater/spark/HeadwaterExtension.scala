@@ -5,7 +5,7 @@ import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
 import headwater.spark.shims.SparkVersions
-import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
+import headwater.spark.statements.{EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
 

@@ -3,7 +3,7 @@ package headwater.spark.statements
 import java.util.UUID
 import java.util.regex.Pattern
 
-import headwater.spark.{EarlyRules, HeadwaterException}
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand

@@ -1,4 +1,4 @@
-package headwater.spark
+package headwater.spark.statements
 
 import headwater.spark.changes.FindChangeReads
 import headwater.spark.dml.InlineApiViews
