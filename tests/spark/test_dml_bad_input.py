@@ -37,6 +37,7 @@ WHERE = ("INVALID_WHERE_CONDITION", "42903")
 NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("statement", "error", "words"),
     [
