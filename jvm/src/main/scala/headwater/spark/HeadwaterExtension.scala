@@ -2,7 +2,7 @@ package headwater.spark
 
 import headwater.spark.bridge.Bridge
 import headwater.spark.changes.{FindChangeReads, ResolveTableChanges, TableChangesFunctions}
-import headwater.spark.dml.{InlineApiViews, PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
+import headwater.spark.dml.{InlineApiViews, PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveTargetViews, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
 import headwater.spark.shims.SparkVersions
 import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
@@ -21,6 +21,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       new HeadwaterParser(session, parser)
     }
     extensions.injectHintResolutionRule(session => InlineApiViews(session))
+    extensions.injectHintResolutionRule(session => ResolveTargetViews(session))
     extensions.injectResolutionRule(session => ResolveApiColumns(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
