@@ -2,12 +2,15 @@
 
 The sides of a case alternate, and so does which side begins, so that other load on the machine affects all alike.
 Medians are compared: ``ratio`` is ours divided by theirs. The exit code is 1 if a target is missed.
+
+``--against REF`` compares with an earlier commit in place of all else, and needs no peer.
 """
 
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -24,6 +27,7 @@ from bench import (
     commits,
     compaction,
     dml,
+    earlier,
     layouts,
     limits,
     row_tracking,
@@ -33,7 +37,7 @@ from bench import (
     upsert,
 )
 from bench.cases import Against, Bench, Case, title
-from bench.sparks import OURS, PEER, PLAIN, Spark
+from bench.sparks import EARLIER, OURS, PEER, PLAIN, SparkFailed
 
 Times = dict[str, list[float]]
 
@@ -60,10 +64,14 @@ def cases() -> list[Case]:
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help="Only the case of this name; may be repeated.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="REF", help="Compare with this commit of Headwater, not with the peer.")
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of each case, instead of its own number.")] = None,
     rows: Annotated[int, typer.Option(help="Rows of the large table.")] = 5_000_000,
     files: Annotated[int, typer.Option(help="Files of the table with the generated log.")] = 1_000_000,
     directory: Annotated[Path | None, typer.Option(help="Where to work; a temporary directory if not given.")] = None,
+    memory: Annotated[str, typer.Option(help="The heap of each Spark, unless a case wants its own.")] = "4g",
     raw: Annotated[bool, typer.Option(help="Print every measured time too.")] = False,
 ) -> None:
     """Measure Headwater, its peer and plain Parquet side by side."""
@@ -72,8 +80,16 @@ def main(
         raise typer.BadParameter(
             f"no case {', '.join(sorted(unknown))}; there are {', '.join(c.name for c in cases())}"
         )
+    name = "side by side"
+    if against is not None:
+        chosen = [case.against_earlier() for case in chosen]
+        try:
+            commit = earlier.commit_of(against)
+        except earlier.NotBuilt as error:
+            raise typer.BadParameter(str(error)) from None
+        name = f"beside itself at {commit[:12]}"
     console = Console(width=None if Console().is_terminal else 120)
-    table = Table("case", "ours", "other", "", "ratio", "target", "met?", title="Headwater, side by side")
+    table = Table("case", "ours", "other", "", "ratio", "target", "met?", title=f"Headwater, {name}")
     missed = False
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=directory) as work, ExitStack() as stack:
         progress = stack.enter_context(
@@ -85,59 +101,88 @@ def main(
                 console=console,
             )
         )
+        bench = Bench(Path(work), {}, rows, files, memory)
+        if against is not None:
+            building = progress.add_task(f"building {commit[:12]}", total=1)
+            bench.earlier = stack.enter_context(earlier.checkout(commit, bench.directory / "headwater-earlier"))
+            earlier.build(bench.earlier)
+            progress.advance(building)
         kinds = {
             OURS,
             *(
                 a.other
                 for case in chosen
                 for a in case.against
-                if a.other is not None and a.other.startswith((PEER, f"{OURS}, "))
+                if a.other is not None and a.other.startswith((PEER, EARLIER, f"{OURS}, "))
             ),
         }
         starting = progress.add_task("starting Spark", total=len(kinds))
-        bench = Bench(Path(work), {}, rows, files)
-        for kind in sorted(k for k in kinds if k):
-            bench.sparks[kind] = Spark(kind, bench.directory)
+        for kind in sorted(kinds):
+            bench.sparks[kind] = bench.fresh(kind)
             stack.callback(bench.sparks[kind].stop)
             progress.advance(starting)
         for case in chosen:
-            count = rounds or case.rounds
-            times = measure(case, bench, count, progress)
+            try:
+                times = measure(case, bench, rounds or case.rounds, progress)
+            except NotThere as error:
+                table.add_row(title(case, bench), "", "", f"cannot: {error}", "", "", "")
+                continue
             if raw:
                 for side, taken in times.items():
                     progress.console.print(
                         f"{case.name} {side}: {' '.join(f'{t:.3f}' for t in taken)}", highlight=False
                     )
-            for against in case.against:
-                line, met = _line(case, title(case, bench), times, against)
+            for compared in case.against:
+                line, met = _line(case, title(case, bench), times, compared)
                 table.add_row(*line)
                 missed = missed or not met
     console.print(table)
     raise typer.Exit(1 if missed else 0)
 
 
+class NotThere(Exception):
+    """The earlier commit cannot do what a case measures; the message is its error."""
+
+
 def measure(case: Case, bench: Bench, rounds: int, progress: Progress) -> Times:
-    """What each side took, by round, without the warm-up rounds."""
+    """What each side took, by round, without the warm-up rounds.
+
+    :raises NotThere: the earlier commit fails.
+    """
     sides = case.all_sides()
     total = rounds + case.warm_up
     task = progress.add_task(title(case, bench), total=total)
     for side in sides:
-        case.prepare(bench, side)
+        with _failing_alone(side):
+            case.prepare(bench, side)
     times: Times = {side: [] for side in sides}
     for number in range(total):
         for side in sides if number % 2 == 0 else reversed(sides):
-            taken = case.timed(bench, side, number)
+            with _failing_alone(side):
+                taken = case.timed(bench, side, number)
             if number >= case.warm_up:
                 times[side].append(taken)
         progress.advance(task)
     return times
 
 
+@contextmanager
+def _failing_alone(side: str) -> Iterator[None]:
+    """A case that an earlier commit does not know is left out; every other failure ends the bench."""
+    try:
+        yield
+    except SparkFailed as error:
+        if side != EARLIER:
+            raise
+        raise NotThere(str(error).partition("\n")[0][:200]) from None
+
+
 def _line(case: Case, name: str, times: Times, against: Against) -> tuple[list[str], bool]:
     ours = median(times[OURS])
     if against.limit is not None:
         met = ours <= against.limit
-        return [name, f"{ours / 2**30:.2f} GiB", "", "", "", f"≤ {against.limit / 2**30:.2f} GiB", _mark(met)], met
+        shown = [name, f"{ours:.2f} {case.unit}", "", "", ""]
+        return [*shown, f"≤ {against.limit:.2f} {case.unit}", _mark(met)], met
     assert against.other is not None
     theirs = median(times[against.other])
     shown = [

@@ -8,37 +8,47 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import big_log
-from bench.sparks import OURS, PEER, PLAIN, Spark
+from bench.sparks import EARLIER, OURS, PEER, PLAIN, Spark
 
 PARQUET = "parquet"
 #: Our tables without row tracking.
 UNTRACKED = "no row tracking"
+#: A case that takes this many times as long as at an earlier commit has become slower; below is noise.
+SLOWER = 1.05
 
 
 @dataclass
 class Bench:
-    """What cases work with. ``sparks`` has one process for each kind; plain Parquet is measured in ours."""
+    """What cases work with. ``sparks`` has one process for each kind; ``earlier`` is the checkout of the earlier
+    commit, and ``memory`` the heap of each Spark unless a case wants its own.
+    """
 
     directory: Path
     sparks: dict[str, Spark]
     rows: int
     files: int
+    memory: str = "4g"
+    earlier: Path | None = None
 
     def spark(self, side: str) -> Spark:
-        """The process that measures a side."""
-        return self.sparks[OURS if side in (PARQUET, UNTRACKED) else side]
+        """The process that measures a side: ours, for the sides that differ from it by what it is asked to do."""
+        return self.sparks[side if side in self.sparks else OURS]
+
+    def maker(self) -> Spark:
+        """The process that writes the tables that all sides start from."""
+        return self.spark(PEER)
 
     def path(self, name: str, side: str) -> Path:
         """The path of a side's table."""
         return self.directory / f"{name}-{side}"
 
-    def fresh(self, kind: str, memory: str = "4g") -> Spark:
-        """A new Spark with so much heap beside the running ones; the caller stops it."""
-        return Spark(kind, self.directory, memory)
+    def fresh(self, kind: str, memory: str | None = None) -> Spark:
+        """A new Spark beside the running ones; the caller stops it."""
+        return Spark(kind, self.directory, memory or self.memory, self.earlier if kind == EARLIER else None)
 
 
 #: Runs one round of a side and returns the seconds it took.
@@ -48,13 +58,13 @@ Timed = Callable[[Bench, str, int], float]
 @dataclass(frozen=True)
 class Against:
     """A comparison and its target: our time divided by the other's is at most ``ratio``; or our time is at most
-    ``plus`` seconds more; or ours alone is at most ``limit`` bytes.
+    ``plus`` seconds more; or ours alone is at most ``limit``, in the case's unit.
     """
 
     other: str | None
     ratio: float | None = None
     plus: float | None = None
-    limit: int | None = None
+    limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,10 @@ class Case:
     def all_sides(self) -> tuple[str, ...]:
         """Ours and all it is compared with."""
         return (OURS, *(a.other for a in self.against if a.other is not None))
+
+    def against_earlier(self) -> Case:
+        """The same, compared with nothing but an earlier commit."""
+        return replace(self, against=(Against(EARLIER, ratio=SLOWER),))
 
 
 def _small_table(name: str, commits: int) -> Callable[[Bench, str], None]:
@@ -163,12 +177,12 @@ def _plan_warm(bench: Bench, side: str, number: int) -> float:
 
 
 def _memory(bench: Bench, side: str, number: int) -> float:
-    """Bytes, not seconds: the peak memory of a handler after one cold and a few warm queries."""
-    spark = bench.fresh(OURS)
+    """GiB: the peak memory of a handler after one cold and a few warm queries."""
+    spark = bench.fresh(side)
     try:
         for i in range(4):
-            _plan(spark, _copy(bench, OURS, f"memory{number}"), (i * 31337 + 5) % bench.files)
-        return float(spark.call("handler_peak")["bytes"])
+            _plan(spark, _copy(bench, side, f"memory{number}"), (i * 31337 + 5) % bench.files)
+        return float(spark.call("handler_peak")["bytes"]) / 2**30
     finally:
         spark.stop()
 
@@ -312,7 +326,9 @@ def cases() -> Iterator[Case]:
             7,
             warm_up=3,
         )
-    yield Case("memory", "handler memory for it", (Against(None, limit=1536 << 20),), _memory, 1, _big_table, warm_up=0)
+    yield Case(
+        "memory", "handler memory for it", (Against(None, limit=1.5),), _memory, 1, _big_table, warm_up=0, unit="GiB"
+    )
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.cases import Against, Bench, Case
-from bench.sparks import OURS, PEER
+from bench.sparks import PEER
 
 #: Rows that an UPDATE changes: each is two rows of a changelog.
 _UPDATED = 500_000
@@ -31,7 +31,7 @@ def _prepare(bench: Bench, side: str) -> None:
 def _sorted(bench: Bench, side: str, number: int) -> float:
     path = bench.path(_NAME, side)
     ours = f"SELECT * FROM table_changelog_by_path('{path}', 1, 1) ORDER BY _commit_version, _ordinal"
-    sql = ours if side == OURS else _PAIRED.format(path=path)
+    sql = _PAIRED.format(path=path) if side == PEER else ours
     return float(bench.spark(side).call("scan", sql=sql)["seconds"])
 
 

@@ -1,6 +1,6 @@
 """The cases of DELETE, UPDATE and MERGE.
 
-Both sides begin each round with the same files. The peer writes a table once; each round works on a copy of it, made of
+Both sides begin each round with the same files. One side writes a table once; each round works on a copy of it, made of
 hard links, and reads the copy's log before the clock starts.
 """
 
@@ -30,7 +30,7 @@ def _base(bench: Bench, name: str, create: str) -> Path:
     """The table that all rounds of both sides start from."""
     path = bench.directory / f"base-{name}"
     if not path.exists():
-        bench.sparks[PEER].run(f"CREATE TABLE delta.`{path}` USING delta {create}")
+        bench.maker().run(f"CREATE TABLE delta.`{path}` USING delta {create}")
     return path
 
 
@@ -38,7 +38,7 @@ def source_of(bench: Bench, name: str, query: str) -> Path:
     """The Parquet files with the rows of a query."""
     path = bench.directory / f"source-{name}"
     if not path.exists():
-        bench.sparks[PEER].run(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet {query}")
+        bench.maker().run(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet {query}")
     return path
 
 

@@ -1,8 +1,8 @@
 """The Spark processes to measure, driven by JSON lines over standard input and output.
 
-Owns the settings that make them comparable (cores, memory, one Parquet timestamp type). There are three kinds: with
-Headwater, with the peer (Delta Lake, tuned for two cores), and plain Spark. Times are taken inside the process, around
-the statement only.
+Owns the settings that make them comparable (cores, memory, one Parquet timestamp type). There are four kinds: with
+Headwater, with Headwater of an earlier commit, with the peer (Delta Lake, tuned for two cores), and plain Spark. Times
+are taken inside the process, around the statement only.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-OURS, PEER, PLAIN = "ours", "peer", "plain"
+OURS, PEER, PLAIN, EARLIER = "ours", "peer", "plain", "earlier"
 
-_ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 _PEER_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -45,7 +45,7 @@ def peer_jars() -> str:
     """
     if given := os.environ.get("HEADWATER_PEER_JARS"):
         return given
-    shared = (parent / "shared" / "peer" / "fetch" for parent in _ROOT.parents)
+    shared = (parent / "shared" / "peer" / "fetch" for parent in ROOT.parents)
     fetch = next((path for path in shared if path.is_file()), None)
     if fetch is None:
         raise SparkFailed("The peer's JARs are not here. Name them, comma-separated, in HEADWATER_PEER_JARS.")
@@ -89,13 +89,14 @@ def _folder(kind: str) -> str:
 
 
 class Spark:
-    """A running Spark process."""
+    """A running Spark process; one with Headwater takes it from the checkout ``source``, if given."""
 
-    def __init__(self, kind: str, directory: Path, memory: str = "4g") -> None:
+    def __init__(self, kind: str, directory: Path, memory: str = "4g", source: Path | None = None) -> None:
         self.kind = kind
         handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
         self._log_path = Path(name)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)])}
+        package = [str(source / "python")] if source else []
+        places = os.pathsep.join([str(ROOT), *package, *filter(None, sys.path)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker"],
             stdin=subprocess.PIPE,
@@ -103,13 +104,16 @@ class Spark:
             stderr=handle,
             text=True,
             cwd=directory,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": places},
         )
         os.close(handle)
+        ours = kind == EARLIER or kind.startswith(OURS)
+        answer = self.call("start", ours=ours, settings=settings(kind, directory, memory))
+        if source and not Path(answer["package"]).is_relative_to(source):
+            self.stop()
+            raise SparkFailed(f"{kind}: runs the package in {answer['package']}, not the one under {source}.")
         #: Seconds from nothing to a session.
-        self.started = self.call("start", ours=kind.startswith(OURS), settings=settings(kind, directory, memory))[
-            "seconds"
-        ]
+        self.started: float = answer["seconds"]
 
     def call(self, name: str, **request: Any) -> dict[str, Any]:
         """Have the process do something; its answer.

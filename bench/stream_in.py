@@ -81,13 +81,13 @@ def _first_batch(bench: Bench, side: str, number: int) -> float:
 
 
 def _memory_of(process: str) -> Timed:
-    """Bytes, not seconds: the peak of one process while a Spark with a small heap reads such a first micro-batch."""
+    """GiB: the peak of one process while a Spark with a small heap reads such a first micro-batch."""
 
     def measured(bench: Bench, side: str, number: int) -> float:
-        spark = bench.fresh(OURS, _HEAP)
+        spark = bench.fresh(side, _HEAP)
         try:
             _read_first_batch(bench, spark, f"{process}-{number}")
-            return float(spark.call(f"{process}_peak")["bytes"])
+            return float(spark.call(f"{process}_peak")["bytes"]) / 2**30
         finally:
             spark.stop()
 
@@ -118,9 +118,10 @@ def cases() -> Iterator[Case]:
         yield Case(
             f"stream-first-{process}",
             f"{process} memory for it, with a heap of {_HEAP}",
-            (Against(None, limit=gibibytes << 30),),
+            (Against(None, limit=gibibytes),),
             _memory_of(process),
             1,
             _prepare_large,
             warm_up=0,
+            unit="GiB",
         )

@@ -22,51 +22,53 @@ _STREAMS = 20
 _FILES = 10
 
 
-def _written(bench: Bench) -> Path:
+def _written(bench: Bench, side: str) -> Path:
     """What the stream of many micro-batches writes, and the other one then reads."""
-    return bench.directory / "stream-many-table"
+    return bench.directory / f"stream-many-{bench.spark(side).kind}-table"
 
 
-def _batches_out(bench: Bench, name: str, batches: int) -> list[float]:
-    table, checkpoint = bench.directory / f"{name}-table", bench.directory / f"{name}-out-checkpoint"
+def _batches_out(bench: Bench, side: str, name: str, batches: int) -> list[float]:
+    table, checkpoint = (bench.directory / f"{name}-{bench.spark(side).kind}-{kind}" for kind in ("table", "out"))
     for folder in (table, checkpoint):
         shutil.rmtree(folder, ignore_errors=True)
-    return _seconds(bench, "batches_out", table=str(table), checkpoint=str(checkpoint), batches=batches)
+    return _seconds(bench, side, "batches_out", table=str(table), checkpoint=str(checkpoint), batches=batches)
 
 
-def _batches_in(bench: Bench, name: str, batches: int) -> list[float]:
-    checkpoint = bench.directory / f"{name}-in-checkpoint"
+def _batches_in(bench: Bench, side: str, name: str, batches: int) -> list[float]:
+    checkpoint = bench.directory / f"{name}-{bench.spark(side).kind}-in"
     shutil.rmtree(checkpoint, ignore_errors=True)
-    return _seconds(bench, "batches_in", source=str(_written(bench)), checkpoint=str(checkpoint), batches=batches)
+    source = str(_written(bench, side))
+    return _seconds(bench, side, "batches_in", source=source, checkpoint=str(checkpoint), batches=batches)
 
 
-def _seconds(bench: Bench, call: str, **request: str | int) -> list[float]:
-    return [float(seconds) for seconds in bench.spark(OURS).call(call, **request)["seconds"]]
+def _seconds(bench: Bench, side: str, call: str, **request: str | int) -> list[float]:
+    return [float(seconds) for seconds in bench.spark(side).call(call, **request)["seconds"]]
 
 
 def _first_and_last(name: str) -> Timed:
     """Seconds of a micro-batch of one stream: the median of the last, or for the other side of the first."""
     run = {"stream-many-out": _batches_out, "stream-many-in": _batches_in}[name]
-    known: dict[int, list[float]] = {}
+    known: dict[tuple[str, int], list[float]] = {}
 
     def timed(bench: Bench, side: str, number: int) -> float:
-        if number not in known:
-            known[number] = run(bench, "stream-many", _BATCHES)
-        return median(known[number][:_COMPARED] if side == _FIRST else known[number][-_COMPARED:])
+        of = bench.spark(side).kind, number
+        if of not in known:
+            known[of] = run(bench, side, "stream-many", _BATCHES)
+        return median(known[of][:_COMPARED] if side == _FIRST else known[of][-_COMPARED:])
 
     return timed
 
 
 def _prepare_out(bench: Bench, side: str) -> None:
-    if side == OURS:
-        _batches_out(bench, "stream-many-warm-up", _WARM_UP_BATCHES)
+    if side != _FIRST:
+        _batches_out(bench, side, "stream-many-warm-up", _WARM_UP_BATCHES)
 
 
 def _prepare_in(bench: Bench, side: str) -> None:
-    if side == OURS:
-        if not _written(bench).exists():
-            _batches_out(bench, "stream-many", _BATCHES)
-        _batches_in(bench, "stream-many-warm-up", _WARM_UP_BATCHES)
+    if side != _FIRST:
+        if not _written(bench, side).exists():
+            _batches_out(bench, side, "stream-many", _BATCHES)
+        _batches_in(bench, side, "stream-many-warm-up", _WARM_UP_BATCHES)
 
 
 def _source(bench: Bench) -> Path:

@@ -11,7 +11,7 @@ from statistics import median
 
 from bench.cases import COLUMNS, Against, Bench, Case
 from bench.dml import copied, large, source_of
-from bench.sparks import OURS, PEER
+from bench.sparks import PEER
 
 _KEYS = 100_000
 _FIRST = "first ten"
@@ -93,26 +93,27 @@ def _upserted(
     return Case(name, f"upsert of {_KEYS:,} keys{title}", (Against(PEER, ratio=ratio),), timed, 5, warm_up=6)
 
 
-def _batches(bench: Bench, name: str, batches: int) -> list[float]:
-    table, checkpoint = bench.directory / f"{name}-table", bench.directory / f"{name}-checkpoint"
+def _batches(bench: Bench, side: str, name: str, batches: int) -> list[float]:
+    table, checkpoint = (bench.path(f"{name}-{kind}", side) for kind in ("table", "checkpoint"))
     for folder in (table, checkpoint):
         shutil.rmtree(folder, ignore_errors=True)
-    answer = bench.spark(OURS).call("batches_upserted", table=str(table), checkpoint=str(checkpoint), batches=batches)
+    answer = bench.spark(side).call("batches_upserted", table=str(table), checkpoint=str(checkpoint), batches=batches)
     return [float(seconds) for seconds in answer["seconds"]]
 
 
 def _stream() -> Case:
-    known: dict[int, list[float]] = {}
+    known: dict[tuple[str, int], list[float]] = {}
 
     def prepare(bench: Bench, side: str) -> None:
-        if side == OURS:
-            _batches(bench, "upsert-stream-warm-up", _WARM_UP_BATCHES)
+        if side != _FIRST:
+            _batches(bench, side, "upsert-stream-warm-up", _WARM_UP_BATCHES)
 
     def timed(bench: Bench, side: str, number: int) -> float:
         """Seconds of a micro-batch of one stream: the median of the last, or for the other side of the first."""
-        if number not in known:
-            known[number] = _batches(bench, "upsert-stream", _BATCHES)
-        return median(known[number][:_COMPARED] if side == _FIRST else known[number][-_COMPARED:])
+        run = bench.spark(side).kind, number
+        if run not in known:
+            known[run] = _batches(bench, side, "upsert-stream", _BATCHES)
+        return median(known[run][:_COMPARED] if side == _FIRST else known[run][-_COMPARED:])
 
     title = f"a micro-batch upserted by a stream, the last of {_BATCHES:,}"
     return Case("upsert-stream", title, (Against(_FIRST, ratio=1.0),), timed, 1, prepare, warm_up=0)

@@ -17,8 +17,9 @@ _spark: Any = None
 
 
 def start(ours: bool, settings: dict[str, str]) -> dict[str, Any]:
-    """Start the session, with Headwater or as the settings have it."""
+    """Start the session, with Headwater or as the settings have it; the seconds, and where Headwater's package is."""
     global _spark
+    package = None
     began = time.perf_counter()
     from pyspark.sql import SparkSession
 
@@ -29,10 +30,11 @@ def start(ours: bool, settings: dict[str, str]) -> dict[str, Any]:
         import headwater
 
         headwater.configure(builder)
+        package = headwater.__file__
     _spark = builder.getOrCreate()
     taken = time.perf_counter() - began
     _spark.sparkContext.setLogLevel("ERROR")
-    return {"seconds": taken}
+    return {"seconds": taken, "package": package}
 
 
 def run(sql: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from support.kafka.broker import Broker
 
-pytest_plugins = ["support.suite"]
+pytest_plugins = ["support.suite", "support.whole_run"]
 
 
 def pytest_configure() -> None:

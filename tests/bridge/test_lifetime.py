@@ -41,12 +41,14 @@ def ends_with(running: Any, end: Callable[[], Any], is_alive: Callable[[int], bo
     return time.monotonic() - gone
 
 
+@pytest.mark.alone
 def test_ends_after_stop(sparks: Any, alive: Callable[[int], bool]) -> None:
     driver = sparks.driver()
     driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
     assert ends_with(driver, driver.process.stdin.close, alive) < MOMENT
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_ends_with_a_killed_jvm(sparks: Any, alive: Callable[[int], bool], number: signal.Signals) -> None:
     driver = sparks.driver()
@@ -73,6 +75,7 @@ public class Main {
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("ending", "code"), [('throw new RuntimeException("main fails");', 1), ("", 0)])
 def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, code: int) -> None:
     """An application's JVM ends when its main method does: the bridge's threads do not keep it."""
@@ -223,6 +226,7 @@ def write_script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_start_costs_little(sparks: Any) -> None:
     """From the start of a process to its first rows, beside a plain Spark's; printed, as machines differ."""

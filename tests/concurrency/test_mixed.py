@@ -28,6 +28,7 @@ SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
 
 
+@pytest.mark.alone
 @pytest.mark.spark
 @pytest.mark.random
 @pytest.mark.slow

@@ -90,6 +90,7 @@ class Writers:
         return [line.split() for line in lines]
 
 
+@pytest.mark.alone
 @pytest.mark.random
 @pytest.mark.slow
 def test_writers_of_all_kinds_at_once(tmp_path, capfd):

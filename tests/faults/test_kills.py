@@ -49,6 +49,7 @@ class Killed:
         assert self.process.exitcode == -signal.SIGKILL, "the writer ended by itself"
 
 
+@pytest.mark.alone
 @pytest.mark.random
 @pytest.mark.slow
 def test_writers_killed_at_random(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:

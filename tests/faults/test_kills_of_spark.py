@@ -80,6 +80,7 @@ class Statements:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.alone
 @pytest.mark.spark
 @pytest.mark.random
 @pytest.mark.slow

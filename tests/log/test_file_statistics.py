@@ -97,6 +97,7 @@ def test_readers_find_timestamps_within_the_bounds(low, extent):
     assert read_high is None or read_high >= low + extent
 
 
+@pytest.mark.alone
 def test_a_thousand_files_take_little_time():
     leaves = [leaf(kind, f"c{i}") for i in range(8) for kind in ("long", "string", "double", "timestamp")]
     values = [v for _ in range(8) for v in ([1, 2, 0], ["a", "b" * 40, 0], [0.5, 1.5, 0], [0, 10**15, 0])]

@@ -58,6 +58,7 @@ def commit(store, path, version):
     store.put_if_absent(f"{path}/_delta_log/{commit_name(version)}", serialize(actions))
 
 
+@pytest.mark.alone
 def test_a_long_tail_is_read_in_parallel(capfd):
     store = SlowStore()
     store.make_directory("/t/_delta_log")

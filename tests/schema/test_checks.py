@@ -4,7 +4,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
-from headwater.schema.checks import check_reserved_names, check_schema, check_writable
+from headwater.schema.checks import check_reserved_names, check_schema, check_writable, without_void
 
 INT, STRING, VOID = PrimitiveType("integer"), PrimitiveType("string"), PrimitiveType("void")
 
@@ -28,7 +28,6 @@ def schema(*fields):
         ),
         (schema(("i", PrimitiveType("interval day"))), [], {}, "DELTA_UNSUPPORTED_DATA_TYPES", "interval day"),
         (schema(("i", DecimalType(39, 2))), [], {}, "DELTA_UNSUPPORTED_DATA_TYPES", "decimal(39,2)"),
-        (schema(("v", ArrayType(VOID))), [], {}, "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE", "v"),
         (schema(("a", INT)), ["b"], {}, "DELTA_PARTITION_COLUMN_NOT_FOUND", "b"),
         (schema(("a", INT)), ["a"], {}, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", ""),
         (schema(("a", INT), ("b", INT)), ["a", "A"], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "partition"),
@@ -78,3 +77,28 @@ def test_nothing_to_put_into_a_file(bad):
     with pytest.raises(HeadwaterError, match="DELTA_CANNOT_WRITE_EMPTY_SCHEMA"):
         check_writable(bad)
     check_writable(schema(("a", INT), ("v", VOID), ("s", schema(("v", VOID), ("i", INT)))))
+
+
+@pytest.mark.parametrize(
+    ("column", "condition"),
+    [
+        (ArrayType(VOID), "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"),
+        (MapType(STRING, VOID), "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"),
+        (ArrayType(schema(("a", INT), ("v", VOID))), "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"),
+        (
+            schema(("l", ArrayType(ArrayType(schema(("a", VOID), ("b", INT)))))),
+            "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+        ),
+        (schema(("v", VOID)), "DELTA_CANNOT_WRITE_EMPTY_SCHEMA"),
+        (schema(("v", VOID), ("a", INT)), None),
+    ],
+)
+def test_void_makes_a_table_and_may_keep_it_from_rows(column, condition):
+    table = schema(("k", INT), ("c", column))
+    check_schema(table, [], {})
+    if condition is None:
+        check_writable(table)
+        assert without_void(table) == schema(("k", INT), ("c", schema(("a", INT))))
+    else:
+        with pytest.raises(HeadwaterError, match=condition):
+            check_writable(table)

@@ -21,10 +21,12 @@ from headwater.schema.evolution import (
     NewColumn,
     add_columns,
     change_type,
+    lacking_fields,
     merge_schemas,
     schema_mismatch,
     schema_mismatch_error,
     set_comment,
+    widened_columns,
 )
 from headwater.schema.widening import can_widen, check_readable_types
 
@@ -266,3 +268,43 @@ def test_comments_and_types_change_in_place():
     assert change_type(table, ("v",), STRING, allow_widening=False).find("v") == StructField("v", STRING)
     with pytest.raises(HeadwaterError, match="DELTA_CANNOT_CHANGE_DATA_TYPE"):
         change_type(table, ("s", "x"), LONG, allow_widening=False)
+
+
+def test_text_columns_keep_their_type_whatever_the_data_is():
+    assert merge_schemas(schema(c=STRING), schema(c=ArrayType(INT)), keep_existing_type=True) == schema(c=STRING)
+
+
+def test_columns_that_are_wider():
+    table = schema(a=INT, v=VOID, s=schema(x=INT, y=INT), l=ArrayType(schema(z=INT)), m=MapType(STRING, INT))
+    grown = schema(
+        a=LONG, v=INT, s=schema(x=INT, y=LONG, n=INT), l=ArrayType(schema(z=INT, n=INT)), m=MapType(STRING, LONG), n=INT
+    )
+    assert widened_columns(table, grown) == [("a",), ("s", "y"), ("m",)]
+    assert widened_columns(table, table) == []
+
+
+def test_fields_that_the_data_lacks():
+    table = schema(a=INT, s=schema(x=INT, y=schema(z=INT)), l=ArrayType(schema(p=INT, q=INT)))
+    data = schema(S=schema(Y=schema()), l=ArrayType(schema(q=INT)))
+    assert lacking_fields(table, data) == [("s", "x"), ("s", "y", "z"), ("l", "element", "p")]
+    assert lacking_fields(table, schema()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [(INT, LONG, "enableTypeWidening"), (LONG, INT, "overwriteSchema"), (INT, STRING, "overwrite")],
+)
+def test_a_refused_change_advises_widening_only_where_it_helps(old, new, hint):
+    for may_widen in (False, True):
+        if may_widen and can_widen(old, new):
+            continue
+        with pytest.raises(HeadwaterError, match=hint) as error:
+            change_type(schema(c=old), ["c"], new, allow_widening=may_widen)
+        assert ("enableTypeWidening" in error.value.text) == can_widen(old, new)
+
+
+@pytest.mark.parametrize("data", [ArrayType(INT), schema(x=INT)])
+def test_types_that_no_cast_joins_do_not_advise_widening(data):
+    with pytest.raises(HeadwaterError, match="No cast") as error:
+        merge_schemas(schema(c=INT), schema(c=data), allow_widening=True, keep_existing_type=True)
+    assert "Widening" not in error.value.text

@@ -117,7 +117,6 @@ def test_random_changes_keep_ids_and_places_as_a_plain_model_has_them(data):
         (lambda: rename_column(TABLE, ("l", "element"), "b"), "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT"),
         (lambda: drop_column(TABLE, ("a", "element")), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
         (lambda: drop_column(TABLE, ("m", "key")), "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT"),
-        (lambda: move_column(TABLE, ("a",), After("A")), "DELTA_OPERATION_NOT_ALLOWED"),
         (lambda: move_column(TABLE, ("s", "x"), After("a")), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
         (lambda: set_nullable(TABLE, ("l", "element"), False), "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT"),
         (

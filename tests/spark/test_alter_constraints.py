@@ -147,3 +147,61 @@ def test_rename_to_and_back(spark, rows, database):
     spark.sql("INSERT INTO u VALUES (2)")
     spark.sql("ALTER TABLE u RENAME TO t")
     assert rows("SELECT * FROM t ORDER BY id") == [(1,), (2,)]
+
+
+def test_generated_columns_follow_from_the_row(spark, rows, database, fails):
+    for expression in (
+        "current_date()",
+        "now()",
+        "unix_timestamp()",
+        "current_user()",
+        "current_schema()",
+        "version()",
+    ):
+        with fails("DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN", "column b"):
+            spark.sql(
+                f"CREATE TABLE t (a INT, b STRING GENERATED ALWAYS AS (CAST({expression} AS STRING))) USING delta"
+            )
+    with fails("DELTA_UNSUPPORTED_CHECK_CONSTRAINT", "rand"):
+        spark.sql("CREATE TABLE t (a INT) USING delta TBLPROPERTIES ('delta.constraints.x' = 'rand() > a')")
+    spark.sql("CREATE TABLE t (a TIMESTAMP, b DATE GENERATED ALWAYS AS (CAST(a AS DATE))) USING delta")
+    spark.sql("INSERT INTO t (a) VALUES (TIMESTAMP '2024-01-02 03:04:05')")
+    assert str(rows("SELECT b FROM t")[0][0]) == "2024-01-02"
+
+
+def test_column_mapping_goes_back_to_none_by_property(spark, rows, database, fails):
+    mode = "'delta.columnMapping.mode'"
+    for number, change in enumerate((f"SET TBLPROPERTIES ({mode} = 'none')", f"UNSET TBLPROPERTIES ({mode})")):
+        name = f"t{number}"
+        spark.sql(f"CREATE TABLE {name} (a INT, `x y` INT) USING delta TBLPROPERTIES ({mode} = 'name')")
+        spark.sql(f"INSERT INTO {name} VALUES (1, 2)")
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN a TO b")
+        before = len(rows(f"DESCRIBE HISTORY {name}"))
+        with fails("DELTA_INVALID_COLUMN_NAMES_WHEN_REMOVING_COLUMN_MAPPING", "x y"):
+            spark.sql(f"ALTER TABLE {name} {change}")
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN `x y` TO c")
+        if number == 0:  # nothing is written again for a statement that is refused
+            with fails("DELTA_INVALID_PROPERTY_VALUE", "delta.appendOnly"):
+                spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({mode} = 'none', 'delta.appendOnly' = 'maybe')")
+        assert len(rows(f"DESCRIBE HISTORY {name}")) == before + 1
+        spark.sql(f"ALTER TABLE {name} {change}")
+        spark.sql(f"INSERT INTO {name} VALUES (3, 4)")
+        assert rows(f"SELECT b, c FROM {name}") == [(1, 2), (3, 4)]
+        files = [row[0] for row in rows(f"SELECT DISTINCT _metadata.file_path FROM {name}")]
+        assert spark.read.parquet(*files).columns == ["b", "c"]
+
+
+def test_a_session_s_version_of_a_write_is_used_once(spark, rows, database):
+    prefix = "spark.databricks.delta.write."
+    spark.sql("CREATE TABLE t (a INT) USING delta")
+    try:
+        spark.conf.set(f"{prefix}txnVersion.autoReset.enabled", "true")
+        spark.conf.set(f"{prefix}txnAppId", "app")
+        for version, repeated in (("1", False), ("1", True), ("2", False)):
+            spark.conf.set(f"{prefix}txnVersion", version)
+            spark.sql("INSERT INTO t VALUES (1)" if not repeated else "UPDATE t SET a = 5")
+            assert spark.conf.get(f"{prefix}txnVersion", None) is None
+    finally:
+        for name in ("txnVersion.autoReset.enabled", "txnAppId", "txnVersion"):
+            spark.conf.unset(f"{prefix}{name}")
+    assert rows("SELECT * FROM t") == [(1,), (1,)]

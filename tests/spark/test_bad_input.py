@@ -7,6 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -362,6 +363,14 @@ def test_void_columns(spark, rows, database):
     assert spark.table("t").schema.simpleString() == "struct<id:int,n:void,s:struct<x:void,y:int>>"
     assert rows("SELECT id, n, s.y FROM t") == [(1, None, 2)]
     assert rows("SELECT count(*), count(n) FROM t WHERE n IS NULL") == [(1, 0)]
+    spark.sql("INSERT INTO t VALUES (2, NULL, NULL)")
+    files = [pq.read_schema(path.removeprefix("file:")) for path in spark.table("t").inputFiles()]
+    assert [(file.names, [field.name for field in file.field("s").type]) for file in files] == [
+        (["id", "s"], ["y"])
+    ] * 2
+    spark.sql("ALTER TABLE t ALTER COLUMN s.x TYPE STRING")
+    spark.sql("INSERT INTO t VALUES (3, NULL, named_struct('x', 'z', 'y', 3))")
+    assert rows("SELECT id, s FROM t ORDER BY id") == [(1, (None, 2)), (2, None), (3, ("z", 3))]
 
 
 def test_nulls_at_every_depth(spark, rows, database):

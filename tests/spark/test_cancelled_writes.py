@@ -10,6 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.util import InheritableThread
 
+pytestmark = pytest.mark.alone
+
 #: Each row takes two seconds, in which the task's file is open and the task hears of no cancellation.
 SLEEPING = "SELECT id, java_method('java.lang.Thread', 'sleep', 2000L) AS slept FROM range(0, 30, 1, 1)"
 GROUP = "cancelled-write"

@@ -191,7 +191,7 @@ def test_rename_an_external_table(spark, rows, database, tmp_path):
 def test_create_like_copies_the_definition_not_the_rows(spark, rows, database, tmp_path):
     spark.sql(
         "CREATE TABLE t (id INT NOT NULL COMMENT 'the id', `odd name` STRING, p INT) USING delta PARTITIONED BY (p) "
-        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.logRetentionDuration' = 'interval 5 days', "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.logRetentionDuration' = 'interval 50 days', "
         "'k' = 'v')"
     )
     spark.sql("INSERT INTO t VALUES (1, 'a', 2)")
@@ -203,7 +203,7 @@ def test_create_like_copies_the_definition_not_the_rows(spark, rows, database, t
         detail = spark.sql(f"DESCRIBE DETAIL {copy}").first()
         assert detail["partitionColumns"] == ["p"]
         assert detail["properties"]["k"] == "v"
-        assert detail["properties"]["delta.logRetentionDuration"] == "interval 5 days"
+        assert detail["properties"]["delta.logRetentionDuration"] == "interval 50 days"
         spark.sql(f"INSERT INTO {copy} VALUES (3, 'c', 4)")
         assert rows(f"SELECT * FROM {copy}") == [(3, "c", 4)]
     assert rows("SELECT * FROM t") == [(1, "a", 2)]

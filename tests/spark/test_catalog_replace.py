@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
+from headwater.tables import DeltaTable
+
 
 def location(rows, table):
     return rows(f"DESCRIBE DETAIL {table}")[0][4].removeprefix("file:")
@@ -117,3 +119,69 @@ def test_replace_delta_with_another_format(spark, rows, database, fails):
     with fails("UNSUPPORTED_FEATURE.TABLE_OPERATION", "REPLACE TABLE", state="0A000"):
         spark.sql("CREATE OR REPLACE TABLE t USING parquet AS SELECT 2 AS id")
     assert rows("SELECT * FROM t") == [(1,)]
+
+
+def test_no_statement_empties_a_table_of_another_name(spark, rows, database, tmp_path):
+    """Every form of creating a name at the place of a table, or of replacing one name at the place of another."""
+    place = tmp_path / "t"
+    spark.sql(f"CREATE TABLE t USING delta LOCATION '{place}' AS SELECT 1 AS a")
+    spark.sql(f"CREATE TABLE u USING delta LOCATION '{tmp_path}/u' AS SELECT 2 AS a")
+    (tmp_path / "link").symlink_to(place)
+    data = spark.range(3)
+    spellings = (str(place), f"file:{place}", f"{place}/", f"{tmp_path}/link")
+
+    def forms(name, where):
+        for head in ("CREATE OR REPLACE TABLE", "CREATE TABLE", *(["REPLACE TABLE"] if name == "u" else [])):
+            yield lambda head=head: spark.sql(f"{head} {name} (b INT) USING delta LOCATION '{where}'")
+            yield lambda head=head: spark.sql(f"{head} {name} USING delta LOCATION '{where}' AS SELECT 5 AS b")
+        yield data.writeTo(name).using("delta").tableProperty("location", where).createOrReplace
+        yield data.writeTo(name).using("delta").option("path", where).createOrReplace
+        builder = DeltaTable.createOrReplace(spark).tableName(name).addColumn("b", "INT").location(where)
+        yield builder.execute
+        writer = data.write.format("delta").option("path", where).option("overwriteSchema", True)
+        for mode in ("error", "overwrite" if name == "u" else "append"):
+            yield lambda mode=mode: writer.mode(mode).saveAsTable(name)
+
+    for name, places in (("other", spellings), ("u", spellings[:1])):
+        for where in places:
+            for number, form in enumerate(forms(name, where)):
+                if name == "other" or number not in (2, 3):  # CREATE of a name that is there is Spark's to refuse
+                    with pytest.raises(PySparkException) as refused:
+                        form()
+                    assert refused.value.getCondition() in (
+                        "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
+                        "DELTA_TABLE_ALREADY_EXISTS",
+                        "DELTA_TABLE_LOCATION_MISMATCH",
+                        "TABLE_OR_VIEW_ALREADY_EXISTS",
+                    ), (name, number)
+    assert rows("SELECT * FROM t") + rows("SELECT * FROM u") == [(1,), (2,)]
+    assert [row[1] for row in rows("SHOW TABLES")] == ["t", "u"]
+    assert len(rows("DESCRIBE HISTORY t")) == len(rows("DESCRIBE HISTORY u")) == 1
+    # The same columns: the place gets the name, and keeps its rows. Overwriting says that they go.
+    spark.sql(f"CREATE OR REPLACE TABLE other (a INT) USING delta LOCATION '{place}'")
+    assert rows("SELECT * FROM other") == [(1,)]
+    data.selectExpr("7 AS a").limit(1).write.format("delta").option("path", str(place)).mode("overwrite").saveAsTable(
+        "v"
+    )
+    assert rows("SELECT * FROM v") == rows("SELECT * FROM t") == [(7,)]
+
+
+def test_a_table_is_replaced_by_its_name_or_path_however_the_place_is_spelled(spark, rows, database, fails, tmp_path):
+    place = tmp_path / "t"
+    (tmp_path / "link").symlink_to(place)
+    spark.sql(f"CREATE TABLE t USING delta LOCATION '{place}' AS SELECT 1 AS a")
+    for value, where in enumerate((place, f"file://{place}", f"{place}/", tmp_path / "link"), 2):
+        spark.sql(f"CREATE OR REPLACE TABLE t USING delta LOCATION '{where}' AS SELECT {value} AS a")
+        assert rows("SELECT * FROM t") == [(value,)]
+    spark.sql(f"CREATE OR REPLACE TABLE delta.`{place}` USING delta LOCATION '{tmp_path}/link' AS SELECT 9 AS a")
+    assert rows("SELECT * FROM t") == [(9,)]
+    assert location(rows, "t") == str(place)
+    for head, columns in (("CREATE", "(a INT)"), ("CREATE OR REPLACE", "(a INT)"), ("CREATE", "")):
+        query = "" if columns else " AS SELECT 1 AS a"
+        with fails("DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE", f"{tmp_path}/a", f"{tmp_path}/b", state="42613"):
+            spark.sql(f"{head} TABLE delta.`{tmp_path}/a` {columns} USING delta LOCATION '{tmp_path}/b'{query}")
+    with fails("DELTA_SCHEMA_NOT_PROVIDED", "t"):
+        spark.sql("CREATE OR REPLACE TABLE t USING delta")
+    assert rows("SELECT * FROM t") == [(9,)]
+    assert not (tmp_path / "a").exists()
+    assert not (tmp_path / "b").exists()

@@ -425,7 +425,10 @@ def test_schema_evolution(spark, tmp_path, vectors, properties):
     assert table.run(f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {lacking} u ON t.id = u.id {UPSERT}") == [
         (2, 1, 0, 1)
     ]
-    assert table.run("SELECT id, s.a, w FROM {t} WHERE id > 2 ORDER BY id") == [(3, 9, "new"), (4, 9, None)]
+    assert table.run("SELECT id, s.a, s.b, w FROM {t} WHERE id > 2 ORDER BY id") == [
+        (3, 9, "n", "new"),
+        (4, 9, None, None),
+    ]
 
 
 def test_auto_merge_and_named_columns(spark, tmp_path, settings, fails):

@@ -153,7 +153,7 @@ def test_a_companion_of_many_deletions(table):
     table.write([(-1, 9, None, True)], **ORDERED)
     (log,) = table.companions()
     assert max(file.stat().st_size for file in log.parent.glob("*.parquet")) > _LARGE
-    (add,) = (line for line in (log / f"{1:020}.json").read_text().splitlines() if line.startswith('{"add"'))
+    (add,) = (line for line in (log / f"{1:020}.json").read_text().splitlines() if '"headwater.batch"' in line)
     path = json.loads(add)["add"]["path"]
     for number in range(_MOST_SMALL):
         shutil.copy(log.parent / path, log.parent / f"{number}-{path}")
@@ -299,6 +299,37 @@ def test_deletions_of_a_narrower_and_of_a_wider_type(table):
     assert table.rows == [(3, 8, 1), (4, 8, 1)]
 
 
+def test_deletions_of_a_date_that_becomes_a_time(table):
+    """The companion needs the feature that the table has got."""
+    properties = "'delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported'"
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` (id DATE, at DATE) USING delta TBLPROPERTIES ({properties})")
+    options = {"sequenceBy": "at", "deleteWhen": "day(id) < 5 AND day(at) = 9"}
+
+    def dates(*days: tuple[int, int], kind: str = "DATE") -> str:
+        rows = ", ".join(f"({kind}'2024-01-0{id}', {kind}'2024-02-0{at}')" for id, at in days)
+        return f"SELECT * FROM VALUES {rows} AS t(id, at)"
+
+    table.write(dates((1, 9), (5, 1)), **options)
+    for column in ("id", "at"):
+        table.spark.sql(f"ALTER TABLE delta.`{table.path}` ALTER COLUMN {column} TYPE TIMESTAMP_NTZ")
+    table.write(dates((1, 8), (2, 9), kind="TIMESTAMP_NTZ"), **options)
+    table.write(dates((1, 8), (2, 8), (5, 2), kind="TIMESTAMP_NTZ"), **options)
+    assert [(id.day, at.day) for id, at in table.rows] == [(5, 2)]
+
+
+def test_keys_that_a_partition_stores_as_null_are_refused(table):
+    """Such a row would be inserted again by each upsert."""
+    schema = "(id STRING, b BINARY, c CHAR(2), n INT)"
+    table.spark.sql(f"CREATE TABLE delta.`{table.path}` {schema} USING delta PARTITIONED BY (id, b, c)")
+    wrong = [("''", "X'01'"), ("'__HIVE_DEFAULT_PARTITION__'", "X'01'"), ("'a'", "X''")]
+    for id, b in wrong:
+        rows = f"SELECT {id} AS id, {b} AS b, '' AS c, 1 AS n"
+        refused("HEADWATER_UPSERT_KEY_STORED_AS_NULL", lambda rows=rows: table.write(rows, idCols="id,b,c"))
+    for _ in range(2):
+        table.write("SELECT 'a' AS id, X'01' AS b, '' AS c, 1 AS n", idCols="id,b,c")
+    assert len(table.rows) == 1
+
+
 def test_a_stream_upserts_each_batch_once(spark, tmp_path):
     """In output modes append and update."""
     source, target, counts = (str(tmp_path / name) for name in ("source", "target", "counts"))
@@ -322,7 +353,7 @@ def test_a_stream_upserts_each_batch_once(spark, tmp_path):
 
 
 def test_a_batch_of_a_stream_that_failed_is_applied_once(spark, tmp_path):
-    """Its deletions are in the companion already when it is repeated."""
+    """Its deletions do not count before it is repeated, and count once it is."""
     source, target, checkpoint = (str(tmp_path / name) for name in ("source", "target", "checkpoint"))
     spark.sql(
         f"CREATE TABLE delta.`{target}` (id INT, at INT, v STRING, CONSTRAINT short CHECK (length(v) < 3)) USING delta"
@@ -333,6 +364,9 @@ def test_a_batch_of_a_stream_that_failed_is_applied_once(spark, tmp_path):
     writer = events.option("checkpointLocation", checkpoint).trigger(availableNow=True)
     with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
         writer.start(target).awaitTermination()
+    kept = spark.createDataFrame([(1, 4, "x", False)], COLUMNS)
+    kept.write.format("delta").mode("append").options(**ORDERED).save(target)
+    assert [tuple(row) for row in spark.read.format("delta").load(target).collect()] == [(1, 4, "x")]
     spark.sql(f"ALTER TABLE delta.`{target}` DROP CONSTRAINT short")
     writer.start(target).awaitTermination()
     late = spark.createDataFrame([(1, 5, "late", False)], COLUMNS)

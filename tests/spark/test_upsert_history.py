@@ -121,14 +121,20 @@ def test_each_event_is_a_row_until_the_next(table, feed_and_vectors):
     ]
 
 
-def test_values_of_any_type_and_new_columns(table):
+@pytest.mark.parametrize("mapped", [False, True], ids=["", "column_mapping"])
+def test_values_of_any_type_and_new_columns(table, mapped):
     """A repeated event changes nothing, whatever its types are; keys are those of a composite, too."""
     keys = {"idCols": "id,day", "sequenceBy": "struct(at, part)", "exceptColumns": "at,part", "mergeSchema": True}
     keys |= {"deleteWhen": "v IS NULL"}
     first = "SELECT 1 AS id, DATE'2024-01-01' AS day, 1L AS at, 1 AS part, map('k', 1) AS v, parse_json('[1]') AS w"
+    if mapped:
+        columns = "id INT, day DATE, v MAP<STRING, INT>, w VARIANT"
+        ends = ", ".join(f"{name} STRUCT<at: BIGINT COMMENT 'first', part: INT>" for name in ("__START_AT", "__END_AT"))
+        properties = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        table.spark.sql(f"CREATE TABLE delta.`{table.path}` ({columns}, {ends}) USING delta {properties}")
     table.write(first, **keys)
     table.write(first, **keys)
-    assert table.history()[0].version == 0
+    assert table.history()[0].version == (1 if mapped else 0)
     table.write(first.replace("1L AS at", "2L AS at") + ", array(1) AS n", **keys)
     found = table.spark.read.format("delta").load(str(table.path)).orderBy("__START_AT")
     shown = found.selectExpr("v['k']", "to_json(w)", "n", "__START_AT.at", "__START_AT.part", "__END_AT.at")
@@ -177,8 +183,9 @@ def test_only_files_that_can_have_the_keys_are_read(table, large_targets):
     assert list(map(tuple, found.collect())) == [(1, "a", 1, 2), (1, "c", 2, None), (2, "d", 1, None)]
 
 
-def test_a_batch_cut_off_between_companion_and_table(table):
-    """Its deletions are written and its rows are not. Others go on; repeated, it gives what it would have given."""
+def test_a_batch_that_failed_deletes_nothing(table):
+    """Its deletions are in the companion and its rows are not in the table. Others go on as if there had been no such
+    batch; repeated, it gives what it would have given."""
     table.create("id INT, v STRING, CONSTRAINT short CHECK (length(v) < 5)")
     table.write([(1, 1, "a", False)])
     batch = [(1, 6, None, True), (3, 6, None, True), (2, 2, "too long", False)]
@@ -186,6 +193,7 @@ def test_a_batch_cut_off_between_companion_and_table(table):
     assert list((table.path / "_headwater_upsert").glob("*/_delta_log/*.json"))
     assert table.rows == [(1, "a", 1, None)]
     table.write([(3, 5, "late", False)])
+    assert table.rows == [(1, "a", 1, None), (3, "late", 5, None)]
     table.spark.sql(f"ALTER TABLE delta.`{table.path}` DROP CONSTRAINT short")
     table.write(batch)
     assert table.rows == [(1, "a", 1, 6), (2, "too long", 2, None), (3, "late", 5, 6)]

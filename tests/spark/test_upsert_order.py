@@ -94,15 +94,16 @@ def test_any_order_gives_the_table_of_the_ordered_events(spark, tmp_path, vector
 
 
 def test_nulls_that_are_ignored_leave_what_the_ordered_events_gave(spark, tmp_path):
-    batches = [
-        [Event(1, 1, "a", False), Event(2, 3, "x", False)],
-        [Event(1, 4, "b", False), Event(2, 5, None, True)],
-        [Event(1, 6, None, False), Event(2, 7, None, False)],
-    ]
-    for batch in batches:
+    """Wherever the batches end, within a batch too: where random ones end, ``test_upsert_cuts.py`` judges."""
+    first = [Event(1, 1, "a", False), Event(2, 3, "x", False), Event(1, 2, None, False)]
+    second = [Event(1, 4, "b", False), Event(2, 5, None, True), Event(1, 6, None, False), Event(1, 3, "late", False)]
+    third = [Event(2, 7, None, False), Event(2, 4, "late", False), Event(1, 8, None, True), Event(1, 9, None, False)]
+    for batch in (first, second):
         write(spark, tmp_path / "t", batch, ignoreNullUpdates=True)
-    events = itertools.chain(*batches)
-    assert rows(spark, tmp_path / "t") == ordered(events, ignores_nulls=True) == [(1, 6, "b"), (2, 7, None)]
+    assert rows(spark, tmp_path / "t") == [(1, 6, "b")]
+    write(spark, tmp_path / "t", third, ignoreNullUpdates=True)
+    events = itertools.chain(first, second, third)
+    assert rows(spark, tmp_path / "t") == ordered(events, ignores_nulls=True) == [(1, 9, None), (2, 7, None)]
 
 
 @pytest.fixture
@@ -171,18 +172,23 @@ def test_many_writers_that_delete(spark, tmp_path, writers):
     assert rows(spark, path) == [(writer + 10, 6, "new") for writer in range(writers)]
 
 
-def test_a_batch_cut_off_between_companion_and_table(spark, tmp_path):
-    """Its deletions are written and its rows are not. Others go on; repeated, it gives what it would have given."""
+@pytest.mark.parametrize("retention", [None, "interval 0 seconds"], ids=["", "transactions_expire"])
+def test_a_batch_that_failed_deletes_nothing(spark, tmp_path, retention):
+    """Its deletions are in the companion and its rows are not in the table. What it was to delete stays and comes as if
+    there had been no such batch; repeated, it deletes; and what is in the table stays remembered."""
     path = tmp_path / "t"
-    write(spark, path, [Event(1, 1, "a", False), Event(2, 1, "b", False)])
+    write(spark, path, [Event(1, 1, "a", False), Event(2, 1, "b", False), Event(4, 9, None, True)])
     spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT short CHECK (length(v) < 5)")
+    if retention is not None:
+        property = f"'delta.setTransactionRetentionDuration' = '{retention}'"
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({property}, 'delta.checkpointInterval' = '1')")
     batch = [Event(1, 6, None, True), Event(3, 6, None, True), Event(2, 2, "too long", False)]
     with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
         write(spark, path, batch)
-    assert list((path / "_headwater_upsert").glob("*/_delta_log/*.json"))
-    assert rows(spark, path) == [(1, 1, "a"), (2, 1, "b")]
-    write(spark, path, [Event(3, 5, "late", False)])
+    assert len(list((path / "_headwater_upsert").glob("*/_delta_log/*.json"))) > 1
+    write(spark, path, [Event(1, 5, "new", False), Event(3, 5, "new", False), Event(4, 5, "late", False)])
+    assert rows(spark, path) == [(1, 5, "new"), (2, 1, "b"), (3, 5, "new")]
     spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT short")
     write(spark, path, batch)
-    write(spark, path, [Event(1, 5, "late", False), Event(3, 5, "late", False)])
+    write(spark, path, [Event(id, 5, "late", False) for id in (1, 3, 4)])
     assert rows(spark, path) == [(2, 2, "too long")]

@@ -73,7 +73,7 @@ def test_merge_schema(spark, data, read, fails, settings, tmp_path):
                 str(path)
             )
     assert read(path) == [(1, "a", 1.5, 7), (2, "b", 2.5, 7)]
-    with fails("DELTA_FAILED_TO_MERGE_FIELDS", "id"):
+    with fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "id", state="KD000"):
         data.withColumn("id", F.lit("q")).write.format("delta").mode("append").option("mergeSchema", True).save(
             str(path)
         )

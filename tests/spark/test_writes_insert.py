@@ -148,6 +148,45 @@ def test_schema_evolution(spark, rows, fails, database):
         spark.sql("INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT array(1) AS a")
 
 
+def test_evolution_casts_what_does_not_widen(spark, rows, fails, database, settings, tmp_path):
+    evolving = "INSERT WITH SCHEMA EVOLUTION"
+    row = "{k} AS k, 1.5 AS d, 2 AS s, '3' AS i, 4 AS t, array(named_struct('x', '5')) AS l"
+    run(
+        spark,
+        "CREATE TABLE t (k INT, d DOUBLE, s SMALLINT, i INT, t STRING, l ARRAY<STRUCT<x: INT>>) USING delta",
+        f"{evolving} INTO t SELECT {row.format(k=1)}",
+        f"{evolving} INTO t BY NAME SELECT 'new' AS n, {row.format(k=2)}",
+        f"{evolving} INTO t (k, d, s, i, t, l) SELECT {row.format(k=3)}",
+        f"{evolving} INTO t REPLACE WHERE k = 1 SELECT {row.format(k=1)}, 'new'",
+        f"{evolving} INTO t BY NAME REPLACE USING (k) SELECT {row.format(k=2)}, 'new' AS n",
+        f"MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT {row.format(k=4)}) s ON t.k = s.k "
+        "WHEN NOT MATCHED THEN INSERT *",
+    )
+    frame = spark.sql(f"SELECT 5 AS k, {row.split(', ', 1)[1]}")
+    frame.writeTo("t").option("mergeSchema", True).append()
+    frame.write.format("delta").option("mergeSchema", True).mode("append").saveAsTable("t")
+    with settings({"spark.databricks.delta.schema.autoMerge.enabled": "true"}):
+        run(spark, f"INSERT INTO t (k, d, s, i, t, l) SELECT {row.format(k=6)}")
+        frame.selectExpr("*", "'new' AS n").write.insertInto("t")
+    feed = tmp_path / "feed"
+    frame.write.parquet(str(feed))
+    stream = (
+        spark.readStream.schema(frame.schema).parquet(str(feed)).writeStream.format("delta").option("mergeSchema", True)
+    )
+    stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).toTable("t").awaitTermination()
+    assert rows("SELECT k, count(*) FROM t GROUP BY k ORDER BY k") == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 4), (6, 1)]
+    assert rows("SELECT DISTINCT d, s, i, t, l FROM t") == [(1.5, 2, 3, "4", [(5,)])]
+    assert rows("SELECT k FROM t WHERE n = 'new' ORDER BY k") == [(1,), (2,), (5,)]
+    refused = fails("INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "`i`", state="KD000")
+    with settings({"spark.sql.storeAssignmentPolicy": "STRICT"}), refused:
+        run(spark, f"{evolving} INTO t BY NAME SELECT 7 AS k, '3' AS i")
+    with settings({"spark.sql.storeAssignmentPolicy": "LEGACY"}):
+        run(spark, f"{evolving} INTO t BY NAME SELECT 7 AS k, 'no number' AS i")
+    with fails("DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT", "timestampNtz"):
+        run(spark, f"{evolving} INTO t BY NAME SELECT TIMESTAMP_NTZ'2024-01-01 00:00:00' AS at")
+    assert spark.table("t").columns == ["k", "d", "s", "i", "t", "l", "n"]
+
+
 def test_truncate(spark, rows, database):
     run(spark, PARTITIONED, "INSERT INTO p VALUES (1, 'x', 1)", "TRUNCATE TABLE p")
     assert rows("SELECT * FROM p") == []

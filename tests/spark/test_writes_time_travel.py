@@ -16,7 +16,8 @@ def path(spark, tmp_path):
 
     path = tmp_path / "t"
     # Its versions are of years ago.
-    kept = "TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 10000 weeks')"
+    names = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+    kept = "TBLPROPERTIES (" + ", ".join(f"'{name}' = 'interval 10000 weeks'" for name in names) + ")"
     spark.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta {kept}")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (2)")

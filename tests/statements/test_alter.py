@@ -38,9 +38,97 @@ def add_column(*path, kind='"string"', **more):
 
 
 def test_properties_are_set_under_their_known_names(table, statement):
-    snapshot = alter(table, statement, set_property("DELTA.logretentionduration", "interval 5 days"))
-    assert snapshot.metadata.configuration["delta.logRetentionDuration"] == "interval 5 days"
+    snapshot = alter(table, statement, set_property("DELTA.logretentionduration", "interval 50 days"))
+    assert snapshot.metadata.configuration["delta.logRetentionDuration"] == "interval 50 days"
     assert actions(table, 1, "commitInfo")[0]["operation"] == "SET TBLPROPERTIES"
+
+
+def refused(path, statement, condition, *changes):
+    version = open_snapshot(str(path), statement).version
+    with pytest.raises(HeadwaterError) as error:
+        alter(path, statement, *changes)
+    assert error.value.condition == condition
+    assert open_snapshot(str(path), statement).version == version
+    return error.value.text
+
+
+def test_a_constraint_is_not_set_as_a_property(table, statement):
+    for key in ("delta.constraints.x", "DELTA.Constraints.X"):
+        assert "CHECK (a > 1)" in refused(table, statement, "DELTA_ADD_CONSTRAINTS", set_property(key, "a > 1"))
+    add = {"kind": "add_constraint", "constraint": {"kind": "check", "name": "x", "expression": "a > 1"}}
+    version = alter(table, statement, add).version
+    refused(table, statement, "DELTA_ADD_CONSTRAINTS", set_property("delta.constraints.x", "a > 2"))
+    # What a script copies from SHOW TBLPROPERTIES changes nothing.
+    assert alter(table, statement, set_property("delta.constraints.X", "a > 1")).version == version
+    assert alter(table, statement, {"kind": "remove_property", "key": "delta.constraints.x"}).version == version + 1
+
+
+def test_the_log_stays_as_long_as_deleted_files(table, tmp_path, statement):
+    log, files = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
+    condition = "DELTA_INVALID_PROPERTY_VALUE"
+    assert files in refused(table, statement, condition, set_property(log, "interval 6 days"))
+    assert log in refused(table, statement, condition, set_property(files, "interval 31 days"))
+    both = [set_property(files, "interval 2 days"), set_property(log, "interval 2 days")]
+    assert alter(table, statement, *both).metadata.configuration[log] == "interval 2 days"
+    for properties in ({log: "interval 6 days"}, {files: "interval 31 days"}):
+        with pytest.raises(HeadwaterError, match=condition):
+            create_table(create_request(tmp_path / "new", schema_json(a="integer"), properties=properties), statement)
+    assert not (tmp_path / "new").exists()
+
+
+def test_names_of_the_change_feed_are_refused_whatever_brings_them(tmp_path, statement):
+    on, condition = {"delta.enableChangeDataFeed": "true"}, "DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS"
+    with pytest.raises(HeadwaterError, match=f"{condition}.*_commit_version"):
+        create_table(create_request(tmp_path / "a", schema_json(_commit_version="integer"), properties=on), statement)
+    create_table(create_request(tmp_path / "b", schema_json(a="integer"), properties=on), statement)
+    assert "turn on" not in refused(tmp_path / "b", statement, condition, add_column("_change_type"))
+
+
+def test_no_table_is_made_catalog_managed(table, tmp_path, statement):
+    key, condition = "delta.feature.catalogManaged", "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_CREATION"
+    assert key in refused(table, statement, condition, set_property(key, "supported"))
+    request = create_request(tmp_path / "new", schema_json(a="integer"), properties={key: "supported"})
+    with pytest.raises(HeadwaterError, match=condition):
+        create_table(request, statement)
+
+
+def test_a_table_is_not_clustered_twice_by_a_column(table, tmp_path, statement):
+    for first, second in (("a", "a"), ("a", "A"), ("s.x", "S.x")):
+        change = {"kind": "cluster_by", "columns": [first.split("."), second.split(".")]}
+        refused(table, statement, "DELTA_DUPLICATE_COLUMNS_FOUND", change)
+    request = create_request(tmp_path / "new", schema_json(a="integer"), partitioning=["cluster_by(a, A)"])
+    with pytest.raises(HeadwaterError, match="DELTA_DUPLICATE_COLUMNS_FOUND"):
+        create_table(request, statement)
+
+
+def test_a_column_behind_itself_stays(table, statement):
+    for path in (["a"], ["s", "x"]):
+        change = {"kind": "column_position", "path": path, "position": {"after": path[-1]}}
+        assert alter(table, statement, change).version == 0
+
+
+def test_a_default_of_a_column_that_is_computed(tmp_path, statement):
+    properties = {"delta.feature.allowColumnDefaults": "supported"}
+    identity = [{"column": "i", "start": 1, "step": 1, "allowExplicitInsert": False}]
+    request = create_request(tmp_path / "t", schema_json(i="long", a="integer", g="integer"), properties=properties)
+    create_table({**request, "identity": identity, "generated": {"g": "a + 1"}}, statement)
+    default = {"kind": "column_default", "default": "5"}
+    condition = "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED"
+    assert "BY DEFAULT" in refused(tmp_path / "t", statement, condition, {**default, "path": ["i"]})
+    text = refused(tmp_path / "t", statement, "DELTA_OPERATION_NOT_ALLOWED", {**default, "path": ["g"]})
+    assert "generated column g" in text
+
+
+def test_settings_take_checks_away(table, make_statement):
+    name = "spark.databricks.delta.constraints.assumesDropIfExists.enabled"
+    change = {"kind": "drop_constraint", "name": "none", "ifExists": False}
+    refused(table, make_statement(), "DELTA_CONSTRAINT_DOES_NOT_EXIST", change)
+    assert alter(table, make_statement({name: "true"}), change).version == 0
+    name = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
+    elsewhere = {"table": str(table), "other": f"{table}/none"}
+    with pytest.raises(HeadwaterError):
+        check_same_schema(elsewhere, make_statement())
+    check_same_schema(elsewhere, make_statement({name: "true"}))
 
 
 def test_a_property_that_needs_a_feature_brings_it(table, statement):

@@ -1,11 +1,12 @@
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.statements.opening import open_snapshot
 from headwater.statements.read.scans import describe
-from support.requests import actions, create_request, create_table, data_file, load_table, log_of, schema_json
+from support.requests import actions, called, create_request, create_table, data_file, load_table, log_of, schema_json
 
 
 def test_a_new_table_is_one_commit_of_protocol_and_metadata(tmp_path, statement):
@@ -88,6 +89,54 @@ def test_an_existing_table_that_disagrees_is_refused(tmp_path, statement, change
     assert refused.value.condition == condition
     assert named in refused.value.text
     assert open_snapshot(str(path), statement).version == 0
+
+
+def test_only_a_name_that_the_catalog_has_is_replaced(tmp_path, statement):
+    """By name, by path, or at the place that the catalog gives a name; not where a new name is to be."""
+    path, schema = tmp_path / "t", schema_json(a="integer")
+    create_table(create_request(path, schema), statement)
+    replacing = create_request(path, schema_json(b="integer"), mode="create_or_replace", name="d.other")
+    rows = {"plan": 0, "rowSchema": schema_json(b="integer")}
+    for more, condition in (
+        ({}, "DELTA_CREATE_TABLE_SCHEME_MISMATCH"),
+        (rows, "DELTA_TABLE_ALREADY_EXISTS"),
+        ({**rows, "schema": schema, "rowSchema": schema}, "DELTA_TABLE_ALREADY_EXISTS"),
+    ):
+        with pytest.raises(HeadwaterError) as refused:
+            create_table({**replacing, "known": False, **more}, statement)
+        assert refused.value.condition == condition
+    create_table({**replacing, "known": False, "schema": schema}, statement)
+    assert open_snapshot(str(path), statement).version == 0
+    allowed = ({}, {"known": False, "external": False}, {"name": None})
+    for version, change in enumerate(allowed, 1):
+        create_table({**replacing, **change}, statement)
+        assert open_snapshot(str(path), statement).version == version
+    with pytest.raises(HeadwaterError, match="DELTA_SCHEMA_NOT_PROVIDED"):
+        create_table({**replacing, "schema": schema_json()}, statement)
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [("t", True), ("link", True), ("./t", True), ("t/", True), ("link/../t", True), ("other", False), ("T", False)],
+)
+def test_a_location_is_the_table_s_own_in_any_spelling(tmp_path, statement, other, same):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    check = called("check_same_place")
+    for name, condition in (("d.t", "DELTA_TABLE_LOCATION_MISMATCH"), (None, "DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE")):
+        request = {"table": f"{tmp_path}/t", "other": f"{tmp_path}/{other}", "name": name}
+        with nullcontext() if same else pytest.raises(HeadwaterError, match=condition):
+            check(request, statement)
+    request = {"table": "s3a://bucket/t", "other": f"s3://bucket/{other}", "name": None}
+    if other in ("t", "t/"):
+        check(request, statement)
+
+
+def test_what_does_not_follow_from_a_row_is_not_generated(tmp_path, statement):
+    request = create_request(tmp_path / "t", schema_json(a="integer", g="integer"))
+    with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN.*now()"):
+        create_table({**request, "generated": {"g": "now()"}}, statement)
+    create_table({**request, "generated": {"g": "a + 1"}}, statement)
 
 
 def test_files_of_something_else_are_not_taken_for_a_table(tmp_path, statement):

@@ -263,7 +263,11 @@ def test_domains_that_nobody_owns_go_with_their_feature(make, statement):
 
 class TestHistory:
     def test_waits_for_versions_of_the_retention(self, make, statement, make_statement):
-        path = make(enableDeletionVectors="true", logRetentionDuration="interval 2 days")
+        path = make(
+            enableDeletionVectors="true",
+            logRetentionDuration="interval 2 days",
+            deletedFileRetentionDuration="interval 1 day",
+        )
         began = time.time()
         slow = make_statement({"spark.databricks.delta.tableFeatures.fastDropFeature.enabled": "false"})
         for given, truncates, hours in ((slow, False, 48), (statement, True, 24)):

@@ -12,23 +12,17 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.protocol.actions import SetTransaction
 from headwater.sql.composing import Relation
-from headwater.statements import committing
-from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
-from headwater.statements.upsert import companion, companion_files
-from headwater.statements.upsert.companion import Companion
-from headwater.statements.upsert.events import Events
-from headwater.statements.upsert.options import upsert_of
+from headwater.statements.upsert import binding
+from headwater.statements.upsert.companion import Companion, Remembering
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
+from support.deleting_batches import clocked, events_with
 from support.recording_statement import RecordingStatement
 from support.requests import data_file
 
 HOUR = 3600.0
-INT = PrimitiveType("integer")
-ROWS = StructType((StructField("id", INT), StructField("at", INT)))
 
 
 class Batches(RecordingStatement):
@@ -38,14 +32,13 @@ class Batches(RecordingStatement):
         super().__init__()
         self.now, self.size, self.contents = 1e9, size, dict[str, set[int]]()
         self.companion = Companion("c", str(path), ["key_id"])
-        upsert = upsert_of(Options({"idcols": "id", "sequenceby": "at", "deletewhen": "gone", **options}))
-        names = InternalNames.beside(ROWS.names)
-        self.events = Events(upsert, ROWS, [ROWS.fields[0]], INT, {}, frozenset(), names)
+        self.events = events_with(**options)
         self.number = 0
+        #: What the table's ``txn`` is.
+        self.named = dict[str, SetTransaction]()
         #: How many bytes were written, entries and those that were written again.
         self.bytes = 0
-        for module in (companion, companion_files, committing):
-            monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: self.now, sleep=lambda _: None))
+        clocked(monkeypatch, lambda: self.now)
 
     def write(self, specification: Any) -> Any:
         """A file with the batch's entry, or with those of the files that the query reads."""
@@ -70,14 +63,22 @@ class Batches(RecordingStatement):
     def batch(self) -> Snapshot:
         """Write one; the version after it."""
         self.number += 1
-        assert companion.remember(self.companion, self.events, Relation(0), None, self)
+        remembering, before = Remembering(self.companion, self.events, Relation(0), None, self), None
+        while before is not self.named:
+            before = self.named
+            table: Any = SimpleNamespace(version=self.number, state=SimpleNamespace(transactions=before))
+            number = remembering.bind(table)
+        assert number is not None
+        application = self.companion.application
+        self.named = {application: SetTransaction(application, number)}
         return load_snapshot(self.companion.path, LocalStore())
 
     def on_disk(self) -> set[str]:
         return {file.name for file in Path(self.companion.path).glob("*.parquet")}
 
     def entries(self, snapshot: Snapshot) -> set[int]:
-        return set().union(*(self.contents[path] for path in live(snapshot)))
+        counted = binding.counted(snapshot.files, [txn.version for txn in self.named.values()])
+        return set().union(*(self.contents[path] for path in counted["path"].to_pylist()))
 
 
 def live(snapshot: Snapshot) -> set[str]:
@@ -165,8 +166,13 @@ def test_a_writer_that_was_overtaken_removes_nothing_twice(tmp_path, monkeypatch
     for _ in range(33):
         batches.batch()
     other = Batches(tmp_path / "c", monkeypatch)
-    other.contents, other.number, other.now = batches.contents, 99, batches.now
-    batches.before_commits = [lambda: other.batch()]
+    other.contents, other.number, other.now, other.named = batches.contents, 99, batches.now, batches.named
+
+    def overtake() -> None:
+        other.batch()
+        batches.named = other.named
+
+    batches.before_commits = [overtake]
     snapshot = batches.batch()
     assert batches.entries(snapshot) == {*range(1, 35), 100}
     assert snapshot.num_files <= 3
@@ -184,7 +190,8 @@ def test_a_cancelled_batch_is_cut_off_while_it_deletes(tmp_path, monkeypatch):
     with pytest.raises(HeadwaterError):
         batches.batch()
     monkeypatch.undo()
-    assert batches.entries(load_snapshot(str(tmp_path / "c"), LocalStore())) == set(range(1, 35))
+    # It is not in the table, so that its own entry does not count.
+    assert batches.entries(load_snapshot(str(tmp_path / "c"), LocalStore())) == set(range(1, 34))
 
 
 def test_companions_of_replaced_tables_go(tmp_path, monkeypatch):

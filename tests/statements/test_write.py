@@ -11,6 +11,7 @@ from support.requests import (
     create_table,
     data_file,
     plan_save,
+    recover_commit,
     resolve_write,
     schema_json,
     truncate,
@@ -338,3 +339,27 @@ def test_append_only_tables_are_not_overwritten(tmp_path, statement):
     with pytest.raises(HeadwaterError) as refused:
         insert(path, statement, schema_json(a="integer"), mode="overwrite")
     assert refused.value.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+
+
+def test_the_session_s_version_is_used_once_where_it_asks_for_it(table, make_statement):
+    """By the write that commits it, and by one that finds it committed; not by other statements, nor an option."""
+    prefix = "spark.databricks.delta.write."
+    numbered = {f"{prefix}txnAppId": "app", f"{prefix}txnVersion": "7"}
+
+    def write_once(confs, **options):
+        statement = make_statement(confs)
+        statement.written = [[data_file(f"p=x/{len(confs)}-{len(options)}.parquet", 1, [[1, 1, 0]], {"p": "x"})]]
+        return insert(table, statement, **options), statement.unset
+
+    resets = {**numbered, f"{prefix}txnVersion.autoReset.enabled": "true"}
+    answer, unset = write_once(resets)
+    assert (answer.get("skipped", False), unset) == (False, [f"{prefix}txnVersion"])
+    answer, unset = write_once(resets)
+    assert (answer["skipped"], unset) == (True, [f"{prefix}txnVersion"])
+    assert write_once(numbered)[1] == []
+    assert write_once(resets, txnAppId="other", txnVersion="1")[1] == []
+    statement = make_statement(resets)
+    recovered = {"table": str(table), "version": 1, "path": f"{table}/_delta_log/{2:020d}.json"}
+    commit = {**recovered, "txnId": actions(table, 2, "commitInfo")[0]["txnId"]}
+    recover_commit({"commit": commit}, statement)
+    assert statement.unset == [f"{prefix}txnVersion"]

@@ -408,6 +408,7 @@ def test_state_survives_a_batch_that_is_committed_again(feed: Feed, table: str, 
     assert rows(f"SELECT id FROM delta.`{table}` ORDER BY id") == [(1,), (2,), (3,)]
 
 
+@pytest.mark.alone
 def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(feed: Feed, table: str, rows: Rows) -> None:
     from pyspark.sql.functions import udf
 

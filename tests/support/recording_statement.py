@@ -26,6 +26,7 @@ class RecordingStatement(Statement):
         self.before_commits = []
         self.discarded = 0
         self.inner_commits = 0
+        self.unset = []
 
     @property
     def hadoop(self):
@@ -44,12 +45,21 @@ class RecordingStatement(Statement):
             self.placed.append(text)
         return self.placed.index(text)
 
+    def place_qualified(self, text, qualifier):
+        return self.place(f"{qualifier}.{text}")
+
     def condition(self, text, schema):
         predicate = parse_predicate(text)
         return Condition(predicate, frozenset(path[0] for path in columns(predicate)))
 
     def expression_type(self, text, schema):
         return '"boolean"'
+
+    def beyond_row(self, text, schema):
+        return [text] if "(" in text else []
+
+    def unset_conf(self, name):
+        self.unset.append(name)
 
     def settled(self, path):
         return False

@@ -4,8 +4,7 @@ A run of folders gets two workers or more, each with its own shared Spark sessio
 worker, in order; so do those of a folder whose Sparks, servers or engines are expensive to start (``_TOGETHER``). The
 groups that take longest start first, so that the short ones fill the end. No test depends on its group.
 
-No test is run twice, but for those marked ``second_chance``, which have to say why. The summary names every test that
-needed it, and shows the time each folder took.
+The summary shows the time each folder took. No test is run twice: only CI does so, see :mod:`support.whole_run`.
 
 ``pytest --soak SECONDS`` is the long run: only the tests marked ``random`` and ``soak``, each for about that long.
 """
@@ -78,11 +77,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        for marker in item.iter_markers("second_chance"):
-            if not marker.kwargs.get("reason"):
-                raise pytest.UsageError(f"{item.nodeid}: second_chance needs a reason")
-            item.add_marker(pytest.mark.flaky(reruns=1))
     order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
     items.sort(key=lambda item: order.get(_group(item.path), len(order)))
 
@@ -102,11 +96,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("seconds by folder")
         for folder, taken in sorted(seconds.items(), key=lambda item: -item[1]):
             terminalreporter.write_line(f"{taken:8.1f}  {folder}")
-    again = sorted({report.nodeid for report in terminalreporter.stats.get("rerun", [])})
-    if again:
-        terminalreporter.section("tests that ran twice")
-        for name in again:
-            terminalreporter.write_line(name)
 
 
 def _folder(nodeid: str) -> str:

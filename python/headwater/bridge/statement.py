@@ -6,6 +6,7 @@ handler does to Spark, it does through this and nothing else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class StatementContext(Protocol):
     def addTarget(self, table: str) -> int: ...
     def resolveMerge(self, sql: str) -> str: ...
     def checkExpression(self, text: str, schema: str) -> str: ...
+    def checkOverRow(self, text: str, schema: str) -> str: ...
+    def unset(self, setting: str) -> None: ...
     def checkCancelled(self) -> None: ...
     def checkCondition(self, text: str, schema: str) -> str: ...
     def beginCommit(self, description: str) -> None: ...
@@ -289,6 +292,17 @@ class Statement:
         except Py4JJavaError:
             return False
         return True
+
+    def beyond_row(self, text: str, schema: str) -> list[str]:
+        """The parts of a Spark SQL expression over columns of a schema (JSON) that do not follow from a row: the time,
+        the session, chance, functions of users. Spark's own error where it does not resolve.
+        """
+        parts: list[str] = json.loads(self._context.checkOverRow(text, schema))
+        return parts
+
+    def unset_conf(self, name: str) -> None:
+        """Take a setting of the session back to its default, for the statements that follow."""
+        self._context.unset(name)
 
     def check_cancelled(self) -> None:
         """End the statement here if it was cancelled; for waits of this process, which Spark does not see."""

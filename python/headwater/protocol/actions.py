@@ -69,9 +69,10 @@ def num_records(stats: str | None) -> int | None:
     if not stats:
         return None
     try:
-        return _STATISTICS.decode(stats).numRecords
+        rows = _STATISTICS.decode(stats).numRecords
     except msgspec.MsgspecError:
         return None
+    return None if rows is None or rows < 0 else rows
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,12 @@ def as_nullable(kind: DataType) -> DataType:
     return kind
 
 
+def as_value(kind: DataType) -> DataType:
+    """The type as its values have it: what a table's columns declare beside it, also of fields within, is left out."""
+    column = StructField("value", as_nullable(kind))
+    return map_fields(StructType((column,)), lambda field, _: replace(field, metadata={})).fields[0].type
+
+
 def nullable_in_structs(schema: StructType) -> StructType:
     """The schema with every field nullable that is not within an array or map: its NOT NULL can be checked row by
     row.

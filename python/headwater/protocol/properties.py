@@ -25,6 +25,8 @@ FEATURE_PREFIX = "delta.feature."
 SESSION_DEFAULTS_PREFIX = "spark.databricks.delta.properties.defaults."
 #: The formats whose metadata a writer with UniForm keeps beside the log.
 UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
+LOG_RETENTION = "delta.logRetentionDuration"
+FILE_RETENTION = "delta.deletedFileRetentionDuration"
 #: The session setting that lets any ``delta.`` name through.
 ALLOW_ARBITRARY = "spark.databricks.delta.allowArbitraryProperties.enabled"
 
@@ -139,7 +141,7 @@ def _pattern(name: str, default: str, pattern: str, expected: str) -> Property:
     return Property(name, default, lambda text: re.fullmatch(pattern, text) is not None, expected)
 
 
-_FILE_SIZES = "files are as large as the tasks of a write make them, until a statement that rewrites them is there"
+_FILE_SIZES = "spark.databricks.delta.optimize.maxFileSize says how large files are that are written again"
 _CONVERT = "CONVERT TO DELTA is not there yet"
 
 
@@ -309,6 +311,27 @@ def refuse_universal_format(
     formats = configuration.get(UNIVERSAL_FORMATS, "").strip()
     if formats and formats != (existing or {}).get(UNIVERSAL_FORMATS, "").strip():
         raise HeadwaterError("DELTA_UNIVERSAL_FORMAT_VIOLATION", {"tableName": table, "formats": formats})
+
+
+def check_retention(given: Mapping[str, str], configuration: Mapping[str, str]) -> None:
+    """Refuse to keep the log for less time than deleted files: VACUUM LITE, time travel and RESTORE need the log's
+    part of these files.
+
+    :param given: what a statement sets; nothing is checked where it sets neither of the two.
+    :param configuration: all properties as they will be.
+    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE``.
+    """
+    if not {LOG_RETENTION, FILE_RETENTION} & given.keys():
+        return
+    log, files = (milliseconds(configuration, name) or 0 for name in (LOG_RETENTION, FILE_RETENTION))
+    if log >= files:
+        return
+    sets_log = LOG_RETENTION in given
+    name, other = (LOG_RETENTION, FILE_RETENTION) if sets_log else (FILE_RETENTION, LOG_RETENTION)
+    expected = f"{'no shorter' if sets_log else 'no longer'} than {other}, which is {text(configuration, other)}"
+    raise HeadwaterError(
+        "DELTA_INVALID_PROPERTY_VALUE", {"property": name, "value": configuration[name], "expected": expected}
+    )
 
 
 def allows_arbitrary(session: Mapping[str, str]) -> bool:

@@ -122,7 +122,7 @@ def requested(configuration: Mapping[str, str]) -> Request:
     """The request that ``delta.minReaderVersion``, ``delta.minWriterVersion`` and ``delta.feature.*`` make.
 
     :raises HeadwaterError: ``DELTA_PROTOCOL_PROPERTY_NOT_INT``, ``DELTA_UNSUPPORTED_FEATURES_IN_CONFIG``,
-        ``DELTA_UNSUPPORTED_FEATURE_STATUS``.
+        ``DELTA_UNSUPPORTED_FEATURE_STATUS``, ``DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_CREATION``.
     """
     folded = {key.lower(): value for key, value in configuration.items()}
     features: set[str] = set()
@@ -135,6 +135,10 @@ def requested(configuration: Mapping[str, str]) -> Request:
             unknown.append(key)
         elif value.lower() not in ("supported", "enabled"):
             raise HeadwaterError("DELTA_UNSUPPORTED_FEATURE_STATUS", {"feature": name, "status": value})
+        elif name == "catalogManaged":
+            raise HeadwaterError(
+                "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_CREATION", {"property": f"{FEATURE_PREFIX}{name}"}
+            )
         else:
             features.add(name)
     if unknown:

@@ -29,6 +29,8 @@ PRESERVED = "delta.rowTracking.preserved"
 NO_MARK = -1
 
 _MARK = "rowIdHighWaterMark"
+#: The highest row id there can be.
+LAST_ROW_ID = 2**63 - 1
 
 
 class HiddenColumns(NamedTuple):
@@ -101,7 +103,7 @@ def high_water_mark(domain: DomainMetadata | None) -> int:
         mark = json.loads(domain.configuration)[_MARK]
     except (ValueError, KeyError, TypeError):
         mark = None
-    if not isinstance(mark, int):
+    if type(mark) is not int or not NO_MARK <= mark <= LAST_ROW_ID:
         raise HeadwaterError(
             "HEADWATER_ROW_ID_MARK_UNREADABLE", {"domain": DOMAIN, "configuration": domain.configuration}
         )

@@ -8,6 +8,7 @@ file can hold, partition columns that cannot partition. Follows the protocol's c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
@@ -75,19 +76,14 @@ def check_characters(schema: StructType, configuration: Mapping[str, str]) -> No
 
 
 def check_types(schema: StructType) -> None:
-    """Every type must be one of the protocol's. A void column is; data is refused where it cannot be left out
-    (:func:`check_writable`).
+    """Every type must be one of the protocol's. Void is, wherever it stands; data is refused where it cannot be left
+    out (:func:`check_writable`).
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_DATA_TYPES``, ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE``.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_DATA_TYPES``.
     """
     unsupported: list[str] = []
     for path, field in all_fields(schema):
-        for kind, in_collection in parts(field.type):
-            if _is_void(kind) and in_collection:
-                raise HeadwaterError(
-                    "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
-                    {"column": format_name(path), "type": field.type.sql()},
-                )
+        for kind, _ in parts(field.type):
             if isinstance(kind, PrimitiveType) and kind.name not in PRIMITIVES:
                 unsupported.append(f"{format_name(path)}: {field.type.sql()}")
             if isinstance(kind, SpatialType) and kind.srid == "any":
@@ -101,6 +97,25 @@ def check_types(schema: StructType) -> None:
 def void_columns(schema: StructType) -> list[str]:
     """The columns and fields that are void, or arrays and maps of it."""
     return [format_name(path) for path, field in all_fields(schema) if any(_is_void(k) for k, _ in parts(field.type))]
+
+
+def contains_void(kind: DataType) -> bool:
+    """Whether a type is void, or has void in it at any depth."""
+    return any(
+        _is_void(part) or isinstance(part, StructType) and any(contains_void(field.type) for field in part)
+        for part, _ in parts(kind)
+    )
+
+
+def without_void(schema: StructType) -> StructType:
+    """The columns that data files have: without those of type void, and without such fields of structs."""
+    return StructType(
+        tuple(
+            replace(field, type=without_void(field.type)) if isinstance(field.type, StructType) else field
+            for field in schema
+            if not _is_void(field.type)
+        )
+    )
 
 
 def check_nested_not_null(schema: StructType) -> None:
@@ -176,10 +191,17 @@ def check_writable(schema: StructType) -> None:
     """Refuse new data files for a table that could not have them: void columns are never in a file, and some shapes
     need them there.
 
-    :raises HeadwaterError: ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE`` for a void inside an array or map;
+    :raises HeadwaterError: ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE`` for a void inside an array or map, at any
+        depth;
         ``DELTA_CANNOT_WRITE_EMPTY_SCHEMA`` where the table or a struct has no field that is not void.
     """
     check_types(schema)
+    for path, field in all_fields(schema):
+        if any(in_collection and contains_void(kind) for kind, in_collection in parts(field.type)):
+            raise HeadwaterError(
+                "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+                {"column": format_name(path), "type": field.type.sql()},
+            )
     _check_filled(schema, "The table")
     for path, field in all_fields(schema):
         for kind, _ in parts(field.type):

@@ -21,6 +21,12 @@ from headwater.schema.declared import can_relax
 from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")
+#: What to do about a change of type that ALTER TABLE refuses.
+_WIDEN = "This type is wider: set the table property delta.enableTypeWidening to true, then run the statement again."
+_REWRITE = (
+    "ALTER TABLE changes a type only to a wider one. Read the table with the column cast, and write it with mode "
+    "overwrite and the option overwriteSchema."
+)
 #: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
 _OWN_METADATA = ("delta.", CURRENT_DEFAULT, EXISTS_DEFAULT)
 
@@ -38,6 +44,34 @@ def merge_schemas(
     """
     check_duplicates(data, "the data to write")
     return _Merge(allow_widening, keep_existing_type).structs(table, data, ())
+
+
+def widened_columns(table: StructType, grown: StructType, above: Path = ()) -> list[Path]:
+    """The columns and fields of structs that have a wider type, themselves or within an array or map.
+
+    :param grown: the table's schema with the columns of data.
+    """
+    found: list[Path] = []
+    for field in table:
+        path, new = (*above, field.name), grown.find(field.name)
+        if new is None:
+            continue
+        if isinstance(field.type, StructType) and isinstance(new.type, StructType):
+            found += widened_columns(field.type, new.type, path)
+        elif _is_widened(field.type, new.type):
+            found.append(path)
+    return found
+
+
+def _is_widened(old: DataType, new: DataType) -> bool:
+    match old, new:
+        case StructType(), StructType():
+            return bool(widened_columns(old, new))
+        case ArrayType(), ArrayType():
+            return _is_widened(old.element, new.element)
+        case MapType(), MapType():
+            return _is_widened(old.key, new.key) or _is_widened(old.value, new.value)
+    return old not in (new, _VOID)
 
 
 class _Merge(NamedTuple):
@@ -90,12 +124,27 @@ class _Merge(NamedTuple):
         if self.allow_widening and can_widen(table, data):
             changes.append((table, data, field_path))
             return data
-        if self.keep_existing_type and not _is_nested(table) and not _is_nested(data):
+        if self.keep_existing_type and not _is_nested(table) and (not _is_nested(data) or _is_string(table)):
             return table
         raise HeadwaterError(
             "DELTA_FAILED_TO_MERGE_FIELDS",
-            {"column": format_name(path), "tableType": table.sql(), "dataType": data.sql()},
+            {
+                "column": format_name(path),
+                "tableType": table.sql(),
+                "dataType": data.sql(),
+                "hint": self._hint(table, data),
+            },
         )
+
+    def _hint(self, table: DataType, data: DataType) -> str:
+        if _is_nested(table) or _is_nested(data):
+            return "No cast makes one of the other. Give the column another name in the data."
+        if can_widen(table, data):
+            return (
+                f"Cast the data to {table.sql()}, or set the table property delta.enableTypeWidening to true, so that "
+                "the column takes the wider type."
+            )
+        return f"Cast the data to {table.sql()}."
 
 
 def schema_mismatch(table: StructType, data: StructType) -> list[str]:
@@ -141,6 +190,28 @@ def _mismatch(table: DataType, data: DataType, path: Path) -> list[str]:
     if can_store(data, table):
         return []
     return [f"{format_name(path)} is {data.sql()}, the table's column is {table.sql()}"]
+
+
+def lacking_fields(table: DataType, data: DataType, above: Path = ()) -> list[Path]:
+    """The fields of the table's structs, at any depth, that the data's structs lack. Columns are none."""
+    match table, data:
+        case StructType(), StructType():
+            found: list[Path] = []
+            for field in table:
+                given, path = data.find(field.name), (*above, field.name)
+                if given is not None:
+                    found += lacking_fields(field.type, given.type, path)
+                elif above:
+                    found.append(path)
+            return found
+        case ArrayType(), ArrayType():
+            return lacking_fields(table.element, data.element, (*above, ELEMENT))
+        case MapType(), MapType():
+            return [
+                *lacking_fields(table.key, data.key, (*above, KEY)),
+                *lacking_fields(table.value, data.value, (*above, VALUE)),
+            ]
+    return []
 
 
 class After(NamedTuple):
@@ -306,7 +377,12 @@ def change_type(
             if old != _VOID and not (allow_widening and can_widen(old, new)):
                 raise HeadwaterError(
                     "DELTA_CANNOT_CHANGE_DATA_TYPE",
-                    {"columnName": format_name((*shown, *path)), "fromType": old.sql(), "toType": new.sql()},
+                    {
+                        "columnName": format_name((*shown, *path)),
+                        "fromType": old.sql(),
+                        "toType": new.sql(),
+                        "hint": _REWRITE if not can_widen(old, new) else _WIDEN,
+                    },
                 )
             metadata = with_change(metadata, old, new, field_path)
             return new
@@ -332,6 +408,11 @@ def _nullable(kind: DataType) -> DataType:
         case MapType():
             return MapType(_nullable(kind.key), _nullable(kind.value), True)
     return kind
+
+
+def _is_string(kind: DataType) -> bool:
+    """Whether a column holds text, to which every value can be cast."""
+    return isinstance(kind, PrimitiveType) and kind.name.startswith("string")
 
 
 def _is_nested(kind: DataType) -> bool:

@@ -86,7 +86,7 @@ def _parse(field: StructField) -> IdentityColumn:
             None if mark is None else int(mark),
             str(field.metadata[IDENTITY_ALLOW_EXPLICIT_INSERT]).lower() == "true",
         )
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         column = None
     if column is None or column.step == 0:
         raise HeadwaterError("DELTA_IDENTITY_COLUMN_INCONSISTENT_METADATA", {"columnName": field.name})

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.actions import Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
@@ -21,6 +22,8 @@ from headwater.protocol.types import ArrayType, DataType, MapType, StructField, 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
 _PREFIX = "delta.columnMapping."
+#: The highest id of a column: a data file's field ids have 32 bits.
+_LAST_ID = 2**31 - 1
 
 
 def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> str:
@@ -41,7 +44,7 @@ def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> 
 def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """An existing table can change from no mapping to mapping by name; every other change of mode is refused.
 
-    Going back to none would need every file rewritten under the logical names.
+    Going back to none is no change of the definition alone: every file is written again first, under the logical names.
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE``.
     """
@@ -54,7 +57,7 @@ def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
     missing. Nested ids count, too.
     """
-    highest = int(configuration.get(MAX_ID, 0))
+    highest = properties.whole(configuration, MAX_ID) or 0
     for _, field in all_fields(schema):
         ids = (field.metadata.get(COLUMN_ID, 0), *field.metadata.get(NESTED_IDS, {}).values())
         highest = max(highest, *map(int, ids))
@@ -70,13 +73,17 @@ def assign(
     :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on
         and whose files have those names already.
     :param nested: whether elements, keys and values get ids, too, after all fields (:data:`NESTED_IDS`).
+    :raises HeadwaterError: ``HEADWATER_COLUMN_IDS_EXHAUSTED``.
     """
     counter = _Assignment(max_column_id({MAX_ID: str(max_id)}, schema), keep_names)
-    mapped = counter.struct(schema)
-    if not nested:
-        return mapped, counter.max_id
-    within = _NestedAssignment(counter.max_id)
-    return within.struct(mapped), within.max_id
+    known = counter.max_id
+    mapped, highest = counter.struct(schema), counter.max_id
+    if nested:
+        within = _NestedAssignment(highest)
+        mapped, highest = within.struct(mapped), within.max_id
+    if highest > max(known, _LAST_ID):
+        raise HeadwaterError("HEADWATER_COLUMN_IDS_EXHAUSTED", {"property": MAX_ID, "value": known})
+    return mapped, highest
 
 
 class _Assignment:

@@ -57,10 +57,11 @@ def last_column(path: Sequence[str]) -> HeadwaterError:
 
 
 def move_column(schema: StructType, path: Sequence[str], position: After | None) -> StructType:
-    """The schema with a column behind a sibling, or first among its siblings where ``position`` is None.
+    """The schema with a column behind a sibling, or first among its siblings where ``position`` is None. Behind itself
+    it stays where it is.
 
     :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` for the column and for the sibling,
-        ``DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT``, ``DELTA_OPERATION_NOT_ALLOWED`` for a move behind itself.
+        ``DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT``.
     """
 
     def change(fields: tuple[StructField, ...], column: StructField) -> Sequence[StructField]:
@@ -68,10 +69,7 @@ def move_column(schema: StructType, path: Sequence[str], position: After | None)
         if position is None:
             return [column, *others]
         if position.name.lower() == column.name.lower():
-            raise HeadwaterError(
-                "DELTA_OPERATION_NOT_ALLOWED",
-                {"operation": f"Moving column {format_name(path)} behind itself", "hint": "Name another column."},
-            )
+            return fields
         for place, field in enumerate(others):
             if field.name.lower() == position.name.lower():
                 return [*others[: place + 1], column, *others[place + 1 :]]

@@ -36,6 +36,8 @@ from headwater.transaction.commit_info import default_engine_info
 _LOG = logging.getLogger(__name__)
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
+#: Whether the session's version is taken back once a write has used it.
+_RESETS_VERSION = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
 _TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -100,6 +102,7 @@ def commit(
     :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
         process dies after one of them, the statement runs again from its beginning.
     """
+    notices.of_options(options)
     identity = application or (idempotence(options, statement) if writes_rows else None)
     if identity is not None:
         txn.set_transaction(*identity)
@@ -127,6 +130,8 @@ def commit(
     )
     if not is_last:
         statement.end_inner_commit()
+    if identity is not None and application is None:
+        reset_version(options, statement)
     keep_up(txn, committed)
     if written := txn.partitions_written:
         compact_if_due(statement, committed.snapshot, map(partition_of, written))
@@ -160,7 +165,18 @@ def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> 
     if identity is None:
         return False
     done = snapshot.set_transactions.get(identity[0])
-    return done is not None and done.version >= identity[1]
+    if done is None or done.version < identity[1]:
+        return False
+    reset_version(options, statement)
+    return True
+
+
+def reset_version(options: Options, statement: Statement) -> None:
+    """Take the session's ``txnVersion`` back, if it is the one used and the session asks for it: else the next write
+    would be skipped without a word unless the user thinks of another version.
+    """
+    if statement.flag(_RESETS_VERSION) and "txnversion" not in options and statement.conf(_APP_VERSION) is not None:
+        statement.unset_conf(_APP_VERSION)
 
 
 def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:

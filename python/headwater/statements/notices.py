@@ -13,12 +13,14 @@ from headwater.changes.changelog import unpaired_advice
 from headwater.log.segment import warn_once
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS
-from headwater.statements.settings import SETTINGS, UNUSED_SETTINGS
+from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS
 from headwater.suggestions import did_you_mean
 
+_FOLDED_OPTIONS = {name.lower(): why for name, why in UNUSED_OPTIONS.items()}
 _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.
 OWN_SETTINGS = tuple(s.name for s in SETTINGS if s.name.startswith(_OWN) and not s.is_family)
+_UNUSED_FAMILIES = tuple(name for name in UNUSED_SETTINGS if name.endswith("."))
 _OWN_FAMILIES = ("spark.headwater.store.", "spark.headwater.dml.")
 
 
@@ -47,10 +49,19 @@ def of_unpaired_images(table: str, versions: Collection[int]) -> None:
     warn_once(table, unpaired_advice(table, versions))
 
 
+def of_options(given: Mapping[str, str | None]) -> None:
+    """Warn of options of a reader or writer that have no effect; once each while the process lives."""
+    for name, value in given.items():
+        why = _FOLDED_OPTIONS.get(name.lower())
+        if why is not None and str(value).strip().lower() != "false":
+            warn_once(f"option {name.lower()}", f"the option {name} has no effect here: {why}")
+
+
 def of_settings(settings: Mapping[str, str]) -> None:
     """Warn of settings of the session that have no effect; once each while the process lives."""
     for name in settings:
-        if name in UNUSED_SETTINGS:
-            warn_once(name, f"the setting {name} has no effect here: {UNUSED_SETTINGS[name]}")
+        unused = name if name in UNUSED_SETTINGS else next((n for n in _UNUSED_FAMILIES if name.startswith(n)), None)
+        if unused is not None:
+            warn_once(name, f"the setting {name} has no effect here: {UNUSED_SETTINGS[unused]}")
         elif name.startswith(_OWN) and name not in OWN_SETTINGS and not name.startswith(_OWN_FAMILIES):
             warn_once(name, f"the setting {name} is not known.{did_you_mean(name, OWN_SETTINGS)}")

@@ -26,7 +26,7 @@ CACHE = SnapshotCache()
 #: Whether old versions can be read only as long as VACUUM leaves their files.
 _ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 #: The table property that says how long VACUUM leaves files that are no longer part of the table.
-DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
+DELETED_FILE_RETENTION = properties.FILE_RETENTION
 #: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
 _STALENESS_LIMIT = "spark.headwater.stalenessLimit"
 

@@ -12,8 +12,9 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.trouble import FinishMaintenanceRequest, RecoverCommitRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.commits import commit_info_of
-from headwater.statements.opening import locate
+from headwater.log.commits import commit_info_of, parse_actions
+from headwater.statements.committing import idempotence, reset_version
+from headwater.statements.opening import Options, locate
 from headwater.transaction.maintenance import wait_for_maintenance
 
 _LONGEST_MAINTENANCE_SECONDS = 30.0
@@ -32,13 +33,15 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
     for attempt in range(_LOOKS):
         time.sleep(attempt * _PAUSE_SECONDS)
         try:
-            info = commit_info_of(locate(commit.table, statement).store.read(commit.path)) or {}
+            data = locate(commit.table, statement).store.read(commit.path)
+            info = commit_info_of(data) or {}
         except FileNotFoundError:
             info = {}
         except OSError as error:
             failure = error
             continue
         if info.get("txnId") == commit.txn_id:
+            _reset_version(data, commit.path, statement)
             return CommitAnswer(version=commit.version, counts=commit.counts, rows=commit.rows)
         named = {"tableLocation": commit.table, "version": commit.version}
         raise HeadwaterError("DELTA_COMMIT_NOT_MADE", named)
@@ -52,6 +55,16 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             "reason": f"the handler process ended, and the commit could not be looked for ({failure})",
         },
     )
+
+
+def _reset_version(data: bytes, path: str, statement: Statement) -> None:
+    """What the process that died would have done last, where the commit is the write that the session numbered."""
+    session = Options(None)
+    identity = idempotence(session, statement)
+    if identity is not None and identity[0].encode() in data:
+        done = parse_actions(data, path).transactions.get(identity[0])
+        if done is not None and done.version == identity[1]:
+            reset_version(session, statement)
 
 
 def finish_maintenance(request: FinishMaintenanceRequest, statement: Statement) -> bool:

@@ -12,7 +12,7 @@ from headwater.bridge.calls import Handler
 from headwater.bridge.messages import change, define, follow, maintain, read, trouble, write
 from headwater.statements import failures, parsing, recovery, refusals
 from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
-from headwater.statements.define import alter, drop_feature, show, sync_identity
+from headwater.statements.define import alter, create, drop_feature, show, sync_identity
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import (
     auto_compaction,
@@ -66,6 +66,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "reorg": Handler(maintain.ReorgRequest, reorg.reorg),
     "generate": Handler(maintain.GenerateRequest, generate.generate),
     "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
+    "check_same_place": Handler(define.CheckSamePlaceRequest, create.check_same_place),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
     "truncate": Handler(define.TruncateRequest, truncate.truncate),
     "describe_history": Handler(define.DescribeHistoryRequest, describe.describe_history),

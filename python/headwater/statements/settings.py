@@ -75,6 +75,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(f"{_DELTA}.write.txnAppId", "", "identifies a writer, so that a repeated write is skipped"),
     Setting(f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows"),
+    Setting(
+        f"{_DELTA}.write.txnVersion.autoReset.enabled",
+        "false",
+        "the session's txnVersion is unset by each write that uses it, so that the next one is not skipped",
+    ),
     Setting(f"{_DELTA}.properties.defaults.<name>", "", "the table property `delta.<name>` of new tables"),
     Setting(
         f"{_DELTA}.allowArbitraryProperties.enabled",
@@ -154,6 +159,16 @@ SETTINGS: tuple[Setting, ...] = (
         "VACUUM refuses to retain files for less than `delta.deletedFileRetentionDuration`; without the check, it may "
         "delete what running statements need",
     ),
+    Setting(
+        f"{_DELTA}.constraints.assumesDropIfExists.enabled",
+        "false",
+        "DROP CONSTRAINT of one that is not there is no error",
+    ),
+    Setting(
+        f"{_DELTA}.alterLocation.bypassSchemaCheck",
+        "false",
+        "ALTER TABLE … SET LOCATION may lead to a table of other columns",
+    ),
     Setting(f"{_DELTA}.vacuum.lite.enabled", "false", "VACUUM is VACUUM LITE where it does not say FULL"),
     Setting(f"{_DELTA}.vacuum.logging.enabled", "true", "VACUUM records its start and its end in the table's history"),
     Setting(
@@ -214,19 +229,66 @@ SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-#: Settings of a session that change what Delta Lake's own connector writes or answers, and do nothing here. Those that
-#: merely tune it are none: a session that is moved over has many of them.
+_CONVERT = "CONVERT TO DELTA is not there yet"
+_OTHER_FORMATS = "no metadata of Iceberg or Hudi is written"
+_STORES = (
+    "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; tables that other engines "
+    "commit to through DynamoDB or a store of their own must not be written from here"
+)
+#: Settings that Delta Lake's connector documents, or calls public, and that do nothing here; a name with a dot at its
+#: end stands for all that begin so. Those that are internal to it and merely tune it are none: a session that is moved
+#: over has many of them.
 UNUSED_SETTINGS: Mapping[str, str] = {
-    "spark.databricks.delta.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
-    "spark.databricks.delta.stats.collect": "statistics come with each file that is written",
-    "spark.databricks.delta.stats.skipping": "files that cannot match are always skipped",
-    "spark.databricks.delta.dynamicPartitionOverwrite.enabled": (
+    f"{_DELTA}.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
+    f"{_DELTA}.stats.collect": "statistics come with each file that is written",
+    f"{_DELTA}.stats.skipping": "files that cannot match are always skipped",
+    f"{_DELTA}.dynamicPartitionOverwrite.enabled": (
         "spark.sql.sources.partitionOverwriteMode and the option partitionOverwriteMode decide"
     ),
-    "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled": "NOT NULL in arrays and maps is refused",
-    "spark.databricks.delta.merge.materializeSource": "a source that must not change is always computed once",
-    "spark.databricks.delta.schema.typeCheck.enabled": "columns of types that cannot be stored are always refused",
-    "spark.databricks.delta.writePartitionColumnsToParquet": "partition values are kept in the log alone",
+    f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled": "NOT NULL in arrays and maps is refused",
+    f"{_DELTA}.merge.materializeSource": "a source that must not change is always computed once",
+    f"{_DELTA}.merge.materializeSource.maxAttempts": "a source lost with an executor is computed again three times",
+    f"{_DELTA}.merge.repartitionBeforeWrite.enabled": (
+        "rows are gathered by partition where optimized writes are on: spark.databricks.delta.optimizeWrite.enabled"
+    ),
+    f"{_DELTA}.schema.typeCheck.enabled": "columns of types that cannot be stored are always refused",
+    f"{_DELTA}.writePartitionColumnsToParquet": "the table property delta.writePartitionColumnsToParquet decides",
+    f"{_DELTA}.checkLatestSchemaOnRead": "a query of columns that a table no longer has is always refused",
+    f"{_DELTA}.history.metricsEnabled": "the history always has metrics",
+    f"{_DELTA}.writeChecksumFile.enabled": "checksums are always written",
+    f"{_DELTA}.commitMetrics.enabled": "no metrics are sent to a catalog",
+    f"{_DELTA}.lastCommitVersionInSession": "DESCRIBE HISTORY … LIMIT 1 shows the version",
+    f"{_DELTA}.deltaLog.minorCompaction.useForReads": "compacted files of a log are read where they are",
+    f"{_DELTA}.catalog.update.enabled": "columns and properties are in the log alone; a metastore has name and place",
+    f"{_DELTA}.withEventTimeOrder.enabled": (
+        "a stream reads the initial snapshot in the order in which its files were written"
+    ),
+    f"{_DELTA}.restore.protocolDowngradeAllowed": "RESTORE keeps the table's features",
+    f"{_DELTA}.tableFeatures.fastDropFeature.dvTombstoneCountThreshold": "tombstones of any number are written",
+    f"{_DELTA}.vacuum.parallelDelete.": "VACUUM always deletes many files at a time",
+    f"{_DELTA}.optimize.repartition.enabled": "OPTIMIZE writes each of its files by one task",
+    f"{_DELTA}.optimizeWrite.numShuffleBlocks": (
+        "spark.databricks.delta.optimizeWrite.maxShufflePartitions is the limit of such a shuffle"
+    ),
+    f"{_DELTA}.clusteredTable.enableClusteringTablePreview": "clustered tables need no setting",
+    f"{_DELTA}.legacy.allowAmbiguousPathsInCreateTable": "a statement that names two places for a table is refused",
+    f"{_DELTA}.v2.enableMode": "there is one connector",
+    f"{_DELTA}.convert.": _CONVERT,
+    f"{_DELTA}.uniform.": _OTHER_FORMATS,
+    f"{_DELTA}.iceberg.": _OTHER_FORMATS,
+    f"{_DELTA}.hudi.": _OTHER_FORMATS,
+    "spark.delta.logStore.": _STORES,
+    "spark.io.delta.storage.": _STORES,
+}
+#: Options of Delta Lake's readers and writers that do nothing here.
+UNUSED_OPTIONS: Mapping[str, str] = {
+    "withEventTimeOrder": (
+        "a stream reads the initial snapshot in the order in which its files were written, so a watermark may drop "
+        "rows of it; process what is there by a batch, or let the watermark wait longer"
+    ),
+    "writePartitionColumns": "the table property delta.writePartitionColumnsToParquet decides",
+    "parquet.writer.version": "Spark writes the version it is set to",
+    "useNullIntolerantEqualityWithDPO": "a dynamic overwrite replaces the partition of null values, too",
 }
 
 #: Names of the code's own, which no user sets.
@@ -252,7 +314,10 @@ def markdown() -> str:
         "",
     ]
     lines += ["| setting | instead |", "| --- | --- |"]
-    lines += [f"| `{name}` | {why} |" for name, why in UNUSED_SETTINGS.items()]
+    lines += [f"| `{name}{'*' if name.endswith('.') else ''}` | {why} |" for name, why in UNUSED_SETTINGS.items()]
+    lines += ["", "Nor do these options of its readers and writers; a query that has one is warned of once.", ""]
+    lines += ["| option | instead |", "| --- | --- |"]
+    lines += [f"| `{name}` | {why} |" for name, why in UNUSED_OPTIONS.items()]
     lines += ["", "This file is generated: `python -m headwater.statements.settings > docs/settings.md`.", ""]
     return "\n".join(lines)
 

@@ -13,9 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater import __version__
+from headwater.errors import HeadwaterError
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.transaction.conflicts import Isolation
+
+#: The last in-commit timestamp there can be, in milliseconds since the epoch.
+LATEST_STAMP = 2**63 - 1
 
 
 def default_engine_info(spark_version: str | None = None) -> str:
@@ -97,10 +101,15 @@ def stamped(
     :param metadata: the table's metadata after the commit.
     :param before: the table's metadata before the commit; None to create the table.
     :param previous: the timestamp of the version before ``version``, by the clock that version goes by.
+    :raises HeadwaterError: ``HEADWATER_IN_COMMIT_TIMESTAMPS_EXHAUSTED``.
     """
     if not in_commit_timestamps_enabled(metadata):
         return changed, None
     stamp = now if previous is None else max(now, previous + 1)
+    if stamp > LATEST_STAMP:
+        raise HeadwaterError(
+            "HEADWATER_IN_COMMIT_TIMESTAMPS_EXHAUSTED", {"version": version - 1, "timestamp": previous}
+        )
     if before is None or in_commit_timestamps_enabled(before):
         return changed, stamp
     since = {

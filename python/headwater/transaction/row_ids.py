@@ -2,7 +2,8 @@
 
 Owns which files of a commit get new row ids and a new row commit version, and which keep those they have; for the
 version that an attempt tries, and above the high-water mark that the winners left. Follows the protocol's chapter "Row
-Tracking". Promise: two commits never give the same row id, in whatever order they win.
+Tracking". Promise: two commits never give the same row id, in whatever order they win; nor is an id given that a file
+of the table has, where another writer stored a mark below it, or one beyond the last there is.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow.compute as pc
+
+from headwater.errors import HeadwaterError
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.actions import AddFile, DomainMetadata
-from headwater.protocol.row_tracking import DOMAIN, NO_MARK, high_water_mark, mark_action
+from headwater.protocol.actions import AddFile, DomainMetadata, num_records
+from headwater.protocol.row_tracking import DOMAIN, LAST_ROW_ID, NO_MARK, high_water_mark, mark_action
 from headwater.transaction.conflicts import WinningCommit
 
 
@@ -33,7 +37,10 @@ class RowIds:
     """
 
     def __init__(self, snapshot: Snapshot | None, count_rows: Callable[[AddFile], int]) -> None:
+        self._snapshot = snapshot
         self._mark = high_water_mark(snapshot.domain_metadata.get(DOMAIN) if snapshot else None)
+        #: What files have already is only looked at by a transaction that gives ids.
+        self._is_compared = False
         self._reserved = NO_MARK
         self._count_rows = count_rows
         #: What winners gave to files that this transaction may add again, by canonical path.
@@ -49,10 +56,17 @@ class RowIds:
         self._mark = max(self._mark, high_water_mark(winner.row_id_domain))
         for file in winner.adds:
             if file.base_row_id is not None:
+                self.reserve(_last_id(file.base_row_id, file.num_records))
                 self._given[canonical_path(file.path)] = _Given(file.base_row_id, file.default_row_commit_version)
 
     def assign(self, files: Sequence[AddFile], version: int) -> tuple[list[AddFile], DomainMetadata | None]:
-        """The files as a version adds them, and the domain where its high-water mark rises."""
+        """The files as a version adds them, and the domain where its high-water mark rises.
+
+        :raises HeadwaterError: ``HEADWATER_ROW_IDS_EXHAUSTED``.
+        """
+        if not self._is_compared:
+            self.reserve(_highest_id(self._snapshot))
+            self._is_compared = True
         mark = max(self._mark, self._reserved)
         assigned = []
         for file in files:
@@ -63,6 +77,8 @@ class RowIds:
                 if base is None:
                     base = mark + 1
                     mark += self._rows(file)
+                    if mark > LAST_ROW_ID or base > LAST_ROW_ID:
+                        raise HeadwaterError("HEADWATER_ROW_IDS_EXHAUSTED", {"mark": base - 1, "rows": mark - base + 1})
                 file = replace(file, base_row_id=base, default_row_commit_version=version if since is None else since)
             assigned.append(file)
         return assigned, mark_action(mark) if mark > self._mark else None
@@ -72,3 +88,21 @@ class RowIds:
             known = file.num_records
             self._counts[file.path] = self._count_rows(file) if known is None else known
         return self._counts[file.path]
+
+
+def _highest_id(snapshot: Snapshot | None) -> int:
+    """The highest row id that a file of the table has, :data:`NO_MARK` where none has any: that of the file whose ids
+    begin last, as the ranges of files do not overlap.
+    """
+    if snapshot is None:
+        return NO_MARK
+    bases = snapshot.files["base_row_id"]
+    last = pc.max(bases).as_py()
+    if last is None:
+        return NO_MARK
+    index = pc.index(bases, last).as_py()
+    return _last_id(last, num_records(snapshot.files["stats"][index].as_py()))
+
+
+def _last_id(base: int, rows: int | None) -> int:
+    return base + max(rows or 1, 1) - 1

@@ -22,7 +22,7 @@ from pyroaring import BitMap64
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.checkpoints.writing import Layout
-from headwater.log.commits import ParsedActions
+from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
@@ -354,7 +354,7 @@ class Transaction:
             ``DELTA_CANNOT_MODIFY_APPEND_ONLY``, ``DELTA_DUPLICATE_ACTIONS_FOUND``,
             ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and what
             :func:`~headwater.protocol.features.check_writable` raises.
-            ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
+            ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``; ``HEADWATER_COMMIT_NOT_READABLE`` before anything is written.
         :raises OSError: the store failed, and the commit is not there.
         """
         self._validate()
@@ -583,6 +583,10 @@ class _Content:
         self._on_begin = on_begin
         #: The lines of the last attempt but for those of files in bulk.
         self._others = b""
+        #: What reading them comes to, where it was the whole commit.
+        self._parsed: ParsedActions | None = None
+        #: The lines of files that were read last.
+        self._read_body: bytes | None = None
         self._prepare()
 
     def _prepare(self) -> None:
@@ -609,10 +613,29 @@ class _Content:
         return len(self._transaction._file_actions()) + len(self._transaction._bulk or ())
 
     def tip(self, version: int) -> ParsedActions | None:
-        """What the commit has, where most of it never was text; it follows the version that was read."""
-        bulk = self._transaction._bulk
-        path = f"{log_directory(self._transaction.table_path)}/{commit_name(version)}"
-        return None if bulk is None else bulk.parsed_with(self._others, path)
+        """What the commit has, where it follows the version that was read: it is not read again."""
+        bulk, snapshot = self._transaction._bulk, self._transaction.snapshot
+        if bulk is not None:
+            return bulk.parsed_with(self._others, self._path(version))
+        return self._parsed if snapshot is not None and version == snapshot.version + 1 else None
+
+    def _path(self, version: int) -> str:
+        return f"{log_directory(self._transaction.table_path)}/{commit_name(version)}"
+
+    def _read_back(self, version: int, head: bytes, body: bytes) -> None:
+        """Read a commit before it is written, as any reader will: what cannot be read must not become part of a log.
+        Of a large commit that lost a race, only what changed is read again.
+
+        :raises HeadwaterError: ``HEADWATER_COMMIT_NOT_READABLE``.
+        """
+        is_whole = body is not self._read_body
+        try:
+            parsed = parse_actions(head + body if is_whole else head, self._path(version))
+        except HeadwaterError as error:
+            reason = error.parameters.get("reason", str(error))
+            table = self._transaction.metadata.name or self._transaction.table_path
+            raise HeadwaterError("HEADWATER_COMMIT_NOT_READABLE", {"tableName": table, "reason": reason}) from None
+        self._parsed, self._read_body = (parsed if is_whole else None), body
 
     def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
         transaction = self._transaction
@@ -628,7 +651,9 @@ class _Content:
             more=transaction._copies.record(len(transaction._removes), len(transaction._adds)),
         )
         domains, body = self._files(version)
-        self._others = serialize([info, *transaction._table_actions(metadata), *domains]) + body
+        head = serialize([info, *transaction._table_actions(metadata), *domains])
+        self._read_back(version, head, body)
+        self._others = head + body
         data = self._others if transaction._bulk is None else b"".join([self._others, *transaction._bulk.lines()])
         if self._on_begin is not None:
             self._on_begin(version, transaction.id)

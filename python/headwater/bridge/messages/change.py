@@ -112,19 +112,13 @@ class ExplainRequest(Request, kw_only=True):
     change: ChangeRequest
 
 
-class CopiedColumn(Request, kw_only=True):
-    """An assignment of a source column to a target column; both are paths, with the names of tables or without."""
-
-    key: list[str]
-    value: list[str]
-
-
 class MergeTargetRequest(Request, kw_only=True):
     """Asks which columns the target of a MERGE will have.
 
     :param source: the source's columns.
     :param star: whether a clause is UPDATE SET * or INSERT *.
-    :param assigned: assignments of a source column to a column of the target.
+    :param assigned: the columns and fields that matched and new rows are given, as paths of names: the target's, or the
+        source's where the target has none of the name.
     """
 
     table: str
@@ -133,7 +127,7 @@ class MergeTargetRequest(Request, kw_only=True):
     with_schema_evolution: bool
     source: str
     star: bool
-    assigned: list[CopiedColumn]
+    assigned: list[list[str]]
 
 
 class MergeTargetAnswer(Answer, kw_only=True):
@@ -141,9 +135,9 @@ class MergeTargetAnswer(Answer, kw_only=True):
 
     :param target: the target with the columns the statement brings; None where it brings none.
     :param computed: the columns, in lower case, that the table fills in where the source lacks them.
-    :param by_source: whether ``*`` stands for the source's columns, not the target's.
+    :param evolves: whether the statement may add columns; ``*`` then stands for the source's columns, not the target's.
     """
 
     target: TableDescription | None
     computed: list[str]
-    by_source: bool
+    evolves: bool

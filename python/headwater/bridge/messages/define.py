@@ -52,6 +52,7 @@ class CreateTableRequest(Request, kw_only=True):
     :param table: where it will be.
     :param name: its name in the catalog; None for a table that is only a path.
     :param mode: ``create``, ``replace`` or ``create_or_replace``.
+    :param known: whether the catalog has the name, at this place; true for a table that is only a path.
     :param external: whether the user said where it is.
     :param schema: the columns that are declared.
     :param partitioning: all of PARTITIONED BY and CLUSTER BY, as Spark describes them.
@@ -67,6 +68,7 @@ class CreateTableRequest(Request, kw_only=True):
     table: str
     name: str | None = None
     mode: str
+    known: bool = True
     external: bool = False
     schema: str
     partitioning: list[str] = []
@@ -228,6 +230,17 @@ class CheckSameSchemaRequest(Request, kw_only=True):
 
     table: str
     other: str
+
+
+class CheckSamePlaceRequest(Request, kw_only=True):
+    """Checks that two spellings of a path, that of a table and that of LOCATION, are one place.
+
+    :param name: the table's name in the catalog; None for a table that is only a path.
+    """
+
+    table: str
+    other: str
+    name: str | None = None
 
 
 class TruncateRequest(Request, kw_only=True):

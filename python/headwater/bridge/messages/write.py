@@ -40,6 +40,7 @@ class ResolveWriteRequest(Request, kw_only=True):
     :param schema: the columns the rows have.
     :param by_name: whether columns are matched by name, not by position.
     :param mode: ``append``, ``overwrite`` or ``dynamic``, as of :class:`WriteRequest`.
+    :param is_sql: whether the write is a statement of SQL, not of the DataFrame API.
     :param replace_where: as of :class:`WriteRequest`.
     :param options: the writer's options; those set to None mean nothing.
     """
@@ -49,6 +50,7 @@ class ResolveWriteRequest(Request, kw_only=True):
     version: int
     schema: str
     by_name: bool
+    is_sql: bool = False
     mode: str = "append"
     replace_where: str | None = None
     options: dict[str, str | None]

@@ -6,18 +6,19 @@ Owns which columns of the source are added to the table, where the statement or 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from headwater.bridge.messages.change import CopiedColumn, MergeTargetAnswer, MergeTargetRequest
+from headwater.bridge.messages.change import MergeTargetAnswer, MergeTargetRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.protocol.types import StructField, StructType, parse_schema
-from headwater.schema.evolution import merge_schemas
+from headwater.protocol.columns import Path
+from headwater.protocol.types import StructType, parse_schema
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
+from headwater.statements.evolving import AUTO_MERGE, grown_schema
 from headwater.statements.opening import open_same
-from headwater.statements.write.insert import AUTO_MERGE, evolved, widens
+from headwater.statements.write.insert import evolved
 
 
 def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTargetAnswer:
@@ -35,12 +36,12 @@ def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTarg
         *(column.name.lower() for column in identity_columns(table)),
     ]
     evolves = request.with_schema_evolution or statement.flag(AUTO_MERGE)
-    answer = MergeTargetAnswer(target=None, computed=computed, by_source=evolves)
+    answer = MergeTargetAnswer(target=None, computed=computed, evolves=evolves)
     if not evolves:
         return answer
-    brought = source if request.star else _copied(source, request.assigned)
-    schema = merge_schemas(table, brought, allow_widening=widens(snapshot), keep_existing_type=True)
-    return MergeTargetAnswer(target=evolved(snapshot, schema), computed=computed, by_source=evolves)
+    brought = _brought(source, {_folded(path) for path in request.assigned}, star=request.star)
+    schema = grown_schema(snapshot, brought, statement, table_name=snapshot.metadata.name or snapshot.table_path)
+    return MergeTargetAnswer(target=evolved(snapshot, schema), computed=computed, evolves=True)
 
 
 def _check_distinct(source: StructType) -> None:
@@ -50,34 +51,25 @@ def _check_distinct(source: StructType) -> None:
         raise HeadwaterError("DELTA_MERGE_SOURCE_DUPLICATE_COLUMNS", {"columns": ", ".join(twice)})
 
 
-def _copied(source: StructType, assigned: Sequence[CopiedColumn]) -> StructType:
-    """The part of the source's schema that is assigned to columns of the same names."""
-    brought: dict[str, StructField] = {}
-    for assignment in assigned:
-        key, value = assignment.key, assignment.value
-        path = value if source.find(value[0]) is not None else value[1:]
-        folded = [name.lower() for name in path]
-        if not path or [name.lower() for name in key[-len(path) :]] != folded or len(key) > len(path) + 1:
-            continue
-        field = _only(source, path)
-        if field is not None:
-            known = brought.get(field.name.lower())
-            brought[field.name.lower()] = field if known is None else _both(known, field)
-    return StructType(tuple(brought.values()))
+def _brought(source: StructType, assigned: Set[Path], *, star: bool, above: Path = ()) -> StructType:
+    """The part of the source's schema that goes into the target's: what an assignment names, whatever its value is, and
+    all else where a clause has ``*``.
+
+    :param assigned: the paths of the columns and fields that are assigned, folded.
+    """
+    fields = []
+    for field in source:
+        path = (*above, field.name.lower())
+        if path in assigned:
+            fields.append(field)
+        elif isinstance(field.type, StructType):
+            inner = _brought(field.type, assigned, star=star, above=path)
+            if star or inner.fields:
+                fields.append(replace(field, type=inner))
+        elif star:
+            fields.append(field)
+    return StructType(tuple(fields))
 
 
-def _only(struct: StructType, path: Sequence[str]) -> StructField | None:
-    """The field at a path, in structs that have nothing else; None where there is no such field."""
-    field = struct.find(path[0])
-    if field is None or len(path) == 1:
-        return field
-    if not isinstance(field.type, StructType):
-        return None
-    inner = _only(field.type, path[1:])
-    return None if inner is None else replace(field, type=StructType((inner,)))
-
-
-def _both(one: StructField, other: StructField) -> StructField:
-    if isinstance(one.type, StructType) and isinstance(other.type, StructType):
-        return replace(one, type=merge_schemas(one.type, other.type, allow_widening=False, keep_existing_type=True))
-    return other
+def _folded(path: Sequence[str]) -> Path:
+    return tuple(name.lower() for name in path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,21 +23,28 @@ from headwater.bridge.messages.define import (
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.properties import (
+    CONSTRAINT_PREFIX,
     PROPERTIES,
     allows_arbitrary,
     canonical_name,
+    check_retention,
     normalize,
     refuse_universal_format,
 )
+from headwater.schema import mapping
+from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
 from headwater.statements import notices
 from headwater.statements.define import alter_columns, row_tracking
 from headwater.statements.define.alter_constraints import add_constraints, drop_constraints
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.define.feature_removal import Work, check_names, remove_mapping, without_mapping
 from headwater.statements.define.unpartitioning import to_clustered
 from headwater.statements.opening import open_snapshot
 
+#: Whether ALTER TABLE … SET LOCATION may lead to a table of other columns.
+_BYPASSES_CHECK = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
 #: What cannot be done yet, as people say it.
 _IN_WORDS = {
     "column_type": "change the type of a column",
@@ -51,12 +58,35 @@ _IN_WORDS = {
 
 def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswer:
     """Apply the changes of a statement, all or none."""
+    if _ends_mapping(request):
+        _check_without_mapping(request, statement)
+        remove_mapping(Work(request.table, request.name or request.table, statement))
     if row_tracking.is_asked(request):
         row_tracking.prepare(request, statement)
     clusterings = [change for change in request.changes if isinstance(change, ClusterBy)]
     if clusterings and len(clusterings) == len(request.changes):
         return alter(request.table, request.name, statement, to_clustered(clusterings), discards=False)
     return alter(request.table, request.name, statement, lambda draft: _apply(request.changes, draft))
+
+
+def _ends_mapping(request: AlterTableRequest) -> bool:
+    """Whether a statement takes the mode of column mapping back to none: each file is then written again."""
+    for change in request.changes:
+        if isinstance(change, (SetProperty, RemoveProperty)):
+            key = canonical_name(change.key, allow_arbitrary=True)
+            value = change.value if isinstance(change, SetProperty) else "none"
+            if key == mapping.MODE and value.lower() == "none":
+                return True
+    return False
+
+
+def _check_without_mapping(request: AlterTableRequest, statement: Statement) -> None:
+    """Refuse, before any file is written again, what the last commit would refuse."""
+    snapshot = open_snapshot(request.table, statement)
+    check_names(snapshot)
+    draft = Draft.of(snapshot, statement, request.name or snapshot.table_path)
+    draft.metadata = without_mapping(snapshot.metadata)
+    _apply(request.changes, draft)
 
 
 def _apply(changes: Sequence[AnyTableChange], draft: Draft) -> Operation:
@@ -98,11 +128,27 @@ def _set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     if "comment" in given:
         draft.metadata = replace(draft.metadata, description=given.pop("comment"))
     properties = normalize(given, allow_arbitrary=allows_arbitrary(draft.statement.confs))
+    properties = _without_constraints(properties, before.configuration)
+    check_retention(properties, {**before.configuration, **properties})
     refuse_universal_format(properties, draft.snapshot.table_path, before.configuration)
     notices.of_properties(properties, draft.snapshot.table_path)
     draft.set_configuration({**before.configuration, **properties})
     comment = {"comment": draft.metadata.description} if draft.metadata.description != before.description else {}
     return Operation("SET TBLPROPERTIES", {"properties": {**properties, **comment}})
+
+
+def _without_constraints(given: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, str]:
+    """A constraint is added by a statement that checks it, and the rows; one that is there already may be repeated.
+
+    :raises HeadwaterError: ``DELTA_ADD_CONSTRAINTS``.
+    """
+    constraints = {key: value for key, value in given.items() if key.startswith(CONSTRAINT_PREFIX)}
+    for key, value in constraints.items():
+        name = key[len(CONSTRAINT_PREFIX) :]
+        known = find_constraint(existing, name)
+        if known is None or known[1] != value:
+            raise HeadwaterError("DELTA_ADD_CONSTRAINTS", {"property": key, "name": name, "expr": value})
+    return {key: value for key, value in given.items() if key not in constraints}
 
 
 def _unset_properties(changes: Sequence[RemoveProperty], draft: Draft) -> Operation:
@@ -133,6 +179,8 @@ def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> 
 
     :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``, and ``DELTA_TABLE_NOT_FOUND`` where it holds none.
     """
+    if statement.flag(_BYPASSES_CHECK):
+        return
     here, there = open_snapshot(request.table, statement), open_snapshot(request.other, statement)
     differences = describe_difference(here.schema, there.schema)
     if differences:

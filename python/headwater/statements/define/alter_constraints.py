@@ -16,6 +16,8 @@ from headwater.schema.constraints import CHECK, Check, add_constraint, drop_cons
 from headwater.statements.define.definition import check_constraint
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
+#: Whether DROP CONSTRAINT means DROP CONSTRAINT IF EXISTS.
+_ASSUMES_IF_EXISTS = "spark.databricks.delta.constraints.assumesDropIfExists.enabled"
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 
 
@@ -33,13 +35,7 @@ def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
         configuration = add_constraint(draft.metadata.configuration, constraint.name, constraint.expression)
         check = Check(constraint.name, constraint.expression, CHECK)
-        schema = schema_string(visible.for_reading(draft.schema))
-        check_constraint(draft.statement, check, schema)
-        condition = draft.statement.condition(check.sql, schema)
-        if condition.columns is None:
-            raise HeadwaterError(
-                "DELTA_UNSUPPORTED_CHECK_CONSTRAINT", {"name": constraint.name, "expr": constraint.expression}
-            )
+        check_constraint(draft.statement, check, schema_string(visible.for_reading(draft.schema)))
         draft.set_configuration(configuration)
         draft.row_checks.append(RowCheck(check, _VIOLATED))
         parameters = {"name": constraint.name, "expr": constraint.expression}
@@ -54,7 +50,8 @@ def drop_constraints(changes: Sequence[DropConstraint], draft: Draft) -> Operati
     parameters: dict[str, str | None] = {}
     for change in changes:
         before = draft.metadata.configuration
-        configuration = drop_constraint(before, change.name, if_exists=change.if_exists)
+        if_exists = change.if_exists or draft.statement.flag(_ASSUMES_IF_EXISTS)
+        configuration = drop_constraint(before, change.name, if_exists=if_exists)
         dropped = next((value for key, value in before.items() if key not in configuration), None)
         if configuration != before:
             draft.set_configuration(configuration)

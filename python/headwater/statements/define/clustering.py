@@ -76,6 +76,7 @@ def check_clustering_columns(
 
     :param columns: logical paths.
     :raises HeadwaterError: ``DELTA_CLUSTER_BY_WITH_PARTITIONED_BY``, ``DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS``,
+        ``DELTA_DUPLICATE_COLUMNS_FOUND``,
         ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED``,
         ``DELTA_CLUSTERING_COLUMN_MISSING_STATS``.
     """
@@ -85,6 +86,10 @@ def check_clustering_columns(
         raise HeadwaterError(
             "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS", {"numColumnsLimit": MOST_COLUMNS, "actualNumColumns": len(columns)}
         )
+    folded = [tuple(name.lower() for name in path) for path in columns]
+    twice = [format_name(path) for number, path in enumerate(columns) if folded[number] in folded[:number]]
+    if twice:
+        raise HeadwaterError("DELTA_DUPLICATE_COLUMNS_FOUND", {"where": "CLUSTER BY", "columns": ", ".join(twice)})
     indexed = {path for path, _ in indexed_leaves(schema, partition_columns, configuration)}
     unsorted, unindexed = [], []
     for path in columns:

@@ -1,16 +1,19 @@
 """CREATE TABLE and REPLACE TABLE, with and without AS SELECT, and a save to a new path.
 
-The definition and the rows are one commit. If the location already holds a Delta table, the statement adopts it if the
-declaration agrees with it, and fails if it does not.
+The definition and the rows are one commit. If the location already holds a Delta table, a statement that creates a name
+adopts it if the declaration agrees with it, and fails if it does not. CREATE OR REPLACE replaces only the table that
+has the statement's name or path: never one that merely lies where a new name is to be.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from headwater.bridge.messages.define import CommitAnswer, CreateTableRequest
+from headwater.bridge.messages.define import CheckSamePlaceRequest, CommitAnswer, CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
@@ -41,8 +44,12 @@ def create_table(
     location = locate(request.table, statement)
     options = Options(request.options)
     exists = table_exists(location.path, location.store)
-    if exists and request.mode == "create":
+    # The place that a catalog gives a name by default is that name's own, even if the catalog has lost the name.
+    creates_name = request.mode == "create" or not (request.known or not request.external)
+    if exists and creates_name:
         return _adopt(request, location)
+    if exists and request.plan is None and not len(parse_schema(request.schema)):
+        raise HeadwaterError("DELTA_SCHEMA_NOT_PROVIDED", {"tableName": request.name or location.path})
     snapshot = CACHE.get(location.path, location.store) if exists else None
     if snapshot is None:
         check_empty(location, statement)
@@ -149,6 +156,31 @@ def _data_files(location: Location) -> list[FileInfo]:
         return []
 
 
+def check_same_place(request: CheckSamePlaceRequest, statement: Statement) -> None:
+    """A table stays where it is: LOCATION may only say the same place, in any spelling.
+
+    :raises HeadwaterError: ``DELTA_TABLE_LOCATION_MISMATCH`` for a name that the catalog has, else
+        ``DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE``.
+    """
+    if _place(request.table) == _place(request.other):
+        return
+    if request.name is None:
+        raise HeadwaterError(
+            "DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE", {"identifier": request.table, "location": request.other}
+        )
+    raise HeadwaterError(
+        "DELTA_TABLE_LOCATION_MISMATCH",
+        {"tableName": request.name, "existingTableLocation": request.table, "tableLocation": request.other},
+    )
+
+
+def _place(path: str) -> str:
+    """One spelling of a path: links of the local file system are followed; the schemes of S3 reach the same buckets."""
+    if path.startswith("/"):
+        return os.path.realpath(path)
+    return re.sub(r"^s3[an]?://", "s3://", path).rstrip("/")
+
+
 def _adopt(request: CreateTableRequest, location: Location) -> CommitAnswer:
     """CREATE TABLE over a table that is there: nothing is committed, and what is declared must be what is there.
 
@@ -158,9 +190,14 @@ def _adopt(request: CreateTableRequest, location: Location) -> CommitAnswer:
     snapshot = CACHE.get(location.path, location.store)
     check_readable(snapshot.protocol)
     if request.plan is not None or request.save_mode is not None:
-        raise HeadwaterError(
-            "DELTA_TABLE_ALREADY_EXISTS", {"tableName": request.name or location.path, "path": location.path}
+        name = request.name or f"delta.`{location.path}`"
+        advice = (
+            f"To write its rows, use INSERT or CREATE OR REPLACE TABLE delta.`{location.path}`; to give it the name, "
+            f"run CREATE TABLE {name} USING delta LOCATION '{location.path}' without columns."
+            if request.name is not None
+            else "Use CREATE OR REPLACE TABLE, INSERT INTO, or another location."
         )
+        raise HeadwaterError("DELTA_TABLE_ALREADY_EXISTS", {"tableName": name, "path": location.path, "advice": advice})
     declared = parse_schema(request.schema)
     if len(declared):
         differences = describe_difference(declared_schema(request), snapshot.schema)

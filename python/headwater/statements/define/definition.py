@@ -23,7 +23,13 @@ from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_H
 from headwater.protocol.columns import Path, map_fields, parse_name_list
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.indexed_columns import check_statistics_columns
-from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS, for_new_table, refuse_universal_format
+from headwater.protocol.properties import (
+    PROPERTIES,
+    UNIVERSAL_FORMATS,
+    check_retention,
+    for_new_table,
+    refuse_universal_format,
+)
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
@@ -139,6 +145,7 @@ def _copied_features(source: Snapshot | None) -> frozenset[str]:
 
 def _configuration(request: CreateTableRequest, statement: Statement, source: Snapshot | None) -> dict[str, str]:
     configuration = for_new_table(request.properties, statement.confs)
+    check_retention(configuration, configuration)
     refuse_universal_format(configuration, request.name or request.table)
     notices.of_properties(configuration, request.table)
     if source is not None:
@@ -176,19 +183,28 @@ def _clustered_by(request: CreateTableRequest) -> list[Path] | None:
 
 
 def _check_expressions(statement: Statement, schema: StructType, configuration: Mapping[str, str]) -> None:
-    """Spark's own error for a constraint or generated column that does not resolve over the table."""
+    """Spark's own error for a constraint or generated column that does not resolve over the table.
+
+    :raises HeadwaterError: those of :func:`check_constraint`; ``DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN``.
+    """
     text = schema_string(visible.for_reading(schema))
     for check in check_constraints(configuration):
         check_constraint(statement, check, text)
     for column in generated_columns(schema):
-        statement.expression_type(column.sql, text)
+        if parts := statement.beyond_row(column.sql, text):
+            raise HeadwaterError(
+                "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+                {"columnName": column.name, "expression": ", ".join(dict.fromkeys(parts))},
+            )
 
 
 def check_constraint(statement: Statement, check: Check, schema: str) -> None:
     """Spark's own error for a constraint that does not resolve over a schema (JSON).
 
-    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``.
+    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``, ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``.
     """
     kind = parse_type(json.loads(statement.expression_type(check.sql, schema)))
     if kind.sql() != "boolean":
         raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
+    if statement.condition(check.sql, schema).columns is None:
+        raise HeadwaterError("DELTA_UNSUPPORTED_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})

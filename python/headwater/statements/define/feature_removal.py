@@ -228,8 +228,10 @@ def _uses_vectors(uses: Uses) -> bool:
 # Column mapping
 
 
-def _prepare_mapping(work: Work) -> bool:
-    """One commit: until then files are read by physical names, from then on by those that users see.
+def remove_mapping(work: Work) -> bool:
+    """Have the table's files written again under the names that users see; whether there was anything to do.
+
+    One commit: until then files are read by physical names, from then on by those that users see.
 
     An attempt that loses to an append copies the new files alone: what was copied before is still right.
     """
@@ -241,8 +243,8 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
     statement, snapshot = work.statement, work.snapshot()
     if _trace_of_mapping(snapshot) is None:
         return False
-    _check_names(snapshot)
-    metadata = _without_mapping(snapshot.metadata)
+    check_names(snapshot)
+    metadata = without_mapping(snapshot.metadata)
     is_mapped = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) != "none"
     files = snapshot.files if is_mapped else snapshot.files.slice(0, 0)
     txn = transaction(work.table, statement, snapshot)
@@ -262,13 +264,14 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
     return True
 
 
-def _without_mapping(metadata: Metadata) -> Metadata:
+def without_mapping(metadata: Metadata) -> Metadata:
+    """The definition of the same columns in a table that maps none."""
     configuration = {k: v for k, v in metadata.configuration.items() if k not in (mapping.MODE, mapping.MAX_ID)}
     text = schema_string(mapping.strip(metadata.schema))
     return replace(metadata, schema_string=text, configuration=configuration)
 
 
-def _check_names(snapshot: Snapshot) -> None:
+def check_names(snapshot: Snapshot) -> None:
     """Refuse names that files cannot have.
 
     :raises HeadwaterError: ``DELTA_INVALID_COLUMN_NAMES_WHEN_REMOVING_COLUMN_MAPPING``.
@@ -525,7 +528,7 @@ _SHAPES = Removal(_check_shapes, _trace_of_shapes, _uses_shapes)
 
 REMOVALS: Mapping[str, Removal] = {
     "checkConstraints": Removal(_check_constraints, _trace_of_constraints),
-    "columnMapping": Removal(_prepare_mapping, _trace_of_mapping, _uses_mapping),
+    "columnMapping": Removal(remove_mapping, _trace_of_mapping, _uses_mapping),
     "deletionVectors": Removal(_prepare_vectors, _trace_of_vectors, _uses_vectors),
     "domainMetadata": Removal(_prepare_domains, _trace_of_domains),
     "geospatial": _SHAPES,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.errors import HeadwaterError
+from headwater.statements import notices
 from headwater.statements.opening import Options
 from headwater.statements.upsert.options import NAMES as UPSERT_OPTIONS
 from headwater.suggestions import did_you_mean
@@ -89,6 +90,7 @@ def check_known(given: Mapping[str, str | None], verb: str) -> None:
     :raises HeadwaterError: ``HEADWATER_UNKNOWN_STREAM_OPTION`` with the nearest name.
     """
     options = Options(given)
+    notices.of_options(options)
     for name in given:
         if name.lower() in options and name.lower() not in _KNOWN and "." not in name:
             suggestion = did_you_mean(name, _KNOWN.values())

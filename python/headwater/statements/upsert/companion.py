@@ -10,25 +10,30 @@ and it goes with the folder. Its id is derived from the table's id, the time it 
 table that replaces another, or is upserted by other keys, starts with an empty one. Its own folder's name begins with
 what is derived from the table alone: those of tables that were replaced are deleted once their entries have expired.
 
-Promises. A batch writes its deletions here before it commits to the table, marked with the batch's identity: cut off in
-between, it comes to the same end when it is repeated. The commit to the table has a ``txn`` action with the companion's
-id, and each upsert that has read the companion depends on it: one that did not see a deletion that has been committed
-loses the race, and runs again. Entries of a file go together, once all are older than the retention. What upkeep the
-files need is :mod:`headwater.statements.upsert.companion_files`'s; the batches do it, in the commit of their deletions.
+Promises. A batch writes its deletions here before it commits to the table. They count from the table's commit on, and
+never if that fails, whatever happens in between: :mod:`headwater.statements.upsert.binding` says how. The commit to the
+table has a ``txn`` action with the companion's id, and each upsert depends on it: one that did not see a deletion that
+has been committed loses the race, and runs again. Entries of a file go together, once all are older than the retention.
+What upkeep the files need is :mod:`headwater.statements.upsert.companion_files`'s; the batches do it, in the commit of
+their deletions.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.actions import Metadata
-from headwater.protocol.requirements import protocol_for
+from headwater.protocol.actions import Metadata, RemoveFile
+from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import (
     INTEGERS,
     ArrayType,
@@ -64,11 +69,13 @@ from headwater.statements.committing import commit, removals, transaction
 from headwater.statements.opening import Options, open_snapshot
 from headwater.statements.read.scans import relation_over
 from headwater.statements.rerunning import RETRIED
-from headwater.statements.upsert import companion_files
+from headwater.statements.upsert import binding, companion_files
+from headwater.statements.upsert.binding import Mark
 from headwater.statements.upsert.companion_files import Upkeep
 from headwater.statements.upsert.events import Events, collated, of_same_keys
 from headwater.statements.write.rows import Target, Written, describe_files, specification
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import default_engine_info
 from headwater.transaction.queueing import backoff_seconds
 
 _FOLDER = "_headwater_upsert"
@@ -128,17 +135,74 @@ def newest(companion: Companion, statement: Statement) -> Snapshot | None:
 # -- Reading -----------------------------------------------------------------------------------------------------------
 
 
+class Deletions(NamedTuple):
+    """What is remembered, as of a version of the table.
+
+    :param files: rows of ``snapshot.files`` of the companion, at least one.
+    """
+
+    snapshot: Snapshot
+    files: pa.Table
+
+
+def deletions_of(companion: Companion, table: Snapshot, statement: Statement) -> Deletions | None:
+    """What is remembered, for upserts into a version of the table; None where nothing is."""
+    named = binding.batch_named(table, companion.application)
+    if named is None and not binding.may_have_expired(table):
+        return None
+    # Read after the table: what was deleted by this version of it is there.
+    snapshot = newest(companion, statement)
+    if snapshot is None:
+        return None
+    if named is None:
+        found = binding.batches_in(table, companion.application, snapshot.files)
+        if found:
+            confirm(companion, found, statement)
+            snapshot = newest(companion, statement) or snapshot
+        files = binding.counted(snapshot.files, found)
+    else:
+        files = binding.counted(snapshot.files, (named,))
+    return Deletions(snapshot, files) if files.num_rows else None
+
+
+def confirm(companion: Companion, batches: Collection[int], statement: Statement) -> None:
+    """Have the deletions of batches that are in the table count whatever its ``txn`` names, as it may expire."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        snapshot = newest(companion, statement)
+        again = () if snapshot is None else binding.unmarked(binding.confirmed(snapshot.files, batches))
+        if not again:
+            return
+        txn = transaction(companion.path, statement, snapshot)
+        txn.add_again(again)
+        try:
+            txn.commit("WRITE", {}, engine_info=default_engine_info(statement.spark_version))
+            return
+        except HeadwaterError as error:
+            _wait_after(error, attempt, statement)
+
+
+def _wait_after(error: HeadwaterError, attempt: int, statement: Statement) -> None:
+    """Wait for a commit to the companion to be tried again.
+
+    :raises HeadwaterError: the error, where it is no lost race, or there were too many.
+    """
+    if error.condition not in _RETRIED or attempt == _ATTEMPTS:
+        raise error
+    statement.check_cancelled()
+    time.sleep(backoff_seconds(attempt))
+
+
 def with_outdated(
-    companion: Companion, snapshot: Snapshot | None, events: Events, rows: Rows, statement: Statement
+    companion: Companion, remembered: Deletions | None, events: Events, rows: Rows, statement: Statement
 ) -> Query | None:
     """The events, and whether each is older than the deletion of its key; None where nothing is remembered."""
-    if snapshot is None or not snapshot.num_files or not _fits(companion, snapshot, events):
+    if remembered is None or not _fits(companion, remembered.snapshot, events):
         return None
     names, keys = events.names, [Column(key.name) for key in events.keys]
     taken = [names.of(f"deleted_{i}") for i in range(len(keys))]
-    gone = names.of("deleted_at")
-    deletions = _deletions(companion, snapshot, events, statement)
-    if isinstance(rows, Relation) and companion_files.is_large(snapshot):
+    gone = events.deleted_at_name
+    deletions = _deletions(companion, remembered, events, statement)
+    if isinstance(rows, Relation) and companion_files.is_large(remembered.files):
         # The events are computed already, so their keys cost little beside grouping all that were ever deleted.
         deletions = of_same_keys(deletions, events, rows)
     newest_of_each = select(
@@ -154,15 +218,18 @@ def with_outdated(
     return select(STAR, Alias(call("coalesce", is_older, FALSE), events.outdated_name), rows=joined)
 
 
-def remembered(companion: Companion, snapshot: Snapshot | None, events: Events, statement: Statement) -> Query | None:
+def all_deletions(
+    companion: Companion, remembered: Deletions | None, events: Events, statement: Statement
+) -> Query | None:
     """All deletions: keys and sequence, under the events' names; None where there are none."""
-    if snapshot is None or not snapshot.num_files or not _fits(companion, snapshot, events):
+    if remembered is None or not _fits(companion, remembered.snapshot, events):
         return None
-    return _deletions(companion, snapshot, events, statement)
+    return _deletions(companion, remembered, events, statement)
 
 
-def _deletions(companion: Companion, snapshot: Snapshot, events: Events, statement: Statement) -> Query:
+def _deletions(companion: Companion, remembered: Deletions, events: Events, statement: Statement) -> Query:
     """Keys and sequence of the deletions, under the events' names and as the events are compared."""
+    snapshot = remembered.snapshot
     stored, wanted = snapshot.schema.find(_SEQUENCE), _kind(events)
     sequence: Expression = Column(_SEQUENCE)
     if events.upsert.keeps_history or (stored is not None and isinstance(stored.type, StructType)):
@@ -174,7 +241,7 @@ def _deletions(companion: Companion, snapshot: Snapshot, events: Events, stateme
             for name, key in zip(companion.columns, events.keys, strict=True)
         ),
         Alias(sequence, events.sequence_name),
-        rows=relation_over(statement, snapshot, snapshot.files),
+        rows=relation_over(statement, snapshot, remembered.files),
     )
 
 
@@ -219,32 +286,12 @@ def _family(kind: DataType) -> object:
 # -- Writing -----------------------------------------------------------------------------------------------------------
 
 
-def remember(
-    companion: Companion,
-    events: Events,
-    rows: Rows,
-    identity: tuple[str, int] | None,
-    statement: Statement,
-) -> bool:
-    """Write the deletions among the events, in a commit of their own; whether there are any.
+class Remembering:
+    """The deletions of one batch: they are computed once, and marked for each version of the table that the batch is to
+    follow.
 
-    :param identity: the application and the version that the batch has, if it has one. A repeated batch writes its
-        deletions again, which is harmless: the cause that cut it off may have changed what it deletes.
+    :param identity: the application and the version that the batch has, if it has one.
     """
-    writing = _Writing(companion, events, rows, identity, statement)
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return writing.attempt()
-        except HeadwaterError as error:
-            if error.condition not in _RETRIED or attempt == _ATTEMPTS:
-                raise
-            statement.check_cancelled()
-            time.sleep(backoff_seconds(attempt))
-    raise AssertionError("unreachable")
-
-
-class _Writing:
-    """The attempts to write one batch's deletions."""
 
     def __init__(
         self,
@@ -256,12 +303,40 @@ class _Writing:
     ) -> None:
         self.companion, self.events, self.rows = companion, events, rows
         self.identity, self.statement = identity, statement
-        #: The files of the deletions, which an attempt that lost has written.
+        #: The files of the deletions, which an attempt that lost has written, and their columns.
         self.written: Written | None = None
+        self.columns: StructType | None = None
+        #: What the files are marked with in the companion; None before they are there.
+        self.mark: Mark | None = None
         #: False after the first attempt: what another batch tidies at the same time, it tidies well enough.
         self.tidies = True
 
-    def attempt(self) -> bool:
+    def bind(self, table: Snapshot | None) -> int | None:
+        """Have the deletions in the companion, to count once the table's ``txn`` names the number that is returned,
+        directly after what it names in a version; None where there are none.
+
+        :param table: None where the batch creates the table.
+        """
+        after = None if table is None else binding.batch_named(table, self.companion.application)
+        if self.mark is not None and self.mark.after == after:
+            return self.mark.batch
+        if self.written is not None and not self.written.files:
+            return None
+        mark = Mark.new(after, -1 if table is None else table.version)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                is_there = self._attempt(mark, table)
+                break
+            except HeadwaterError as error:
+                _wait_after(error, attempt, self.statement)
+            except BaseException:
+                # What a job that failed has written is deleted.
+                self.written = self.mark = None
+                raise
+        self.mark = mark if is_there else None
+        return mark.batch if is_there else None
+
+    def _attempt(self, mark: Mark, table: Snapshot | None) -> bool:
         snapshot = newest(self.companion, self.statement)
         wanted = self._schema()
         txn = transaction(self.companion.path, self.statement, snapshot)
@@ -277,19 +352,21 @@ class _Writing:
             txn.update_metadata(metadata)
         is_same = snapshot is None or _types(snapshot.schema) == _types(wanted)
         if snapshot is not None and not is_same:
-            txn.update_protocol(protocol_for(metadata, snapshot.protocol))
+            # It is nobody's decision but this one's which features a companion has.
+            txn.update_protocol(protocol_for(metadata, snapshot.protocol, needed_features(metadata)))
             txn.update_metadata(metadata)
         target = Target(txn.table_path, txn.protocol, txn.metadata)
-        if self.written is None:
+        if self.written is None or self._is_lost(snapshot, wanted):
             self.statement.step("remember deleted keys")
-            self.written = self._write(target, self._deletions())
+            self.written, self.columns = self._write(target, self._deletions()), wanted
+            self.mark = None
         written = self.written
         if not written.files:
             return False
-        txn.add(written.files)
+        txn.add(mark.put_on(written.files))
         has_removed = False
         if snapshot is not None and (self.tidies or not is_same):
-            has_removed = self._tidy(txn, snapshot, target, is_same=is_same)
+            has_removed = self._tidy(txn, snapshot, table, target, is_same=is_same)
         commit(
             txn,
             self.statement,
@@ -305,15 +382,52 @@ class _Writing:
             companion_files.delete_replaced(now, self.events.upsert.retention, self.statement)
         return True
 
-    def _tidy(self, txn: Transaction, snapshot: Snapshot, target: Target, *, is_same: bool) -> bool:
-        """Remove what has expired, and write what many small files hold, or files of other types, again; whether files
-        are removed."""
+    def _is_lost(self, snapshot: Snapshot | None, wanted: StructType) -> bool:
+        """Whether the files cannot be marked again: other batches have given them up, so that they may have left the
+        disk, or the columns are others now."""
+        if self.columns is None or _types(self.columns) != _types(wanted):
+            return True
+        if self.mark is None:
+            return False
+        return snapshot is None or not self._own_paths() <= set(snapshot.files["path"].to_pylist())
+
+    def _own_paths(self) -> set[str]:
+        return set() if self.written is None else {file.path for file in self.written.files}
+
+    def _tidy(
+        self, txn: Transaction, snapshot: Snapshot, table: Snapshot | None, target: Target, *, is_same: bool
+    ) -> bool:
+        """Take the marks off files of batches that are in the table, remove what has expired or was given up, and write
+        what many small files hold, or files of other types, again; whether files are removed."""
         self.tidies = False
-        due = companion_files.upkeep(snapshot, self.events.upsert.retention, everything=not is_same)
+        retention, application = self.events.upsert.retention, self.companion.application
+        named = None if table is None else binding.batch_named(table, application)
+        given_up = partial(
+            binding.given_up,
+            snapshot.files,
+            expired_before=int(time.time() * 1000) - retention,
+            without=self._own_paths(),
+        )
+        gone: list[RemoveFile] = []
+        if table is not None and given_up(named).num_rows:
+            # The companion may be ahead of what is known of the table.
+            now = open_snapshot(table.table_path, self.statement)
+            is_known = binding.batch_named(now, application) is not None or not binding.may_have_expired(now)
+            if now.metadata.id == table.metadata.id and is_known:
+                named = binding.batch_named(now, application)
+                gone = removals(given_up(named))
+                # Another batch may mark its files again meanwhile.
+                txn.follow_directly()
+        counted = binding.counted(snapshot.files, () if named is None else (named,))
+        due = companion_files.upkeep(counted, retention, everything=not is_same)
         if due.again.num_rows and _fits(self.companion, snapshot, self.events):
             txn.add(self._write(target, self._compacted(snapshot, due)).files)
-        txn.remove(removals(due.gone))
-        return bool(due.gone.num_rows)
+        gone += removals(due.gone)
+        txn.remove(gone)
+        paths = {file.path for file in gone}
+        is_in = () if named is None else (named,)
+        txn.add_again(file for file in binding.unmarked(binding.confirmed(counted, is_in)) if file.path not in paths)
+        return bool(gone)
 
     def _schema(self) -> StructType:
         columns = [

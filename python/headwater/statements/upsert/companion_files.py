@@ -47,13 +47,13 @@ PROPERTIES: Mapping[str, str] = {
 }
 
 
-def is_large(snapshot: Snapshot) -> bool:
-    """Whether a companion has so many entries that upserts look for those of their own keys first."""
-    return (pc.sum(snapshot.files["size"]).as_py() or 0) > _LARGE
+def is_large(files: pa.Table) -> bool:
+    """Whether files have so many entries that upserts look for those of their own keys first."""
+    return (pc.sum(files["size"]).as_py() or 0) > _LARGE
 
 
 class Upkeep(NamedTuple):
-    """Rows of ``snapshot.files``: the files that go, and those of them whose entries are written again."""
+    """Rows of a companion's files: those that go, and those of them whose entries are written again."""
 
     gone: pa.Table
     again: pa.Table
@@ -64,13 +64,12 @@ class Upkeep(NamedTuple):
         return 1 + (pc.sum(self.again["size"]).as_py() or 0) // _WRITTEN_TOGETHER
 
 
-def upkeep(snapshot: Snapshot, retention: int, *, everything: bool) -> Upkeep:
-    """What a batch that adds entries does with the files before.
+def upkeep(files: pa.Table, retention: int, *, everything: bool) -> Upkeep:
+    """What a batch that adds entries does with the files that count before it.
 
     :param retention: milliseconds after which entries expire: those of a file once all of them have.
     :param everything: whether all entries are written again.
     """
-    files = snapshot.files
     expired = pc.less(files["modification_time"], int(time.time() * 1000) - retention)
     again = pc.and_(pc.invert(expired), pc.or_(pc.less(files["size"], _SMALL), everything))
     if not everything and (pc.sum(again).as_py() or 0) <= _MOST_SMALL:

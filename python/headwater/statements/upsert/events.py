@@ -1,16 +1,18 @@
 """The rows of an upsert before they meet the table: the newest event of each key, and what is refused.
 
 Owns the query that prepares the rows: keys and sequence as the table stores them, one row for each key; where the table
-keeps the history of its keys, one for each key and sequence. What no upsert
-can take ends the job that reads the rows, with the row's values: a null key, a null sequence, two rows of a key of
-which neither is the newer.
+keeps the history of its keys, one for each key and sequence. What no upsert can take ends the job that reads the rows,
+with the row's values: a null key, a null sequence, two rows of a key of which neither is the newer.
+
+Where nulls leave values as they are, the one row of a key stands for all of its events in the batch (:func:`folded`):
+the table is the one that they give one by one, in the order of their sequences.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.bridge.statement import Statement
@@ -38,6 +40,7 @@ from headwater.sql.composing import (
     STAR,
     TRUE,
     Alias,
+    Call,
     Case,
     Cast,
     Column,
@@ -70,6 +73,8 @@ from headwater.statements.write.rows import row_error
 _UNORDERED = ("void", "variant", "interval")
 #: Types of one value that columns may have and keys may not.
 _NO_KEYS = ("void", "variant", "interval")
+#: The text by which Spark names the partition of nulls.
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 #: The most columns of a row that an error shows.
 _MOST_SHOWN = 30
 #: The declared type of a text that is stored with blanks up to its length.
@@ -87,6 +92,7 @@ class Events:
     :param sequence: the type of the sequence; None without one.
     :param as_stored: keys, and what the sequence is computed from, as the table has them, by names in lower case.
     :param references: the columns that the sequence is computed from.
+    :param partitions: the names of the key columns, in lower case, that are partition columns.
     """
 
     upsert: Upsert
@@ -96,6 +102,7 @@ class Events:
     as_stored: Mapping[str, StructField]
     references: frozenset[str]
     names: InternalNames
+    partitions: frozenset[str] = frozenset()
 
     @property
     def sequence_name(self) -> str:
@@ -108,15 +115,40 @@ class Events:
         return self.names.of("event_deletes")
 
     @property
+    def deleted_before_name(self) -> str:
+        """The column of folded rows with the sequence of the key's last deletion before the newest event."""
+        return self.names.of("deleted_before")
+
+    def given_at_name(self, position: int) -> str:
+        """The column of folded rows with the sequence of the event that the value at a position of the rows is from."""
+        return self.names.of(f"given_at_{position}")
+
+    @property
+    def folded_columns(self) -> Sequence[tuple[int, StructField]]:
+        """The columns, by their positions, whose value is the last one that is not null."""
+        if not self.upsert.ignores_nulls or self.sequence is None or self.upsert.keeps_history:
+            return ()
+        kept = {*(key.name.lower() for key in self.keys), *(name.lower() for name in self.references)}
+        return [(i, column) for i, column in enumerate(self.schema) if column.name.lower() not in kept]
+
+    @property
+    def deleted_at_name(self) -> str:
+        """The column, beside :attr:`outdated_name`, with the sequence of the deletion of the key that is remembered."""
+        return self.names.of("deleted_at")
+
+    @property
     def outdated_name(self) -> str:
         """The column that says whether an event is older than a deletion of its key that is remembered."""
         return self.names.of("event_outdated")
 
 
-def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statement: Statement) -> Events:
+def events_of(
+    upsert: Upsert, rows: StructType, table: StructType | None, statement: Statement, partitions: Iterable[str] = ()
+) -> Events:
     """What the options mean for rows and a table.
 
     :param rows: the columns of the rows.
+    :param partitions: the names of the table's partition columns.
     :param table: the columns that the table will have; None where the write creates it.
     :raises HeadwaterError: for keys, columns and expressions that cannot be; Spark's own error for an expression that
         does not resolve over the rows.
@@ -143,7 +175,8 @@ def events_of(upsert: Upsert, rows: StructType, table: StructType | None, statem
         kind, references = _sequence(upsert, upsert.sequence, rows, stored, table, statement)
     names = InternalNames.beside([*rows.names, *seen.names])
     as_stored = {name.lower(): find_column(name, seen, KEYS) for name in [*upsert.keys, *references]}
-    return Events(upsert, stored, keys, kind, as_stored, references, names)
+    of_partitions = frozenset(name.lower() for name in partitions) & {key.name.lower() for key in keys}
+    return Events(upsert, stored, keys, kind, as_stored, references, names, of_partitions)
 
 
 def _check_not_computed(upsert: Upsert, table: StructType) -> None:
@@ -220,6 +253,8 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
         added.append(_sequence_of(events, statement))
     rows: Rows = select(*columns, *added, rows=Relation(plan))
     rows = select(STAR, rows=rows, where=_no_null_key(events))
+    if (stored := _no_key_stored_as_null(events)) is not None:
+        rows = select(STAR, rows=rows, where=stored)
     if upsert.sequence is None:
         return _one_of_each(events, rows, keys)
     sequence = Column(events.sequence_name)
@@ -229,7 +264,54 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
         "HEADWATER_UPSERT_NULL_SEQUENCE", {"expression": Text(upsert.sequence), "key": _shown_as_text(events.keys)}
     )
     rows = select(STAR, rows=rows, where=when(is_not_null(sequence), TRUE, null))
-    return _newest_of_each(events, rows, [*keys, sequence] if upsert.keeps_history else keys, sequence)
+    if upsert.keeps_history or upsert.ignores_nulls:
+        rows = _newest_of_each(events, rows, [*keys, sequence], sequence)
+        return rows if upsert.keeps_history else folded(events, rows)
+    return _newest_of_each(events, rows, keys, sequence)
+
+
+def folded(events: Events, rows: Rows) -> Query:
+    """The newest event of each key, with the last value that is not null of the key's events, back to a deletion
+    before the newest one; the sequence of the event that each value is from; and the sequence of that deletion.
+
+    Those sequences say what of it counts for a stored row: nothing that is older.
+
+    :param rows: the events, one for each key and sequence.
+    """
+    names, sequence, deletes = events.names, Column(events.sequence_name), Column(events.deletes_name)
+    place, deletion = names.of("event_place"), names.of("newer_deletion")
+    keys = [names.of(f"key_{i}") for i, _ in enumerate(events.keys)]
+    of_key = tuple(Column(name) for name in keys)
+
+    def over(value: Call) -> Over:
+        return Over(value, of_key, sequence, descends=True)
+
+    named = (Alias(Column(key.name), name) for key, name in zip(events.keys, keys, strict=True))
+    rows = select(STAR, *named, rows=rows)
+    rows = select(STAR, Alias(over(call("row_number")), place), rows=rows)
+    is_deletion = every(deletes, infix(">", Column(place), Number(1)))
+    assert is_deletion is not None
+    # Of those at or after an event, but for the newest.
+    rows = select(STAR, Alias(over(call("max", Case(((is_deletion, sequence),)))), deletion), rows=rows)
+    by_position = dict(events.folded_columns)
+    columns: list[Expression] = []
+    for i, column in enumerate(events.schema):
+        value: Expression = Column(column.name)
+        at: Expression = sequence
+        if i in by_position:
+            is_given = every(is_not_null(value), IsNull(Column(deletion)))
+            assert is_given is not None
+            at = Case(((is_given, sequence),))
+            columns.append(Alias(call("max", at), events.given_at_name(i)))
+        columns.append(Alias(call("max_by", value, at), column.name))
+    return select(
+        *columns,
+        Alias(call("max_by", deletes, sequence), events.deletes_name),
+        Alias(call("max", sequence), events.sequence_name),
+        Alias(call("max", Column(deletion)), events.deleted_before_name),
+        rows=rows,
+        group_by=of_key,
+    )
 
 
 def _sequence_of(events: Events, statement: Statement) -> Expression:
@@ -268,6 +350,27 @@ def _no_null_key(events: Events) -> Expression:
     name = Case(tuple((IsNull(Column(key.name)), Text(key.name)) for key in events.keys))
     error = row_error("HEADWATER_UPSERT_NULL_KEY", {"column": name, "row": _shown_as_text(events.schema.fields)})
     return when(holds, TRUE, error)
+
+
+def _no_key_stored_as_null(events: Events) -> Expression | None:
+    """Spark writes some values of a partition column as null; None where no key is such a column."""
+    binary, found = PrimitiveType("binary"), list[tuple[Expression, Expression]]()
+    for key in events.keys:
+        value = Column(key.name)
+        if key.name.lower() not in events.partitions or key.type not in (PrimitiveType("string"), binary):
+            continue
+        # By their bytes, whatever the collation.
+        is_null = infix(
+            "OR",
+            equal(call("octet_length", value), Number(0)),
+            equal(Cast(value, binary), Cast(Text(_NULL_PARTITION), binary)),
+        )
+        found.append((is_null, Text(key.name)))
+    if not found:
+        return None
+    fill = {"column": Case(tuple(found)), "row": _shown_as_text(events.schema.fields)}
+    error = row_error("HEADWATER_UPSERT_KEY_STORED_AS_NULL", fill)
+    return Case(tuple((is_null, error) for is_null, _ in found), TRUE)
 
 
 def _one_of_each(events: Events, rows: Rows, keys: Sequence[Expression]) -> Query:

@@ -20,7 +20,7 @@ from msgspec import structs
 from headwater.bridge.messages.change import ChangeClause, ChangeRequest, Conjunct
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.columns import as_nullable, format_name
+from headwater.protocol.columns import as_value, format_name
 from headwater.protocol.types import StructField, StructType
 from headwater.pruning import prune_all
 from headwater.schema.constraints import quote
@@ -211,7 +211,7 @@ def _events(events: Events, prepared: Rows, carried: Mapping[int, StructField], 
 
     def given(i: int, column: StructField) -> Expression:
         stored = None if table is None or i not in carried else table.find(column.name)
-        is_same = stored is None or as_nullable(stored.type) == as_nullable(column.type)
+        is_same = stored is None or as_value(stored.type) == as_value(column.type)
         return Column(column.name) if stored is None or is_same else Cast(Column(column.name), stored.type)
 
     return select(
@@ -359,7 +359,7 @@ def _differs(
     """Whether an event brings another value than the stored row has; true where that cannot be said."""
     if stored is None:
         return is_not_null(its(column.name))
-    if as_nullable(stored.type) != as_nullable(column.type):
+    if as_value(stored.type) != as_value(column.type):
         return TRUE
     values = (compared(column.type, of(column.name)) for of in (mine, its))
     return Not(infix("<=>", *values))

@@ -7,7 +7,7 @@ to be upserted without a history.
 from __future__ import annotations
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.columns import as_nullable
+from headwater.protocol.columns import as_value
 from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, StructField, StructType
 from headwater.statements.upsert.options import Upsert
 
@@ -36,7 +36,7 @@ def stored_type(table: StructType | None, given: DataType, expression: str) -> D
     :param expression: what the sequence is computed by.
     :raises HeadwaterError: ``HEADWATER_UPSERT_TABLE_WITHOUT_HISTORY``, ``HEADWATER_UPSERT_HISTORY_SEQUENCE_TYPE``.
     """
-    given = as_nullable(given)
+    given = as_value(given)
     if table is None:
         return given
     start, end = table.find(START), table.find(END)
@@ -46,8 +46,8 @@ def stored_type(table: StructType | None, given: DataType, expression: str) -> D
             "HEADWATER_UPSERT_TABLE_WITHOUT_HISTORY",
             {"missing": " and ".join(missing), "columns": ", ".join(f"{name} {given.sql()}" for name in missing)},
         )
-    kind = as_nullable(start.type)
-    if as_nullable(end.type) != kind or not _holds(kind, given):
+    kind = as_value(start.type)
+    if as_value(end.type) != kind or not _holds(kind, given):
         raise HeadwaterError(
             "HEADWATER_UPSERT_HISTORY_SEQUENCE_TYPE",
             {"expression": expression, "type": given.sql(), "start": start.type.sql(), "end": end.type.sql()},

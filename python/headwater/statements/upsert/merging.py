@@ -1,6 +1,8 @@
 """The MERGE that an upsert is.
 
-Owns its condition and its clauses: which events delete, replace or insert, and which lose.
+Owns its condition and its clauses: which events delete, replace or insert, and which lose. An event that is older than
+the stored row changes nothing. Where nulls leave values as they are, an event brings the values of those before it in
+its batch, too, of which those that are older than the stored row, or than a deletion that is remembered, do not count.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from headwater.bridge.messages.change import ChangeClause, ChangeRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.columns import format_name
 from headwater.sql.composing import (
-    TRUE,
+    NULL,
+    Case,
     Expression,
     Field,
     Merge,
@@ -25,6 +28,7 @@ from headwater.sql.composing import (
     equal,
     every,
     infix,
+    is_not_null,
 )
 from headwater.statements.upsert.events import Events
 
@@ -49,25 +53,30 @@ def compose(
 
     on = every(*(equal(mine(key.name), its(key.name)) for key in events.keys))
     assert on is not None
-    is_current: Expression | None = None
+    is_current = stored = None
     if upsert.sequence is not None:
         stored = Resolved(statement.place_qualified(upsert.sequence, table))
-        # A stored row without a sequence is older than any event.
-        is_current = call("coalesce", infix(">=", its(events.sequence_name), stored), TRUE)
+        is_current = _counts(its(events.sequence_name), stored)
     deletes = its(events.deletes_name)
     keys = {key.name.lower() for key in events.keys}
     kept = {*keys, *(name.lower() for name in events.references)}
-    inserted = tuple((column.name, its(column.name)) for column in events.schema)
-    updated = tuple(
-        (
-            column.name,
-            call("coalesce", its(column.name), mine(column.name))
-            if upsert.ignores_nulls and column.name.lower() not in kept
-            else its(column.name),
-        )
-        for column in events.schema
-        if column.name.lower() not in keys
-    )
+    given_at = {column.name: its(events.given_at_name(i)) for i, column in events.folded_columns}
+
+    def updating(name: str) -> Expression:
+        if name in given_at and stored is not None:
+            deleted = its(events.deleted_before_name)
+            return Case(((_counts(given_at[name], stored), its(name)), (_counts(deleted, stored), NULL)), mine(name))
+        if upsert.ignores_nulls and name.lower() not in kept:
+            return call("coalesce", its(name), mine(name))
+        return its(name)
+
+    def inserting(name: str) -> Expression:
+        if name in given_at and has_outdated:
+            return Case(((infix("<", given_at[name], its(events.deleted_at_name)), NULL),), its(name))
+        return its(name)
+
+    inserted = tuple((column.name, inserting(column.name)) for column in events.schema)
+    updated = tuple((column.name, updating(column.name)) for column in events.schema if column.name.lower() not in keys)
     clauses = []
     if upsert.deletes is not None:
         clauses.append(MergeClause(True, every(deletes, is_current)))
@@ -78,6 +87,12 @@ def compose(
         is_inserted.append(Not(its(events.outdated_name)))
     clauses.append(MergeClause(False, every(*is_inserted), inserted))
     return Merge(Named(Relation(target), table), Named(source, event), on, tuple(clauses), evolves)
+
+
+def _counts(at: Expression, stored: Expression) -> Expression:
+    """Whether what happened at a sequence, if anything did, is no older than a stored row: one without a sequence is
+    older than any event."""
+    return call("coalesce", infix(">=", at, stored), is_not_null(at))
 
 
 def described(change: ChangeRequest, events: Events, name: str | None) -> ChangeRequest:

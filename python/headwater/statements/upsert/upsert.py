@@ -13,6 +13,7 @@ default.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,27 +28,38 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema, schema_string
-from headwater.schema.evolution import merge_schemas
 from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import idempotence
+from headwater.statements.committing import idempotence, reset_version
 from headwater.statements.define import create
+from headwater.statements.evolving import grown_schema, may_evolve
 from headwater.statements.follow import sink
 from headwater.statements.opening import Options, open_same, open_snapshot
 from headwater.statements.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.upsert import history
-from headwater.statements.upsert.companion import Companion, companion_of, newest, remember, remembered, with_outdated
+from headwater.statements.upsert.binding import batch_named, may_have_expired
+from headwater.statements.upsert.companion import (
+    Companion,
+    Deletions,
+    Remembering,
+    all_deletions,
+    companion_of,
+    confirm,
+    deletions_of,
+    with_outdated,
+)
 from headwater.statements.upsert.events import Events, events_of, prepare
 from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
 from headwater.statements.upsert.options import Upsert, asked, check, upsert_of
 from headwater.statements.write import insert
-from headwater.statements.write.insert import may_evolve, still_fits, widens
+from headwater.statements.write.insert import still_fits
 from headwater.statements.write.rows import unknown_columns_error
 from headwater.transaction import Transaction
 
+_LOG = logging.getLogger(__name__)
 #: Conflicts after which an upsert runs again. The first is a winner that committed under an application id that the
 #: upsert depends on, as it has deleted keys. The second came between the analysis of the MERGE and its snapshot.
 _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"}
@@ -72,7 +84,7 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
         return create.create_table(request, statement)
     upsert = check(request.options, "append" if request.mode == "create" else "overwrite")
     rows = parse_schema(request.row_schema)
-    events = events_of(upsert, rows, None, statement)
+    events = events_of(upsert, rows, None, statement, request.partition_columns)
     kept = Relation(statement.keep(prepare(events, request.plan, statement).text()))
     if upsert.keeps_history:
         there = history.of_new_table(events, kept)
@@ -91,8 +103,9 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
     def remembering(txn: Transaction) -> None:
         if events.upsert.remembers_deletes:
             companion = companion_of(txn.table_path, txn.metadata, events)
-            if remember(companion, events, kept, idempotence(options, statement), statement):
-                _note(txn, companion, newest(companion, statement))
+            number = Remembering(companion, events, kept, idempotence(options, statement), statement).bind(None)
+            if number is not None:
+                txn.set_transaction(companion.application, number)
 
     try:
         return create.create_table(wanted, statement, remembering)
@@ -179,8 +192,8 @@ class _Batch:
         self.parameters = {**self.upsert.parameters(), **(parameters or {})}
         #: The prepared rows, computed once.
         self.kept: Relation | None = None
-        #: By the companion's id, whether the batch has deletions and they are there.
-        self.remembered: dict[str, bool] = {}
+        #: The batch's deletions, by the companion's id.
+        self.remembered: dict[str, Remembering] = {}
 
     def run(self) -> CommitAnswer:
         """Upsert, again after a lost race."""
@@ -217,7 +230,11 @@ class _Batch:
         if self.identity is None:
             return False
         done = snapshot.set_transactions.get(self.identity[0])
-        return done is not None and done.version >= self.identity[1]
+        if done is None or done.version < self.identity[1]:
+            return False
+        if self.application is None:
+            reset_version(self.options, self.statement)
+        return True
 
     def _upsert_into(self, snapshot: Snapshot) -> CommitAnswer | None:
         """Upsert into a version or a newer one; None where something was committed to it meanwhile that the events were
@@ -226,15 +243,13 @@ class _Batch:
         events = self._events(snapshot, rows)
         prepared = self._prepared(events)
         companion = companion_of(snapshot.table_path, snapshot.metadata, events) if self.upsert.sequence else None
-        deletions = None
+        deletions = number = None
         if companion is not None:
-            self._remember(companion, events, prepared)
-            # Read after the table: what was deleted by this version of it is there.
-            if self.remembered.get(companion.id) or companion.application in snapshot.set_transactions:
-                deletions = newest(companion, statement)
+            number = self._remember(companion, events, prepared, snapshot)
+            deletions = deletions_of(companion, snapshot, statement)
         if companion is not None and self.upsert.keeps_history:
             change = self._change_of_history(
-                snapshot, events, prepared, remembered(companion, deletions, events, statement)
+                snapshot, events, prepared, all_deletions(companion, deletions, events, statement)
             )
         else:
             change = self._change(snapshot, events, prepared, companion, deletions)
@@ -244,17 +259,34 @@ class _Batch:
         if self.upsert.keeps_history and attempt.snapshot.version != snapshot.version:
             return None
         if companion is not None:
-            now, known = attempt.snapshot, snapshot.set_transactions.get(companion.application)
-            is_same = companion_of(now.table_path, now.metadata, events).id == companion.id
-            if not is_same or attempt.txn.transaction_version(companion.application) != (known and known.version):
+            attempt.txn.transaction_version(companion.application)
+            if not self._knows_all_deletions(companion, events, snapshot, attempt.snapshot):
                 return None
-            if self.remembered[companion.id]:
-                _note(attempt.txn, companion, deletions)
+            if number is not None:
+                attempt.txn.set_transaction(companion.application, number)
         if self.identity is not None:
             attempt.txn.set_transaction(*self.identity)
         if self.rows.reads_table:
             attempt.txn.read_whole_table()
-        return structs.replace(merge_once(attempt), counts=None)
+        answer = structs.replace(merge_once(attempt), counts=None)
+        if companion is not None and number is not None and may_have_expired(attempt.snapshot):
+            self._confirm(companion, number)
+        return answer
+
+    def _knows_all_deletions(self, companion: Companion, events: Events, seen: Snapshot, now: Snapshot) -> bool:
+        """Whether no deletions have come to the table since a version."""
+        if companion_of(now.table_path, now.metadata, events).id != companion.id:
+            return False
+        before, named = (batch_named(each, companion.application) for each in (seen, now))
+        # One that came may have expired already.
+        may_have_come = named is None and may_have_expired(now) and now.version != seen.version
+        return before == named and not may_have_come
+
+    def _confirm(self, companion: Companion, number: int) -> None:
+        try:
+            confirm(companion, (number,), self.statement)
+        except Exception as error:  # the table's commit stands, and says itself that the batch is in it
+            _LOG.warning("%s: deleted keys are not confirmed yet: %s", companion.path, error)
 
     def _change(
         self,
@@ -262,7 +294,7 @@ class _Batch:
         events: Events,
         prepared: Query,
         companion: Companion | None,
-        deletions: Snapshot | None,
+        deletions: Deletions | None,
     ) -> ChangeRequest:
         statement = self.statement
         compared = None
@@ -286,11 +318,15 @@ class _Batch:
         merge = history.compose(events, target, source, snapshot.schema, evolves=self._evolves)
         return history.described(statement.resolve_merge(merge.text()), events, self.name)
 
-    def _remember(self, companion: Companion, events: Events, prepared: Query) -> None:
-        if companion.id not in self.remembered:
-            self.remembered[companion.id] = self.upsert.remembers_deletes and remember(
-                companion, events, prepared, self.identity, self.statement
-            )
+    def _remember(self, companion: Companion, events: Events, prepared: Query, snapshot: Snapshot) -> int | None:
+        """The number by which a commit after a version says that the batch's deletions count; None without any."""
+        if not self.upsert.remembers_deletes:
+            return None
+        if companion.id not in self.remembered or self.rows.reads_table:
+            self.remembered[companion.id] = Remembering(companion, events, prepared, self.identity, self.statement)
+        remembering = self.remembered[companion.id]
+        remembering.events, remembering.rows = events, prepared
+        return remembering.bind(snapshot)
 
     @property
     def _evolves(self) -> bool:
@@ -303,16 +339,16 @@ class _Batch:
         """
         left_out = {name.lower() for name in self.upsert.left_out}
         stored = StructType(tuple(column for column in rows if column.name.lower() not in left_out))
-        table = snapshot.schema
+        table, partitions = snapshot.schema, snapshot.partition_columns
         if self._evolves:
-            table = merge_schemas(table, stored, allow_widening=widens(snapshot), keep_existing_type=True)
+            table = grown_schema(snapshot, stored, self.statement, table_name=self.name or snapshot.table_path)
         else:
             # Keys first: a column that the table lacks may be a misspelt key.
-            events = events_of(self.upsert, rows, table, self.statement)
+            events = events_of(self.upsert, rows, table, self.statement, partitions)
             if error := unknown_columns_error(table, stored):
                 raise error
             return events
-        return events_of(self.upsert, rows, table, self.statement)
+        return events_of(self.upsert, rows, table, self.statement, partitions)
 
     def _prepared(self, events: Events) -> Query:
         if self.rows.reads_table:
@@ -321,9 +357,3 @@ class _Batch:
         if self.kept is None:
             self.kept = Relation(self.statement.keep(prepare(events, self.rows.plan, self.statement).text()))
         return self.kept
-
-
-def _note(txn: Transaction, companion: Companion, deletions: Snapshot | None) -> None:
-    """Say in a commit that deletions were written to the companion."""
-    assert deletions is not None
-    txn.set_transaction(companion.application, deletions.version)

@@ -25,15 +25,17 @@ from headwater.bridge.messages.write import (
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
-from headwater.protocol.columns import as_nullable, nullable_in_structs
+from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
+from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
-from headwater.schema.evolution import merge_schemas
+from headwater.schema.evolution import lacking_fields
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.committing import commit, skip_if_done, transaction
+from headwater.statements.evolving import grown_schema, may_evolve
 from headwater.statements.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.read.scans import describe, names_version_of_table
 from headwater.statements.rerunning import run_again_after_losses
@@ -49,7 +51,6 @@ from headwater.statements.write.overwrite import (
 from headwater.statements.write.rows import Target, unknown_columns_error, write_rows
 from headwater.transaction import Transaction
 
-AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -115,9 +116,12 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     if _overwrites_schema(request, options):
         target = data
     elif may_evolve(options, statement):
-        target = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
-    elif request.by_name and (error := unknown_columns_error(table, data)):
-        raise error
+        target = grown_schema(snapshot, data, statement, table_name=request.name or snapshot.table_path)
+    elif request.by_name:
+        if error := unknown_columns_error(table, data):
+            raise error
+        if request.is_sql:
+            _check_fields(table, data, request.name or snapshot.table_path)
     given = {f.name.lower() for f in data}
     computed = {c.name.lower() for c in generated_columns(target)} | {c.name.lower() for c in identity_columns(target)}
     if not request.by_name and len(data) <= len(table) - len(computed):
@@ -131,6 +135,16 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     return ResolvedWrite(schema=schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted))))))
 
 
+def _check_fields(table: StructType, data: StructType, name: str) -> None:
+    """Refuse structs without some of their fields, as UPDATE and MERGE do: a forgotten value is no null.
+
+    :raises HeadwaterError: ``DELTA_INSERT_COLUMN_ARITY_MISMATCH``.
+    """
+    if lacking := lacking_fields(table, data):
+        fields = ", ".join(format_name(path) for path in lacking)
+        raise HeadwaterError("DELTA_INSERT_COLUMN_ARITY_MISMATCH", {"tableName": name, "fields": fields})
+
+
 def named_by_position(table: StructType, data: StructType) -> StructType:
     """By position, the first columns are the table's; those beyond keep their own names."""
     return StructType(tuple(replace(f, name=table.fields[i].name) if i < len(table) else f for i, f in enumerate(data)))
@@ -138,17 +152,6 @@ def named_by_position(table: StructType, data: StructType) -> StructType:
 
 def _overwrites_schema(request: ResolveWriteRequest | WriteRequest, options: Options) -> bool:
     return bool(options.flag("overwriteSchema")) and request.mode == "overwrite" and request.replace_where is None
-
-
-def may_evolve(options: Options, statement: Statement) -> bool:
-    """Whether a write may give the table the columns that its rows bring."""
-    asked = options.flag("mergeSchema")
-    return statement.flag(AUTO_MERGE) if asked is None else asked
-
-
-def widens(snapshot: Snapshot) -> bool:
-    """Whether columns of a table may take a wider type."""
-    return snapshot.metadata.configuration.get("delta.enableTypeWidening", "false").lower() == "true"
 
 
 def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
@@ -310,7 +313,9 @@ def evolve_metadata(
     if overwrites_schema:
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
     elif may_evolve(options, statement):
-        new = merge_schemas(table, data, allow_widening=widens(snapshot), keep_existing_type=False)
+        new = grown_schema(
+            snapshot, data, statement, table_name=txn.metadata.name or snapshot.table_path, rows_are_cast=True
+        )
     else:
         unknown = [f.name for f in data if table.find(f.name) is None]
         if unknown:
@@ -321,7 +326,11 @@ def evolve_metadata(
 
 
 def set_schema(txn: Transaction, schema: StructType) -> None:
-    """Give a transaction's table another schema: checked, and with ids for new columns where the table maps columns."""
+    """Give a transaction's table another schema: checked, with ids for new columns where the table maps columns, and
+    with the features that new types need.
+
+    :raises HeadwaterError: ``DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT``, and those of :func:`check_schema`.
+    """
     metadata = txn.metadata
     configuration = dict(metadata.configuration)
     if mapping.mode(configuration, txn.protocol) != "none":
@@ -331,6 +340,8 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     check_schema(schema, metadata.partition_columns, configuration)
     changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
     iceberg.check_definition(metadata, txn.protocol, changed)
+    if needed_features(changed) - needed_features(metadata):
+        txn.update_protocol(protocol_for(changed, txn.protocol))
     txn.update_metadata(changed)
 
 

@@ -23,7 +23,6 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import StructType, parse_schema
 from headwater.pruning import prune_all
-from headwater.schema.evolution import merge_schemas
 from headwater.sql.composing import STAR, Relation, select
 from headwater.statements.change.attempt import Attempt, check_appends_only, run
 from headwater.statements.change.ending import end, note_reads
@@ -37,10 +36,11 @@ from headwater.statements.change.scan import pin_version, scan_files, total_byte
 from headwater.statements.change.source_keys import SourceKeys, read_source_keys, usable
 from headwater.statements.change.strategy import SMALL_TARGET_BYTES
 from headwater.statements.committing import skip_if_done
+from headwater.statements.evolving import grown_schema, may_evolve
 from headwater.statements.opening import Options, open_same
 from headwater.statements.write.criteria import Criteria, check_options_beside, replace_criteria
 from headwater.statements.write.insert import evolved as described
-from headwater.statements.write.insert import may_evolve, named_by_position, resolve_write, widens
+from headwater.statements.write.insert import named_by_position, resolve_write
 from headwater.statements.write.rows import SMALL_JOB_BYTES
 from headwater.suggestions import nearest
 
@@ -71,7 +71,7 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
     target = snapshot.schema
     if evolves:
         data = source if request.by_name else named_by_position(target, source)
-        target = merge_schemas(target, data, allow_widening=widens(snapshot), keep_existing_type=False)
+        target = grown_schema(snapshot, data, statement, table_name=request.name)
     return ReplaceTargetAnswer(
         target=described(snapshot, target),
         columns=resolved.schema,

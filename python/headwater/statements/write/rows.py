@@ -25,7 +25,7 @@ from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import mapping
-from headwater.schema.checks import check_reserved_names, check_writable
+from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
 from headwater.schema.generated import generated_checks, generated_columns
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
@@ -370,7 +370,7 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
     :param is_gathered: whether the query gathers its rows, for an optimized write.
     """
     mode = mapping.mode(target.metadata.configuration, target.protocol)
-    stored = StructType(tuple(f for f in target.schema if not is_void(f)))
+    stored = without_void(target.schema)
     physical = {f.name.lower(): f.physical_name for f in target.schema}
     codec = options.get("compression") or properties.text(
         target.metadata.configuration, "delta.parquet.compression.codec"

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StatementContext}
 import headwater.spark.bridge.messages.{AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
-import headwater.spark.bridge.messages.{PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
+import headwater.spark.bridge.messages.{CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.PlannedTable
@@ -167,13 +167,21 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     case _ => None
   }
 
-  /** The location of a new table, and whether the user chose it, which makes the table external. */
+  /**
+   * The location of a new table, and whether the user chose it, which makes the table external. A table that the catalog has, or that is
+   * named by its path, stays where it is.
+   */
   private def newLocation(ident: Identifier, properties: util.Map[String, String]): (String, Boolean) = {
     val existing = if (isPath(ident)) None else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
     val chosen = Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
+    val known = if (isPath(ident)) Some(pathOf(ident)) else existing.map(locationOf)
+    val location = chosen.map(HeadwaterTable.path(session, _))
+    for (place <- known; other <- location if other != place) {
+      Bridge.call(session, CheckSamePlaceRequest(place, other, if (isPath(ident)) None else Some(identifier(ident).unquotedString)))
+    }
     if (isPath(ident)) (pathOf(ident), true)
-    else chosen.map(location => (HeadwaterTable.path(session, location), true))
-      .orElse(existing.map(table => (locationOf(table), table.tableType == CatalogTableType.EXTERNAL)))
+    else existing.map(table => (locationOf(table), table.tableType == CatalogTableType.EXTERNAL))
+      .orElse(location.map((_, true)))
       .getOrElse((SparkInternals.tablePath(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
   }
 
@@ -194,6 +202,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
+      if (!byPath && !known) register(ident, location, external, properties)
       return
     }
     val context = new StatementContext(session)
@@ -201,6 +210,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       table = location,
       name = if (byPath) None else Some(identifier(ident).unquotedString),
       mode = mode,
+      known = byPath || known,
       external = external,
       schema = SparkInternals.schema(table.columns).json,
       partitioning = table.partitions.map(_.describe()).toSeq,
@@ -217,10 +227,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       options = options))
     finally context.close()
     if (!byPath && !known) {
-      sessionCatalog.createTable(entry(ident, location, external, properties), ignoreIfExists = false, validateLocation = false)
+      register(ident, location, external, properties)
     }
     SparkInternals.refreshCaches(session, location)
   }
+
+  private def register(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): Unit =
+    sessionCatalog.createTable(entry(ident, location, external, properties), ignoreIfExists = false, validateLocation = false)
 
   private def refuseOtherFormat(ident: Identifier): Unit = {
     val entry = sessionCatalog.getTableMetadata(identifier(ident))

@@ -51,11 +51,13 @@ object Bridge extends Logging {
     }
   }
 
-  private def started(conf: SparkConf): CompletableFuture[HandlerProcess] = synchronized {
+  /** `conf` is a copy of Spark's, which is only made to start the handler. */
+  private def started(conf: => SparkConf): CompletableFuture[HandlerProcess] = synchronized {
     if (starting == null || (starting.isDone && (starting.isCompletedExceptionally || !starting.join().isAlive))) {
       val begun = new CompletableFuture[HandlerProcess]()
+      val settings = conf
       val work: Runnable = () =>
-        try begun.complete(HandlerProcess.start(conf)) catch { case e: Throwable => begun.completeExceptionally(e) }
+        try begun.complete(HandlerProcess.start(settings)) catch { case e: Throwable => begun.completeExceptionally(e) }
       // This thread and the connection's outlive the statement that starts them, so they must not inherit anything of its session. As
       // daemons they do not keep the JVM alive.
       val thread = new Thread(null, work, "headwater-handler-start", 0, false)

@@ -117,6 +117,7 @@ final class StatementContext(val session: SparkSession) {
     val passed = conf.getAllConfs.filter { case (key, _) =>
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
         key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
+        key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
         key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
     }
     SessionSettings(conf.sessionLocalTimeZone, session.sparkContext.sparkUser, session.sparkContext.applicationId, session.version, passed)
@@ -301,6 +302,12 @@ final class StatementContext(val session: SparkSession) {
   def checkExpression(text: String, schema: String): String = {
     QueryCompiler.expressionType(session, text, schema).json
   }
+
+  /** The parts of an expression over a schema (JSON) that follow from more than a row, as a list of SQL texts. */
+  def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, schema))
+
+  /** Takes a setting of the session back to its default. */
+  def unset(setting: String): Unit = session.conf.unset(setting)
 
   /** [[CheckedCondition]]: a condition over a schema (JSON) as Spark resolves it. Throws Spark's own error if it does not resolve. */
   def checkCondition(text: String, schema: String): String = {

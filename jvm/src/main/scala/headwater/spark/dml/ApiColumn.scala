@@ -13,9 +13,6 @@ case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq
   override def toString: String = expression.toString
   override def sql: String = expression.sql
 
-  /** The path of names if this is a column or field of the source, else None. */
-  def sourcePath: Option[Seq[String]] = ApiColumn.path(expression, AttributeSet(source))
-
   /**
    * The Column over the statement's attributes. Those of the target are found by name, as its schema may have changed since. What is not found
    * stays unresolved, so that Spark raises its own error.
@@ -29,14 +26,5 @@ case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq
         subquery.plan.transformAllExpressionsWithSubqueries { case OuterReference(a: Attribute) => OuterReference(found.getOrElse(a, a)) }
       })
     }
-  }
-}
-
-private object ApiColumn {
-  private def path(expression: Expression, source: AttributeSet): Option[Seq[String]] = expression match {
-    case a: Attribute if source.contains(a) => Some(Seq(a.name))
-    case field: GetStructField => path(field.child, source).map(_ :+ field.extractFieldName)
-    case Alias(child, _) => path(child, source)
-    case _ => None
   }
 }

@@ -1,10 +1,9 @@
 package headwater.spark.dml
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{CopiedColumn, MergeTargetRequest, NotATableRequest}
+import headwater.spark.bridge.messages.{MergeTargetRequest, NotATableRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -46,7 +45,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
       case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
       case _ => false
     })
-    wrapped(expandStars(merge.copy(targetTable = PendingView.open(merge.targetTable)), computed.map(_.name.toLowerCase).toSet, bySource = false))
+    wrapped(expandStars(merge.copy(targetTable = PendingView.open(merge.targetTable)), computed.map(_.name.toLowerCase).toSet))
   }
 
   private def wrapped(merge: MergeIntoTable): MergeIntoTable = merge.copy(
@@ -70,6 +69,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
   private def prepare(merge: MergeIntoTable, table: HeadwaterTable): LogicalPlan = {
     table.requireLatest()
     val actions = merge.matchedActions ++ merge.notMatchedActions
+    val assigned = new AssignedColumns(merge, SparkInternals.conf(session).resolver)
     val answer = Bridge.call(session, MergeTargetRequest(
       table = table.path,
       version = table.snapshotVersion,
@@ -77,31 +77,20 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
       withSchemaEvolution = merge.withSchemaEvolution,
       source = merge.sourceTable.schema.json,
       star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-      assigned = actions.flatMap(assignments).flatMap(copied)))
+      assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
     val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
-    val prepared = merge.copy(targetTable = PendingTarget.replace(merge.targetTable, seen))
-    wrapped(expandStars(prepared, answer.computed.toSet, answer.bySource))
+    // From here on, the statement evolves the table whichever way it was asked to.
+    val named = if (answer.evolves) assigned.withoutSource(merge) else merge
+    val prepared = named.copy(targetTable = PendingTarget.replace(merge.targetTable, seen), withSchemaEvolution = answer.evolves)
+    wrapped(expandStars(prepared, answer.computed.toSet))
   }
 
-  private def assignments(action: MergeAction): Seq[Assignment] = action match {
-    case UpdateAction(_, assignments, _) => assignments
-    case InsertAction(_, assignments) => assignments
-    case _ => Nil
-  }
-
-  /** The two paths of an assignment such as `SET t.a.b = s.a.b`, with or without the tables' names. */
-  private def copied(assignment: Assignment): Option[CopiedColumn] = (assignment.key, assignment.value) match {
-    case (UnresolvedAttribute(key), UnresolvedAttribute(value)) => Some(CopiedColumn(key, value))
-    case (UnresolvedAttribute(key), column: ApiColumn) => column.sourcePath.map(CopiedColumn(key, _))
-    case _ => None
-  }
-
-  private def expandStars(merge: MergeIntoTable, computed: Set[String], bySource: Boolean): MergeIntoTable = {
+  private def expandStars(merge: MergeIntoTable, computed: Set[String]): MergeIntoTable = {
     val resolver = SparkInternals.conf(session).resolver
     val (target, source) = (merge.targetTable.output, merge.sourceTable.output)
     def find(columns: Seq[Attribute], name: String): Option[Attribute] = columns.find(column => resolver(column.name, name))
     val pairs: Option[Seq[Assignment]] =
-      if (bySource) Some(source.flatMap(value => find(target, value.name).map(Assignment(_, value))))
+      if (merge.withSchemaEvolution) Some(source.flatMap(value => find(target, value.name).map(Assignment(_, value))))
       else {
         val wanted = target.filter(key => find(source, key.name).isDefined || !computed(key.name.toLowerCase))
         val found = wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
@@ -111,6 +100,10 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     pairs.map { assignments =>
       merge.copy(
         matchedActions = merge.matchedActions.map {
+          case UpdateStarAction(condition) if merge.withSchemaEvolution =>
+            // A field that the source lacks keeps its value, as a column that it lacks does.
+            val kept = assignments.map(assignment => assignment.copy(value = FieldsKept(assignment.value, assignment.key, resolver)))
+            UpdateAction(condition, kept, fromStar = true)
           case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
           case other => other
         },

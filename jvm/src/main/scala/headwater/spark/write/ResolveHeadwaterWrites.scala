@@ -53,7 +53,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     }
     val query = table match {
       case _: HeadwaterStagedTable => write.query
-      case _ => matchColumns(session, target, write.query, options, write.isByName)
+      case _ => matchColumns(session, target, write.query, options, write.isByName, isSql = write.origin.sqlText.isDefined)
     }
     val marked = relation.copy(table = target.of(write.query), options = new CaseInsensitiveStringMap(options.asJava))
     write match {
@@ -77,7 +77,8 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
 
 object ResolveHeadwaterWrites {
   def matchColumns(
-      session: SparkSession, target: WriteTarget, query: LogicalPlan, options: Map[String, String], byName: Boolean, casts: Boolean = true): LogicalPlan = {
+      session: SparkSession, target: WriteTarget, query: LogicalPlan, options: Map[String, String], byName: Boolean, casts: Boolean = true,
+      isSql: Boolean = false): LogicalPlan = {
     val table = target.table
     val answer = Bridge.call(session, ResolveWriteRequest(
       table = table.path,
@@ -85,6 +86,7 @@ object ResolveHeadwaterWrites {
       version = table.snapshotVersion,
       schema = query.schema.json,
       byName = byName,
+      isSql = isSql,
       mode = target.mode,
       replaceWhere = target.replaceWhere,
       options = options))

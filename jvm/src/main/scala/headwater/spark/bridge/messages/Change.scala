@@ -37,15 +37,13 @@ final case class ChangeRequest(
 
 final case class ExplainRequest(statement: String, mode: String, change: ChangeRequest) extends Call[String]("explain")
 
-final case class CopiedColumn(key: Seq[String], value: Seq[String]) extends Message
-
 final case class MergeTargetRequest(
-    table: String, version: Long, tableId: String, withSchemaEvolution: Boolean, source: String, star: Boolean, assigned: Seq[CopiedColumn])
+    table: String, version: Long, tableId: String, withSchemaEvolution: Boolean, source: String, star: Boolean, assigned: Seq[Seq[String]])
     extends Call[MergeTargetAnswer]("merge_target")
 
-final case class MergeTargetAnswer(target: Option[TableDescription], computed: Seq[String], bySource: Boolean) extends Message
+final case class MergeTargetAnswer(target: Option[TableDescription], computed: Seq[String], evolves: Boolean) extends Message
 
 object MergeTargetAnswer {
   implicit val fromJson: FromJson[MergeTargetAnswer] =
-    FromJson.message(in => MergeTargetAnswer(in[Option[TableDescription]]("target"), in[Seq[String]]("computed"), in[Boolean]("bySource")))
+    FromJson.message(in => MergeTargetAnswer(in[Option[TableDescription]]("target"), in[Seq[String]]("computed"), in[Boolean]("evolves")))
 }

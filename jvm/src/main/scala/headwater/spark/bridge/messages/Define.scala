@@ -18,6 +18,7 @@ final case class CreateTableRequest(
     table: String,
     name: Option[String],
     mode: String,
+    known: Boolean = true,
     external: Boolean,
     schema: String,
     partitioning: Seq[String] = Nil,
@@ -105,6 +106,8 @@ final case class UnsupportedChange(change: String) extends AnyTableChange {
 final case class AlterTableRequest(table: String, name: String, changes: Seq[AnyTableChange]) extends Call[CommitAnswer]("alter_table")
 
 final case class CheckSameSchemaRequest(table: String, other: String) extends Call[Unit]("check_same_schema")
+
+final case class CheckSamePlaceRequest(table: String, other: String, name: Option[String]) extends Call[Unit]("check_same_place")
 
 final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
 

@@ -18,6 +18,7 @@ final case class ResolveWriteRequest(
     version: Long,
     schema: String,
     byName: Boolean,
+    isSql: Boolean,
     mode: String,
     replaceWhere: Option[String],
     options: Map[String, String])

@@ -5,9 +5,9 @@ import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, UnresolvedHint}
-import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
+import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.internal.SQLConf
@@ -84,6 +84,21 @@ object QueryCompiler {
   /** The type of an expression over a schema (JSON). Throws Spark's own error if it does not resolve. */
   def expressionType(session: SparkSession, text: String, schema: String): DataType =
     SparkInternals.ofRows(session, Project(Seq(Alias(parse(session, text), "value")()), over(schema))).schema.head.dataType
+
+  /**
+   * The parts of an expression over a schema (JSON) that give something else than what follows from a row: the time, the session, chance,
+   * functions of users. Each as SQL. Throws Spark's own error if the expression does not resolve.
+   */
+  def beyondRow(session: SparkSession, text: String, schema: String): Seq[String] =
+    SparkInternals.logicalPlan(SparkInternals.ofRows(session, Project(Seq(Alias(parse(session, text), "value")()), over(schema))))
+      .expressions.flatMap(_.collect {
+        case e if e.containsPattern(TreePattern.CURRENT_LIKE) && !e.children.exists(_.containsPattern(TreePattern.CURRENT_LIKE)) => e
+        case e: PlanExpression[_] => e
+        case e: UserDefinedExpression => e
+        case e: SparkVersion => e
+        case e: VariableReference => e
+        case e if !e.deterministic && e.children.forall(_.deterministic) => e
+      }).map(_.sql)
 
   /** A condition over a schema (JSON), resolved. Throws Spark's own error if it does not resolve. */
   def condition(session: SparkSession, text: String, schema: String): Expression =

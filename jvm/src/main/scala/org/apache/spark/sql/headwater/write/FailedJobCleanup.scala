@@ -29,10 +29,11 @@ object FailedJobCleanup {
   private val cleaning = new ConcurrentHashMap[String, Set[CompletableFuture[Unit]]]()
 
   /**
-   * Runs a job that writes to a directory; if it fails, `clean` removes its files. The job gets a function that cancels it after a moment: if it
+   * Runs a job that writes to a directory; if it fails, `clean` removes its files: it is asked for in the statement's thread, as it takes
+   * a copy of the session's configuration, which costs too much for every job. The job gets a function that cancels it after a moment: if it
    * is about to end anyway, Spark then logs no cancelled job.
    */
-  def await[T](context: SparkContext, place: String, clean: () => Unit)(job: (() => Unit) => T): T = {
+  def await[T](context: SparkContext, place: String, clean: => () => Unit)(job: (() => Unit) => T): T = {
     val id = UUID.randomUUID().toString
     val tag = s"headwater-$id"
     JobProperties.within(context, Map(Job -> id)) {

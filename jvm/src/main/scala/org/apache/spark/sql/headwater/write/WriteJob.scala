@@ -23,13 +23,16 @@ object WriteJob {
   /** The files and the tracking of a tracked query. */
   def write(session: SparkSession, query: LogicalPlan, specification: WriteSpecification): (Seq[DescribedFile], Option[RewriteTracking]) = {
     val schema = DataType.fromJson(specification.schema).asInstanceOf[StructType]
-    val execution = Dataset.ofRows(session, distinctOutput(query)).queryExecution
+    val execution = WithoutVoidFields(session, Dataset.ofRows(session, distinctOutput(query)).queryExecution)
     def run(): (Seq[DescribedFile], Option[RewriteTracking]) =
       if (schema.isEmpty) (Nil, Some(RewriteTrackingExec.run(execution.executedPlan)))
       else {
         val committer = new HeadwaterCommitProtocol(specification.path, specification.statistics, specification.changeColumn)
-        val conf = session.sessionState.newHadoopConf()
-        FailedJobCleanup.await(session.sparkContext, specification.path, () => committer.removeAll(conf)) { cancelSoon =>
+        def cleaning: () => Unit = {
+          val conf = session.sessionState.newHadoopConf()
+          () => committer.removeAll(conf)
+        }
+        FailedJobCleanup.await(session.sparkContext, specification.path, cleaning) { cancelSoon =>
           committer.onRowError = cancelSoon
           try writeFiles(session, execution, schema, committer, specification)
           catch { case e: Throwable => throw committer.rowError.getOrElse(e) }

@@ -36,16 +36,17 @@ object StatementText extends Logging {
       text <- execution.logical.origin.sqlText
     } {
       val conf = SparkInternals.conf(session)
-      val shown = Utils.redact(conf.stringRedactionPattern, withoutSecrets(text.trim, context.getConf.get(SECRET_REDACTION_PATTERN)))
+      val ofContext = context.conf // each call of the public `getConf` copies it
+      val shown = Utils.redact(conf.stringRedactionPattern, withoutSecrets(text.trim, ofContext.get(SECRET_REDACTION_PATTERN)))
       val site = context.getCallSite()
       val modified = conf.redactOptions(conf.getAllConfs.filterNot { case (key, value) =>
-        key.startsWith("spark.driver.") || key.startsWith("spark.executor.") || context.getConf.getOption(key).contains(value)
+        key.startsWith("spark.driver.") || key.startsWith("spark.executor.") || ofContext.getOption(key).contains(value)
       })
       // For Spark's own listener, the last event of an execution counts.
       context.listenerBus.post(event(
         Long.box(id),
         Option(context.getLocalProperty(SQLExecution.EXECUTION_ROOT_ID_KEY)).map(_.toLong),
-        shown.take(context.getConf.get(SQL_EVENT_TRUNCATE_LENGTH)),
+        shown.take(ofContext.get(SQL_EVENT_TRUNCATE_LENGTH)),
         site.longForm,
         execution.explainString(ExplainMode.fromString(conf.uiExplainMode)),
         SparkPlanInfo.fromSparkPlan(execution.executedPlan),

@@ -1,0 +1,37 @@
+"""Which columns the conditions of a table use: its CHECK constraints and the expressions of its generated columns.
+
+Spark says it, as the texts are SQL; each is resolved once.
+"""
+
+from __future__ import annotations
+
+from headwater.bridge.statement import Statement
+from headwater.protocol.columns import Path
+from headwater.protocol.types import StructType, schema_string
+from headwater.schema import visible
+from headwater.schema.reshaping import without
+
+
+class ColumnUses:
+    """Whether conditions use columns. Each condition is resolved once over the columns as they are."""
+
+    def __init__(self, statement: Statement, schema: StructType) -> None:
+        self._statement = statement
+        self._schema = schema
+        self._known: dict[str, frozenset[str] | None] = {}
+
+    def column(self, sql: str, path: Path) -> bool:
+        """Whether a condition uses a column or field, or one in it."""
+        columns = self._columns(sql)
+        if columns is not None and (path[0].lower() not in columns or len(path) == 1):
+            return path[0].lower() in columns
+        left = schema_string(visible.for_reading(without(self._schema, [path])))
+        return not self._statement.resolves(sql, left)
+
+    def _columns(self, sql: str) -> frozenset[str] | None:
+        """The top-level columns that a condition uses, in lower case; None where Spark does not say."""
+        if sql not in self._known:
+            text = schema_string(visible.for_reading(self._schema))
+            found = self._statement.condition(sql, text).columns
+            self._known[sql] = None if found is None else frozenset(name.lower() for name in found)
+        return self._known[sql]
