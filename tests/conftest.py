@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.paths import CONDITIONS, SHARED
-from support.sessions import IN_UTC
+from support.sessions import IN_UTC, lighten
 from support.sessions import settings as session_settings
 
 # Most tests need no Spark: only the fixtures that do import it.
@@ -51,6 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = headwater.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    lighten(session)
     yield session
     session.stop()
     shutil.rmtree(home, ignore_errors=True)

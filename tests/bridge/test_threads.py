@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 #: Seconds the threads work; HEADWATER_TEST_SECONDS=60 for the long run.
-SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "8"))
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "5"))
 
 
 def test_mixed_statements_from_32_threads(sparks: Any) -> None:

@@ -24,7 +24,7 @@ from support.concurrency.bank_log import check_table
 from support.concurrency.bank_run import peer_jars, running
 from support.paths import SHARED
 
-SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "5"))
 SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
 
 

@@ -25,7 +25,7 @@ from headwater.transaction import Transaction, wait_for_maintenance
 from support.concurrency.writing import ACCOUNTS, START_BALANCE, account_file
 from support.processes import environment, python
 
-SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "12"))
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "8"))
 WRITERS = int(os.environ.get("HEADWATER_TEST_WRITERS", "5"))
 KINDS = ("shared", "append", "delta-rs", "metadata", "disjoint", "shared", "append", "disjoint")
 SCHEMA = (

@@ -16,7 +16,7 @@ import pytest
 from headwater import changelog
 from support.changelogs import COLUMNS, dicts, in_order, pairs, statements, states
 
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "6"))
 SEED = "HEADWATER_TEST_EXAMPLES" not in os.environ
 
 

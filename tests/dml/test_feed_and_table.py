@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "16"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "8"))
 SEED = "HEADWATER_TEST_EXAMPLES" not in os.environ
 #: Settings that send small tables the ways of large ones, too.
 WAYS: dict[str, dict[str, str]] = {

@@ -23,7 +23,7 @@ from support.dml.strategies import scripts
 from support.drawing import STEADY
 
 #: Of each of the two tests.
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "7"))
 drawn = drawing(STEADY, max_examples=EXAMPLES, derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ, print_blob=True)
 _numbers = itertools.count()
 

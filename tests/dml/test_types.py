@@ -20,7 +20,7 @@ import pytest
 from support.dml.checking import version_of
 
 #: Statements about each of the tables, all types among them; half a minute for all on two cores.
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "5"))
 SHAPES = ("vectors", "copies", "partitions")
 FIRST_SEED = Random().randrange(10**6) if "HEADWATER_TEST_EXAMPLES" in os.environ else 0
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")

@@ -14,6 +14,17 @@ import pytest
 
 from support.dml.dml_cases import BY_HAND, DRAWN, drawn
 
+#: With these every kind of statement, of property and of layout is there; the long run has all pairs of them.
+IN_BRIEF = {
+    "delete, vectors",
+    "update, vectors, mapping",
+    "merge",
+    "merge, inserts only",
+    "merge, several matches, vectors",
+    "merge, evolution",
+    "drawn 1",
+}
+
 METRICS = {
     "DELETE": ["numDeletedRows"],
     "UPDATE": ["numUpdatedRows"],
@@ -80,7 +91,9 @@ def usual_sessions(spark: Any, peer: Any) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.random
 @pytest.mark.usefixtures("usual_sessions")
-@pytest.mark.parametrize("name", [*BY_HAND, *DRAWN])
+@pytest.mark.parametrize(
+    "name", [name if name in IN_BRIEF else pytest.param(name, marks=pytest.mark.soak) for name in (*BY_HAND, *DRAWN)]
+)
 def test_statements_do_what_the_peers_do(name: str, spark: Any, peer: Any, ours: Any, tmp_path: Path) -> None:
     case = BY_HAND.get(name) or drawn()[name]
     own, theirs = tmp_path / "own", tmp_path / "theirs"

@@ -21,7 +21,7 @@ def manifests(path: Path) -> dict[str, list[str]]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("partitioned", [True, False])
+@pytest.mark.parametrize("partitioned", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_both_generate_the_same(spark: Any, peer: Any, tmp_path: Path, partitioned: bool) -> None:
     engines = {"ours": spark.sql, "theirs": peer.sql}
     by = "PARTITIONED BY (p, n)" if partitioned else ""

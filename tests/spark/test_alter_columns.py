@@ -231,7 +231,6 @@ def test_not_null_defaults_and_places(spark, rows, database, fails):
     assert history(spark, "t", "position")[1] == "AFTER b"
     assert rows("SELECT a FROM t WHERE a IS NOT NULL ORDER BY a") == [(1,), (2,)]
     for change, condition in (
-        ("a AFTER a", "DELTA_OPERATION_NOT_ALLOWED"),
         ("a AFTER nosuch", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ("a.element FIRST", "INVALID_FIELD_NAME"),
         ("a SET DEFAULT 5", "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"),

@@ -50,6 +50,24 @@ spark.sql("INSERT INTO d.hv VALUES (1)")
 found["rows"] = sorted(rows("SELECT id, p FROM d.t"))
 found["replaced"] = rows("SELECT * FROM d.r")
 found["renamed"] = rows("SELECT * FROM d.f")
+
+def refused(sql):
+    try:
+        spark.sql(sql)
+    except Exception as error:
+        return error.getCondition()
+
+place = f"USING delta LOCATION '{home}/ex ternal'"
+found["emptied"] = [
+    refused(f"CREATE OR REPLACE TABLE d.o (b INT) {place}"),
+    refused(f"CREATE OR REPLACE TABLE d.o {place} AS SELECT 6 AS id"),
+    refused(f"CREATE OR REPLACE TABLE d.r {place} AS SELECT 6 AS id"),
+    refused(f"CREATE OR REPLACE TABLE d.f {place} AS SELECT 5 AS id"),
+]
+writer = spark.sql("SELECT 5 AS id").write.format("delta").mode("overwrite").option("path", f"{home}/ex ternal")
+writer.saveAsTable("d.g")
+found["named by a save"] = rows("SELECT * FROM d.g")
+spark.sql("DROP TABLE d.g")
 found["tables"] = [row[1] for row in rows("SHOW TABLES IN d")]
 found["others"] = rows("SELECT * FROM d.pq UNION ALL SELECT * FROM d.hv")
 found["describe"] = rows("DESCRIBE d.t")[:3]
@@ -81,6 +99,9 @@ def test_hive_metastore(tmp_path):
     assert found["rows"] == [[1, "a"], [2, None]]
     assert found["replaced"] == [["x"]]
     assert found["renamed"] == [[5]]
+    new, known = ["DELTA_CREATE_TABLE_SCHEME_MISMATCH", "DELTA_TABLE_ALREADY_EXISTS"], "DELTA_TABLE_LOCATION_MISMATCH"
+    assert found["emptied"] == [*new, known, None]
+    assert found["named by a save"] == [[5]]
     assert found["tables"] == ["f", "hv", "l", "pq", "r", "t"]
     assert found["others"] == [[1], [1]]
     assert found["describe"] == [["id", "int", None], ["p", "string", None], ["more", "struct<x:int>", None]]

@@ -19,7 +19,7 @@ from support.requests import actions
 
 pytestmark = pytest.mark.spark
 
-_SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "6"))
+_SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "4"))
 _MAX = "spark.databricks.delta.optimize.maxFileSize"
 _KINDS = (
     "a INT, b STRING, c DATE, d DECIMAL(30, 4), e TIMESTAMP, f TIMESTAMP_NTZ, g DOUBLE, s STRUCT<x: BIGINT, y: "

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "14"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "8"))
 SEED = None if "HEADWATER_TEST_EXAMPLES" in os.environ else 5
 
 CONDITIONS = [

@@ -7,15 +7,18 @@ groups that take longest start first, so that the short ones fill the end. No te
 The summary shows the time each folder took. No test is run twice: only CI does so, see :mod:`support.whole_run`.
 
 ``pytest --soak SECONDS`` is the long run: only the tests marked ``random`` and ``soak``, each for about that long.
+``pytest --shuffle SEED`` runs the files in another order, which must make no difference.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from support.sparks import archive
@@ -38,11 +41,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", type=float, metavar="SECONDS", help="run the random tests alone, each for about so many seconds"
     )
+    parser.addoption(
+        "--shuffle", metavar="SEED", help="run files, and groups of files, in an order drawn from this seed"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     seconds = config.getoption("--soak")
+    # Not what was drawn decides whether a run passes: it is the same each time, but for the long run. No draw is timed.
+    hypothesis.settings.register_profile(
+        "same", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.register_profile("long", deadline=None, max_examples=1000, print_blob=True)
+    hypothesis.settings.load_profile("same" if seconds is None else "long")
     if seconds is None:
         return
     # Test modules read these when they are imported, in the processes they start, too.
@@ -76,9 +88,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return Groups(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their markers
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("random")
     order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
     items.sort(key=lambda item: order.get(_group(item.path), len(order)))
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        # Of a group the files, too; the tests of a file may build on each other's tables and stay in order.
+        items.sort(key=lambda item: (_drawn(seed, _group(item.path)), _drawn(seed, str(item.path.relative_to(_TESTS)))))
+
+
+def _drawn(seed: str, name: str) -> bytes:
+    """A place in the order that every worker draws alike."""
+    return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
 
 def _group(path: Path) -> str:

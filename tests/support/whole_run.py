@@ -24,11 +24,14 @@ from typing import Any
 
 import pytest
 
+from support.paths import TESTS
+
 #: How many failed tests are run once more.
 MOST_SECOND_CHANCES = 3
 #: The arguments of each step.
 BESIDE_OTHERS = ("-m", "not soak and not alone", "--durations=50")
 ALONE = ("-n", "0", "-m", "alone and not soak", "--durations=10")
+_MARK = "mark.alone"
 #: What pytest counts in its closing line, beside what failed, passed and could not be set up.
 _OTHERS = ("skipped", "xfailed", "xpassed")
 _FINISHED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -136,6 +139,11 @@ def run(steps: Sequence[Sequence[str]], pytest_run: Callable[[Sequence[str]], Ou
     return 0 if passed else 1
 
 
+def files_with(mark: str) -> list[str]:
+    """The files of tests that name a mark; to collect only these takes less than to leave out most tests of all."""
+    return sorted(str(file) for file in TESTS.rglob("test_*.py") if mark in file.read_text(encoding="utf-8"))
+
+
 def in_process(arguments: Sequence[str]) -> Outcomes:
     """pytest with these arguments in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -151,4 +159,4 @@ def in_process(arguments: Sequence[str]) -> Outcomes:
 
 
 if __name__ == "__main__":
-    sys.exit(run([BESIDE_OTHERS, ALONE], in_process))
+    sys.exit(run([BESIDE_OTHERS, (*ALONE, *files_with(_MARK))], in_process))

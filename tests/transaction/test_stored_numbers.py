@@ -15,12 +15,15 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.log.checkpoints.writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol import action_shapes
 from headwater.protocol.actions import AddCDCFile, DeletionVector, Protocol, RemoveFile, SetTransaction
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.row_tracking import DOMAIN
+from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema import mapping
+from headwater.schema.identity import identity_columns
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.commits import add_file, append, create, metadata
@@ -122,6 +125,38 @@ def test_a_timestamp_at_the_end_of_time(path, stamp):
     with pytest.raises(HeadwaterError, match="HEADWATER_IN_COMMIT_TIMESTAMPS_EXHAUSTED"):
         append(newest(path), "b")
     assert newest(path).version == (2 if stamp < LAST else 1)
+
+
+@pytest.mark.parametrize("stored", ["many", [], {}, None, 1.5, 1e400, True, LAST - 2, LAST, LAST + 1, -LAST - 2])
+@pytest.mark.parametrize("step", [1, -1, LAST])
+def test_identity_values_go_on_from_what_is_stored_or_are_refused(stored, step):
+    identity = {"delta.identity.start": 0, "delta.identity.step": step, "delta.identity.allowExplicitInsert": False}
+    field = StructField("i", PrimitiveType("long"), True, {**identity, "delta.identity.highWaterMark": stored})
+    refused = None
+    try:
+        (column,) = identity_columns(StructType((field,)))
+        value = column.next_value
+    except HeadwaterError as error:
+        refused = error.condition
+    if refused is not None:
+        assert refused.startswith("DELTA_IDENTITY_COLUMN")
+        return
+    assert type(value) is int
+    assert -(2**63) <= value <= LAST
+    assert column.further(value)
+
+
+@pytest.mark.parametrize("key", ["version", "size", "parts", "sizeInBytes", "numOfAddFiles", "checksum"])
+@pytest.mark.parametrize("stored", [2**63, LAST, -1, "x", None, 1.5, [], {}])
+def test_a_hint_of_any_checkpoint_is_only_a_hint(path, key, stored):
+    snapshot = create(path).snapshot
+    for name in ("a", "b"):
+        snapshot = append(snapshot, name).snapshot
+    write_checkpoint(snapshot)
+    hint = Path(path) / "_delta_log" / "_last_checkpoint"
+    hint.write_text(json.dumps({**json.loads(hint.read_text()), key: stored}))
+    assert newest(path).num_files == 2
+    assert append(newest(path), "c").version == 3
 
 
 def test_column_ids_do_not_pass_what_files_can_have():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
@@ -241,6 +242,11 @@ FEATURES: Mapping[str, Feature] = {
 }
 
 
+#: Legacy versions whose implied features are kept: few pairs are in use, and each statement asks a dozen times.
+_KNOWN_VERSIONS = 64
+
+
+@lru_cache(_KNOWN_VERSIONS)
 def implied_features(reader: int, writer: int) -> frozenset[str]:
     """The features that a legacy pair of versions implies; none for writer version 7, which lists every feature."""
     if writer >= WRITER_VERSION_WITH_FEATURES:
@@ -252,8 +258,12 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
     """The features that a reader of the table must support: those listed, or those its reader version implies."""
     if protocol.min_reader_version >= READER_VERSION_WITH_FEATURES:
         return protocol.reader_features or frozenset()
-    known = (f for f in FEATURES.values() if f.reader and f.legacy)
-    return frozenset(f.name for f in known if f.legacy and f.legacy[0] <= protocol.min_reader_version)
+    return _implied_for_readers(protocol.min_reader_version)
+
+
+@lru_cache(_KNOWN_VERSIONS)
+def _implied_for_readers(version: int) -> frozenset[str]:
+    return frozenset(f.name for f in FEATURES.values() if f.reader and f.legacy and f.legacy[0] <= version)
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:

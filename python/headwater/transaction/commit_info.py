@@ -21,6 +21,9 @@ from headwater.transaction.conflicts import Isolation
 #: The last in-commit timestamp there can be, in milliseconds since the epoch.
 LATEST_STAMP = 2**63 - 1
 
+#: Kept, as ``json.dumps`` makes a new one each time that it gets separators.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
 
 def default_engine_info(spark_version: str | None = None) -> str:
     """``Apache-Spark/4.2.0 Headwater/0.1.0``; without a Spark version, the second word alone."""
@@ -38,7 +41,7 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, (tuple, set, frozenset)):
         value = list(value) if isinstance(value, tuple) else sorted(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    behind.
 2. *Write data files.* The caller does this, under names that no other writer chooses. A crash leaves files that no
    version names; VACUUM removes them.
-3. *Validate* (:mod:`headwater.transaction.validation`): protocol, features, append-only, duplicate actions; and read
-   the commit back from its bytes, as readers will. A commit
-   that may never be made is refused before the first attempt.
+3. *Validate* (:mod:`headwater.transaction.validation`): protocol, features, append-only, duplicate actions; and
+   read the commit back from its bytes, as readers will. A commit that may never be made is refused before the first
+   attempt.
 4. *Put if absent* the file of the next version, after a check that the table is still the same one
    (:mod:`headwater.transaction.same_table`). This step decides: before it, the table is unchanged; after it, every
    reader sees the whole commit. No reader sees part of the file, and after a power failure the file is there whole or

@@ -622,20 +622,21 @@ class _Content:
     def _path(self, version: int) -> str:
         return f"{log_directory(self._transaction.table_path)}/{commit_name(version)}"
 
-    def _read_back(self, version: int, head: bytes, body: bytes) -> None:
+    def _read_back(self, version: int, head: bytes, body: bytes) -> bytes:
         """Read a commit before it is written, as any reader will: what cannot be read must not become part of a log.
-        Of a large commit that lost a race, only what changed is read again.
+        Of a large commit that lost a race, only what changed is read again. Returns its bytes.
 
         :raises HeadwaterError: ``HEADWATER_COMMIT_NOT_READABLE``.
         """
-        is_whole = body is not self._read_body
+        is_whole, data = body is not self._read_body, head + body
         try:
-            parsed = parse_actions(head + body if is_whole else head, self._path(version))
+            parsed = parse_actions(data if is_whole else head, self._path(version))
         except HeadwaterError as error:
             reason = error.parameters.get("reason", str(error))
             table = self._transaction.metadata.name or self._transaction.table_path
             raise HeadwaterError("HEADWATER_COMMIT_NOT_READABLE", {"tableName": table, "reason": reason}) from None
         self._parsed, self._read_body = (parsed if is_whole else None), body
+        return data
 
     def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
         transaction = self._transaction
@@ -652,8 +653,7 @@ class _Content:
         )
         domains, body = self._files(version)
         head = serialize([info, *transaction._table_actions(metadata), *domains])
-        self._read_back(version, head, body)
-        self._others = head + body
+        self._others = self._read_back(version, head, body)
         data = self._others if transaction._bulk is None else b"".join([self._others, *transaction._bulk.lines()])
         if self._on_begin is not None:
             self._on_begin(version, transaction.id)

@@ -20,7 +20,7 @@ from headwater.stores import LocalStore, absolute_path
 from support.concurrency import bank
 from support.concurrency.bank_log import check_table
 
-ROUNDS = int(os.environ.get("HEADWATER_TEST_KILLS", "12"))
+ROUNDS = int(os.environ.get("HEADWATER_TEST_KILLS", "8"))
 OF_THE_JVM = max(1, ROUNDS // 24)
 OF_THE_HANDLER = max(1, ROUNDS // 8)
 OF_A_WRITER = max(1, ROUNDS - OF_THE_HANDLER - OF_THE_JVM)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from support.sessions import IN_UTC, settings
+from support.sessions import IN_UTC, lighten, settings
 from support.sparks.answering import in_utc, run, serve
 
 
@@ -39,6 +39,7 @@ def start(home: str, jars: str) -> Any:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    lighten(spark)
     return spark
 
 

@@ -17,6 +17,7 @@ from headwater import jar_path
 from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.stores import Store, store_for
 from support.jvms import SPARK_JARS, Jvm, fetched
+from support.sessions import SHORT_LIVED
 
 _MINI_CLUSTER = "hadoop-client-minicluster"
 #: What Spark opens to itself too.
@@ -41,7 +42,7 @@ def _fetched() -> list[Path]:
 @contextmanager
 def jvm(jars: list[str]) -> Iterator[JavaGateway]:
     """A JVM with Spark's JARs and these, for any number of threads; it ends with the block, or with this process."""
-    started = Jvm([*jars, f"{SPARK_JARS}/*"], ["-Xmx1g", *_OPENS])
+    started = Jvm([*jars, f"{SPARK_JARS}/*"], ["-Xmx1g", *SHORT_LIVED.split(), *_OPENS])
     try:
         yield started.gateway
     finally:

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.FileStatus
+import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.column.statistics.Statistics
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData
@@ -22,7 +23,8 @@ final case class FooterStatistics(rows: Long, columns: Seq[Seq[Any]])
 
 object FooterStatistics {
   def read(file: FileStatus, conf: Configuration, leaves: Seq[Seq[String]]): FooterStatistics = {
-    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf))
+    // With options of its own, the reader would make a configuration anew: it reads Hadoop's files of defaults, for milliseconds.
+    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf), HadoopReadOptions.builder(conf, file.getPath).build())
     try {
       val blocks = reader.getFooter.getBlocks.asScala.toSeq
       val byPath = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq -> c).toMap)
