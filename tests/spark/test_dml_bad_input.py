@@ -89,7 +89,7 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ("UPDATE {t} SET v = 1 WHERE 'x'", NOT_BOOLEAN, ("STRING",)),
         (f"MERGE INTO {{t}} t {USING} WHEN MATCHED AND 1 THEN DELETE", NOT_BOOLEAN, ("INT",)),
         ("DELETE FROM {t} WHERE count(*) > 1", ONE_ROW, ("count",)),
-        ("DELETE FROM {t} WHERE row_number() OVER (ORDER BY id) > 1", ONE_ROW, ("ROW_NUMBER",)),
+        ("DELETE FROM {t} WHERE row_number() OVER (ORDER BY id) > 1", ONE_ROW, ("row_number",)),
         ("UPDATE {t} SET v = max(id)", ONE_ROW, ("max",)),
         ("UPDATE {t} SET v = 1 WHERE sum(id) > 1", ONE_ROW, ("sum",)),
         ("UPDATE {t} SET v = rank() OVER (ORDER BY id)", ONE_ROW, ("RANK",)),
