@@ -274,6 +274,11 @@ def main() -> None:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+            # Sessions with a metastore are what Spark's shells have, and Spark builds them in a way of their own.
+            .config(
+                "spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={directory}/db;create=true"
+            )
+            .enableHiveSupport()
         )
         spark = headwater.configure(builder).getOrCreate()
         try:

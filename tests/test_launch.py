@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,3 +158,37 @@ def test_addresses_of_configuration_files_stay(
     assert "127.0.0.1" in " ".join(launch.server_command(server, [])[0])
     (tmp_path / file).write_text(text + "\n")
     assert "127.0.0.1" not in " ".join(launch.server_command(server, [])[0])
+
+
+@pytest.mark.parametrize(
+    ("found", "missing"),
+    [
+        ({}, ["spark.sql.extensions = ", "spark.sql.catalog.spark_catalog = "]),
+        ({"spark.sql.extensions": f"a.B, {launch.EXTENSION}"}, ["spark.sql.catalog.spark_catalog = "]),
+        (
+            {"spark.sql.catalog.spark_catalog": launch.CATALOG, "spark.sql.extensions": "a.B"},
+            ["spark.sql.extensions = "],
+        ),
+        ({"spark.sql.catalog.spark_catalog": launch.CATALOG, "spark.sql.extensions": launch.EXTENSION}, []),
+    ],
+)
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_session_that_runs_has_all_settings_or_is_refused(
+    monkeypatch: pytest.MonkeyPatch, found: dict[str, str], missing: list[str], runs: bool
+) -> None:
+    from pyspark.sql import SparkSession
+
+    context = SimpleNamespace(_jsc=object() if runs else None)
+    session = SimpleNamespace(conf=SimpleNamespace(get=found.get), _sc=context)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: session)
+    builder = _Builder()
+    if not (runs and missing):
+        assert headwater.configure(builder) is builder
+        return
+    with pytest.raises(HeadwaterError) as raised:
+        headwater.configure(builder)
+    assert raised.value.condition == "HEADWATER_SESSION_ALREADY_RUNS"
+    assert builder._options == {}
+    for setting in ("spark.sql.extensions = ", "spark.sql.catalog.spark_catalog = "):
+        assert (setting in raised.value.text) == (setting in missing), raised.value.text
+    assert "spark.stop()" in raised.value.text

@@ -22,7 +22,8 @@ def configure(builder: _Builder) -> _Builder:
     configured.
 
     :returns: the same builder.
-    :raises headwater.errors.HeadwaterError: the installed PySpark is not a version in ``headwater.versions``.
+    :raises headwater.errors.HeadwaterError: the installed PySpark is not a version in ``headwater.versions``; a session
+        without Headwater runs already in this process, and would be what ``getOrCreate()`` returns.
     """
     from headwater import launch
 

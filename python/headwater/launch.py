@@ -87,6 +87,7 @@ def configure(builder: Any) -> None:
         return
     require_supported(pyspark.__version__)
     jar = jar_path()
+    _check_running_session(jar)
     for key, value in settings({**default_settings(spark_home()), **options}, jar).items():
         builder.config(key, value)
     _add_to_running_driver(jar)
@@ -238,6 +239,29 @@ def _read_properties(path: Path) -> dict[str, str]:
             end = next((index for index, letter in enumerate(stripped) if letter in " \t=:"), len(stripped))
             found[stripped[:end]] = stripped[end:].lstrip(" \t").removeprefix("=").removeprefix(":").strip()
     return found
+
+
+def _check_running_session(jar: Path) -> None:
+    """A session that runs already would be what ``getOrCreate()`` returns, and Spark gives it no extension any more.
+
+    :raises HeadwaterError: ``HEADWATER_SESSION_ALREADY_RUNS`` where it has not all that Headwater needs.
+    """
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
+    context = getattr(session, "_sc", None)
+    if session is None or context is None or context._jsc is None:
+        return  # none, or one that was stopped
+    found = {key: session.conf.get(key, None) or "" for key in (_EXTENSIONS_KEY, _CATALOG_KEY)}
+    missing = [
+        f"{key} = {value}"
+        for key, value in ((_EXTENSIONS_KEY, EXTENSION), (_CATALOG_KEY, CATALOG))
+        if value not in [part.strip() for part in found[key].split(",")]
+    ]
+    if missing:
+        from headwater.errors import HeadwaterError
+
+        raise HeadwaterError("HEADWATER_SESSION_ALREADY_RUNS", {"missing": " and ".join(missing), "jar": str(jar)})
 
 
 def _add_to_running_driver(jar: Path) -> None:

@@ -69,6 +69,7 @@ def table(request: pytest.FixtureRequest, classic: Any, tmp_path: Path) -> Table
     return Table(classic, tmp_path / uuid.uuid4().hex[:8], request.param)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("statement", "point"),
     [
@@ -100,6 +101,7 @@ def test_the_statement_is_done_once(classic: Any, table: Table, statement: str, 
     assert table.run("DELETE FROM {t} WHERE id = 0")["rows"] == [[1]]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_killed_as_it_begins_to_commit(classic: Any, table: Table, statement: str) -> None:
     sql, answer, after = STATEMENTS[statement]
@@ -111,6 +113,7 @@ def test_killed_as_it_begins_to_commit(classic: Any, table: Table, statement: st
     assert (table.rows, table.versions) == (after, 3)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("point", ["before_put", "before_vectors", "before_job"])
 def test_no_space_for_the_handler(classic: Any, table: Table, point: str) -> None:
     sql, answer, after = STATEMENTS["update"]
@@ -152,6 +155,7 @@ def test_no_place_for_change_data(classic: Any, table: Table) -> None:
 ENDLESS = "(SELECT id % 8 AS id, 1 AS v FROM range(0, 1000000000000000, 1, 2) WHERE sqrt(id) < 0)"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "sql",
     [

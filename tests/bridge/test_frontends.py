@@ -193,6 +193,7 @@ def test_files_are_few(frontend: str, request: pytest.FixtureRequest) -> None:
     driver.rows("DROP TABLE few")
 
 
+@pytest.mark.soak  # the shell with a file runs the same statements
 def test_sql_shell_with_a_statement(sparks: Any) -> None:
     text = "; ".join(statement.format(name="frontends") for statement in STATEMENTS)
     shell = sparks.shell("spark-sql", ["-e", text])

@@ -42,14 +42,7 @@ def ends_with(running: Any, end: Callable[[], Any], is_alive: Callable[[int], bo
 
 
 @pytest.mark.alone
-def test_ends_after_stop(sparks: Any, alive: Callable[[int], bool]) -> None:
-    driver = sparks.driver()
-    driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
-    assert ends_with(driver, driver.process.stdin.close, alive) < MOMENT
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_ends_with_a_killed_jvm(sparks: Any, alive: Callable[[int], bool], number: signal.Signals) -> None:
     driver = sparks.driver()
     driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
@@ -76,7 +69,9 @@ public class Main {
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("ending", "code"), [('throw new RuntimeException("main fails");', 1), ("", 0)])
+@pytest.mark.parametrize(
+    ("ending", "code"), [pytest.param('throw new RuntimeException("main fails");', 1, marks=pytest.mark.soak), ("", 0)]
+)
 def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, code: int) -> None:
     """An application's JVM ends when its main method does: the bridge's threads do not keep it."""
     if shutil.which("javac") is None:
@@ -228,7 +223,7 @@ def write_script(path: Path, text: str) -> None:
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_start_costs_little(sparks: Any) -> None:
+def test_start_costs_little_and_the_handler_ends_after_stop(sparks: Any, alive: Callable[[int], bool]) -> None:
     """From the start of a process to its first rows, beside a plain Spark's; printed, as machines differ."""
     times = {}
     for kind, text in (
@@ -240,6 +235,8 @@ def test_start_costs_little(sparks: Any) -> None:
         driver.rows(text)
         driver.rows("SELECT * FROM t")
         times[kind] = time.monotonic() - started
+        if kind == "classic":
+            assert ends_with(driver, driver.process.stdin.close, alive) < MOMENT
         driver.stop()
     print(f"\nfrom start to first rows: Spark {times['plain']:.2f} s, with Headwater {times['classic']:.2f} s")
     assert times["classic"] < times["plain"] * 2 + 10

@@ -99,6 +99,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "fault", "vectors", "large"), CASES)
 def test_one_statement(cluster: Any, table: str, name: str, fault: str, vectors: bool, large: bool) -> None:
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": str(vectors).lower()}

@@ -1,10 +1,12 @@
 """Types of the schema format that have more to say than a name."""
 
+import json
+
 import pytest
 
 from headwater.protocol.actions import Protocol
 from headwater.protocol.features import supports
-from headwater.protocol.types import DecimalType, PrimitiveType, SpatialType, parse_type
+from headwater.protocol.types import DecimalType, PrimitiveType, SpatialType, parse_schema, parse_type, schema_string
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,16 @@ def test_types_with_parameters(text, expected, sql):
 def test_a_table_of_the_preview_has_the_feature():
     preview = frozenset({"geospatial-dev"})
     assert supports(Protocol(3, 7, preview, preview), "geospatial")
+
+
+@pytest.mark.parametrize("spelled", ["string", "string collate UTF8_BINARY", "string collate utf8_binary"])
+def test_a_string_by_its_default_collation_is_a_string_at_any_depth(spelled: str) -> None:
+    def schema(text: str) -> str:
+        array = {"type": "array", "elementType": text, "containsNull": True}
+        pairs = {"type": "map", "keyType": text, "valueType": array, "valueContainsNull": True}
+        inner = {"type": "struct", "fields": [{"name": "m", "type": pairs, "nullable": True, "metadata": {}}]}
+        columns = [{"name": "v", "type": text}, {"name": "s", "type": inner}]
+        return json.dumps({"type": "struct", "fields": [{**c, "nullable": True, "metadata": {}} for c in columns]})
+
+    assert parse_schema(schema(spelled)) == parse_schema(schema("string"))
+    assert "collate" not in schema_string(parse_schema(schema(spelled)))

@@ -58,7 +58,7 @@ def test_describe_extended(spark, rows, database, tmp_path):
     assert after["Comment"] == "mine"
     assert after["Location"] == f"file:{tmp_path}/a b"
     assert "delta.feature.clustering=supported" in after["Table Properties"]
-    assert after["Statistics"] == "0 bytes"
+    assert after["Statistics"] == "0 bytes, 0 rows"
 
 
 def test_describe_detail(spark, database, tmp_path):

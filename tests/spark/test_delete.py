@@ -24,6 +24,7 @@ def test_whole_table_needs_no_job(spark, tmp_path, vectors):
     assert table.info()["operationParameters"] == {"predicate": "[]"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("condition", "left"),
     [
@@ -113,6 +114,7 @@ def test_file_whose_rows_all_match_is_removed(spark, tmp_path, vectors):
     assert table.metrics() == {"numRemovedFiles": 1, "numDeletedRows": 2}
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize("condition", ["id > 100", "id % 10 = 8", "v = 'none'", "false", "CAST(NULL AS BOOLEAN)"])
 def test_nothing_matched_is_no_commit(spark, tmp_path, vectors, condition):
@@ -159,6 +161,7 @@ SUBQUERIES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("condition", SUBQUERIES)
 def test_subqueries(spark, tmp_path, condition):
     spark.sql("CREATE OR REPLACE TEMP VIEW keys AS SELECT * FROM VALUES (1L), (5L), (9L), (NULL) AS s(k)")

@@ -36,6 +36,7 @@ ONE_ROW = ("DELTA_AGGREGATION_NOT_SUPPORTED", "42903")
 NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("statement", "error", "words"),
     [

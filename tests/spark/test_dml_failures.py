@@ -19,6 +19,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("where", STATEMENTS)
 @pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 def test_function_of_the_user_fails(spark, tmp_path, vectors, where):

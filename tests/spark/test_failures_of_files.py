@@ -84,6 +84,7 @@ def names(spark, tmp_path: Path) -> dict[str, str]:
     return names
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("statement", _STATEMENTS)
 def test_a_missing_or_spoiled_file(spark, fails, names, tmp_path: Path, statement: str, vectors: bool) -> None:

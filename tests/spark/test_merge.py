@@ -59,6 +59,7 @@ def test_all_clauses(spark, tmp_path, vectors):
     ]
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize(
     ("clauses", "answer", "left"),
@@ -127,6 +128,7 @@ def test_merge_into_an_empty_table(spark, tmp_path):
 TWICE = source("(1, 1)", "(1, 2)", "(2, 3)")
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize(
     "clauses",
@@ -146,6 +148,7 @@ def test_two_matches_that_act_are_an_error(spark, tmp_path, fails, vectors, clau
     assert table.comes_to(before)
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize(
@@ -177,6 +180,7 @@ def test_where_one_match_acts_it_is_none(spark, tmp_path, vectors, changes, clau
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize(
     "using",
@@ -342,6 +346,7 @@ def test_structs_are_matched_by_name(spark, tmp_path, vectors):
     assert table.run("SELECT s, l FROM {t} WHERE id = 1") == [((9, ("z", 9)), None)]
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize("changes", [False, True])
 def test_generated_columns_defaults_and_partitions(spark, tmp_path, fails, vectors, changes):
@@ -398,6 +403,7 @@ def test_constraints(spark, tmp_path, fails):
 MAPPED = "'delta.columnMapping.mode' = 'name'"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("properties", [[], [MAPPED]], ids=["plain", "mapped"])
 @both
 def test_schema_evolution(spark, tmp_path, vectors, properties):

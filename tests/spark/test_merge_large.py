@@ -217,6 +217,7 @@ def scanned(spark, tmp_path):
     return make
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize("new", [[], ["(100L, -100)", "(NULL, 1)"]], ids=["none", "new"])
@@ -253,6 +254,7 @@ def test_the_files_left_are_read_once(large, scanned, vectors, changes, new):
         ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("source", "asked"),
     [
@@ -303,6 +305,7 @@ def test_files_left_without_a_match_stay(large, scanned, vectors, changes):
     assert table.comes_to(before)
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_constraints_hold_for_the_rows_that_change(spark, tmp_path, fails, vecto
     assert table.values("v") == [0, 1, 8, 9]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("policy", "assignment", "condition", "state"),
     [
@@ -187,6 +188,7 @@ SUBQUERIES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("change", SUBQUERIES)
 def test_subqueries(spark, tmp_path, change):
     spark.sql(
@@ -258,6 +260,7 @@ def test_only_files_with_matching_rows_are_touched(spark, tmp_path, vectors):
         assert table.metrics("numCopiedRows", "numRemovedFiles") == {"numCopiedRows": 1, "numRemovedFiles": 1}
 
 
+@pytest.mark.covering
 @both
 @pytest.mark.parametrize("condition", ["id > 100", "id % 10 = 8", "CAST(NULL AS BOOLEAN)", "v > 0"])
 def test_nothing_matched_is_no_commit(spark, tmp_path, vectors, condition):

@@ -183,7 +183,7 @@ def _texts(spark, statement: str, *, explain: bool) -> Iterator[tuple[str, bool]
 @pytest.mark.parametrize("target", _TARGETS, ids=["name", "missing", "path", "view", "parquet"])
 def test_texts_are_for_users(spark, database, tmp_path: Path, target: str) -> None:
     classes = _classes()
-    assert {"HeadwaterTable", "HeadwaterDataSource", "PinSnapshots"} <= classes
+    assert {"HeadwaterTable", "DeltaDataSource", "PinSnapshots"} <= classes
     path = tmp_path / "at"
     table = "(id INT, v STRING, s STRUCT<x: INT>, day DATE) USING delta PARTITIONED BY (day)"
     spark.sql(f"CREATE TABLE t {table}")

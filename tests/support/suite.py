@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from support.covering import covering
 from support.sparks import archive
 
 if TYPE_CHECKING:
@@ -93,6 +94,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("random")
+    matrices: dict[tuple[Path, str], list[Any]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("covering") and not item.get_closest_marker("soak"):
+            matrices[item.path, item.originalname].append(item)  # type: ignore[attr-defined]
+    for cases in matrices.values():
+        # Each decorator's part of the name in brackets: what one of them lists together stays together.
+        kept = covering([dict(enumerate(case.callspec._idlist)) for case in cases])
+        for number in set(range(len(cases))) - set(kept):
+            cases[number].add_marker("soak")
     order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
     items.sort(key=lambda item: order.get(_group(item.path), len(order)))
     seed = config.getoption("--shuffle")

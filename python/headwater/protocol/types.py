@@ -47,6 +47,8 @@ _SPATIAL = re.compile(r"(geometry|geography)(?:\(\s*(\w+:-?\w+)?\s*,?\s*(\w+)?\s
 _DEFAULT_CRS, _DEFAULT_ALGORITHM = "OGC:CRS84", "SPHERICAL"
 #: Spark's numbers of the coordinate reference systems whose names do not end in them.
 _SRIDS = {"OGC:CRS84": "4326", "OGC:CRS27": "4267", "OGC:CRS83": "4269"}
+#: How Spark spells ``string`` where its default collation is named, as Spark Connect does for ``StringType()``.
+_STRING_BY_COLLATION = "string collate utf8_binary"
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 
 
@@ -255,6 +257,8 @@ def parse_type(value: Any) -> DataType:
             name, crs, algorithm = match.groups()
             algorithm = None if name == "geometry" else algorithm or _DEFAULT_ALGORITHM
             return SpatialType(name, crs or _DEFAULT_CRS, algorithm)
+        if value.lower() == _STRING_BY_COLLATION:
+            return PrimitiveType("string")
         return DecimalType(10, 0) if value == "decimal" else PrimitiveType(value)
     try:
         match value["type"]:

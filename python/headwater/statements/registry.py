@@ -74,6 +74,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "describe_health": Handler(define.DescribeHealthRequest, health.describe_health),
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),
+    "summarize_tables": Handler(define.SummarizeTablesRequest, show.summarize_tables),
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
     "restore": Handler(define.RestoreRequest, restore.restore),
     "vacuum": Handler(define.VacuumRequest, vacuum.vacuum),

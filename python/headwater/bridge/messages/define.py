@@ -383,6 +383,32 @@ class ShowCreateTableRequest(Request, kw_only=True):
     location: str | None = None
 
 
+class SummarizeTablesRequest(Request, kw_only=True):
+    """Asks what SHOW TABLE EXTENDED and DESCRIBE EXTENDED say of the newest versions of tables: their paths."""
+
+    tables: list[str]
+
+
+class TableSummary(Answer, kw_only=True):
+    """What a table is and how large.
+
+    :param rows: None where a file has no statistics.
+    """
+
+    schema: str
+    partition_columns: list[str]
+    description: str | None
+    properties: dict[str, str]
+    size_in_bytes: int
+    rows: int | None
+
+
+class TableSummaries(Answer, kw_only=True):
+    """One for each table that was asked for; None for one that cannot be opened."""
+
+    tables: list[TableSummary | None]
+
+
 class ShowPartitionsRequest(Request, kw_only=True):
     """SHOW PARTITIONS; ``partition`` has the values that are asked for, by column."""
 

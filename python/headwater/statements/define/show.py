@@ -1,4 +1,4 @@
-"""SHOW CREATE TABLE, SHOW COLUMNS and SHOW PARTITIONS.
+"""SHOW CREATE TABLE, SHOW COLUMNS, SHOW PARTITIONS, and the summaries for SHOW TABLE EXTENDED and DESCRIBE EXTENDED.
 
 Owns the way from a table's definition back to a statement. Promise: the text of SHOW CREATE TABLE runs as it is, and
 creates a table of the same definition.
@@ -15,6 +15,9 @@ from headwater.bridge.messages.define import (
     ShowColumnsRequest,
     ShowCreateTableRequest,
     ShowPartitionsRequest,
+    SummarizeTablesRequest,
+    TableSummaries,
+    TableSummary,
 )
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -24,7 +27,9 @@ from headwater.protocol.columns import Path, parse_name
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.partition_paths import partition_directory
 from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PROPERTIES
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
+from headwater.pruning import estimate
+from headwater.schema import visible
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
 from headwater.statements.define.clustering import clustering_columns
@@ -172,3 +177,24 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
 def _physical(snapshot: Snapshot, name: str) -> str:
     field = snapshot.schema.find(name)
     return field.physical_name if field is not None else name
+
+
+def summarize_tables(request: SummarizeTablesRequest, statement: Statement) -> TableSummaries:
+    """What a list of tables says of each. A table that cannot be opened is left out: the others are still listed."""
+
+    def summary(path: str) -> TableSummary | None:
+        try:
+            snapshot = open_snapshot(path, statement)
+            known = estimate(snapshot, None, ())
+        except HeadwaterError:
+            return None
+        return TableSummary(
+            schema=schema_string(visible.for_reading(snapshot.schema)),
+            partition_columns=snapshot.partition_columns,
+            description=snapshot.metadata.description,
+            properties=dict(snapshot.metadata.configuration),
+            size_in_bytes=snapshot.size_in_bytes,
+            rows=known[0] if known else None,
+        )
+
+    return TableSummaries(tables=[summary(path) for path in request.tables])

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.bridge.{Bridge, StatementContext}
 import headwater.spark.bridge.messages.{AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
 import headwater.spark.bridge.messages.{CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
-import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
+import headwater.spark.catalog.{Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.PlannedTable
 import headwater.spark.write.HeadwaterWrites
@@ -105,9 +105,16 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
       !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
 
-  private def pathOf(ident: Identifier): String = HeadwaterTable.path(session, ident.name())
+  private def pathOf(ident: Identifier): String = {
+    Extension.require(session)
+    HeadwaterTable.path(session, ident.name())
+  }
 
-  private def isDelta(provider: Option[String]): Boolean = provider.exists(_.equalsIgnoreCase("delta"))
+  private def isDelta(provider: Option[String]): Boolean = {
+    val found = provider.exists(_.equalsIgnoreCase("delta"))
+    if (found) Extension.require(session)
+    found
+  }
 
   private def locationOf(table: CatalogTable): String = SparkInternals.tablePath(session, new Path(table.location))
 
@@ -300,7 +307,7 @@ object HeadwaterCatalog {
 
   private val reserved = Set(
     TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL,
-    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION, DataSourceUtils.CLUSTERING_COLUMNS_KEY)
+    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION, DataSourceUtils.CLUSTERING_COLUMNS_KEY, "path")
 
   /** Whether Spark itself sets this property, which is then no property of the table. */
   def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)

@@ -1,12 +1,11 @@
 package headwater.spark
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.changes.{FindChangeReads, ResolveTableChanges, TableChangesFunctions}
-import headwater.spark.dml.{InlineApiViews, PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveTargetViews, ResolveVariables}
+import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
+import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
 import headwater.spark.shims.SparkVersions
-import headwater.spark.statements.{HeadwaterParser, ResolveHeadwaterCommands}
-import headwater.spark.streaming.StartStreams
+import headwater.spark.statements.{EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
 
@@ -20,15 +19,12 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       ensureClassLoader()
       new HeadwaterParser(session, parser)
     }
-    extensions.injectHintResolutionRule(session => InlineApiViews(session))
-    extensions.injectHintResolutionRule(session => ResolveTargetViews(session))
+    EarlyRules.All.foreach(extensions.injectHintResolutionRule)
     extensions.injectResolutionRule(session => ResolveApiColumns(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterDml(session))
     extensions.injectResolutionRule(session => ResolveVariables(session))
-    extensions.injectHintResolutionRule(session => FindChangeReads(session))
-    extensions.injectHintResolutionRule(session => StartStreams(session))
     extensions.injectResolutionRule(session => ResolveTableChanges(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))

@@ -3,7 +3,7 @@ package headwater.spark.catalog
 import java.util
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, TableDescription, TruncateRequest}
+import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
@@ -75,7 +75,12 @@ class HeadwaterTable(
     TableCapability.OVERWRITE_DYNAMIC)
 
   // Queries read the table through a file relation (ResolveHeadwaterRelations).
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new DescribedScan(tableSchema, info.sizeInBytes, catalogTable.flatMap(_.stats))
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    () => new DescribedScan(tableSchema, info.sizeInBytes, countedRows, catalogTable.flatMap(_.stats))
+
+  /** The rows of this version, if it is still the newest one. */
+  private def countedRows: Option[Long] = if (!asked.isLatest) None
+    else Bridge.call(session, SummarizeTablesRequest(Seq(path))).tables.flatten.find(_.sizeInBytes == info.sizeInBytes).flatMap(_.rows)
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = WriteTarget(this, WriteTarget.Append).newWriteBuilder(write)
 

@@ -25,6 +25,19 @@ import org.apache.spark.unsafe.types.UTF8String
  * goes to Spark's parser.
  */
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
+  @volatile private var hasEarlyRules = false
+
+  /** Each way to a table's name goes through the session's parser, so this is in time; when the parser is made, the session is not yet. */
+  private def completeRules(): Unit = if (!hasEarlyRules) {
+    EarlyRules.complete(session)
+    hasEarlyRules = true
+  }
+
+  override def parseMultipartIdentifier(text: String): Seq[String] = {
+    completeRules()
+    super.parseMultipartIdentifier(text)
+  }
+
   override def parsePlan(text: String): LogicalPlan = parsed(text, None)(spark.parsePlan)
 
   override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
@@ -53,6 +66,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
   private def parsed(text: String, parameters: Option[ParameterContext])(plan: String => LogicalPlan): LogicalPlan = {
     HiveSessionClassLoader.protect()
+    completeRules()
     try early(text, parameters).getOrElse(own(refused(text, parameters)(plan)))
     catch { case e: HeadwaterException => RefusedStatement(e) }
   }

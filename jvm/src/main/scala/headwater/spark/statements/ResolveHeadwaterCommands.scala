@@ -14,9 +14,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartiti
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.connector.catalog.TableCatalog
-import org.apache.spark.sql.execution.command.CreateTableLikeCommand
+import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, ShowTablesCommand}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.headwater.statements.AnalyzeTableCommand
+import org.apache.spark.sql.headwater.statements.{AnalyzeTableCommand, ShowDeltaTablesCommand}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -46,6 +46,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       HeadwaterCommand(ShowPartitionsRequest(table.path, resolved.name, asked), resolved.name, DataTypeUtils.fromAttributes(output))
     case TruncatePartition(Delta(_, table), UnresolvedPartitionSpec(values, _)) =>
       throw Bridge.refusal(session, TruncatePartitionRequest(table.name(), values.map { case (column, value) => column -> String.valueOf(value) }))
+    case shown @ ShowTablesCommand(_, _, _, true, None) => ShowDeltaTablesCommand(shown)
     case ShowColumns(Delta(resolved, table), namespace, output) =>
       HeadwaterCommand(ShowColumnsRequest(table.path, namespace, resolved.name), resolved.name, DataTypeUtils.fromAttributes(output))
     case AddCheckConstraint(Filter(_, PendingTarget(table)), check) =>

@@ -1,6 +1,6 @@
 package headwater.spark.streaming
 
-import headwater.spark.HeadwaterDataSource
+import headwater.spark.DeltaDataSource
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -13,7 +13,7 @@ import org.apache.spark.sql.headwater.streaming.StreamBatch
 case class StartStreams(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case StreamBatch.Starting(sink, name) =>
-      val told = StreamBatch.withAnalysedColumns(plan, classOf[HeadwaterDataSource])
+      val told = StreamBatch.withAnalysedColumns(plan, classOf[DeltaDataSource])
       sink match {
         case ours: HeadwaterSink =>
           val checked = StreamBatch.checked(told)

@@ -121,6 +121,33 @@ final case class ShowColumnsRequest(table: String, namespace: Option[Seq[String]
 
 final case class ShowCreateTableRequest(table: String, name: String, location: Option[String]) extends Call[RowsAnswer]("show_create_table")
 
+final case class SummarizeTablesRequest(tables: Seq[String]) extends Call[TableSummaries]("summarize_tables")
+
+final case class TableSummary(
+    schema: String,
+    partitionColumns: Seq[String],
+    description: Option[String],
+    properties: Map[String, String],
+    sizeInBytes: Long,
+    rows: Option[Long])
+    extends Message
+
+object TableSummary {
+  implicit val fromJson: FromJson[TableSummary] = FromJson.message(in => TableSummary(
+    in[String]("schema"),
+    in[Seq[String]]("partitionColumns"),
+    in[Option[String]]("description"),
+    in[Map[String, String]]("properties"),
+    in[Long]("sizeInBytes"),
+    in[Option[Long]]("rows")))
+}
+
+final case class TableSummaries(tables: Seq[Option[TableSummary]]) extends Message
+
+object TableSummaries {
+  implicit val fromJson: FromJson[TableSummaries] = FromJson.message(in => TableSummaries(in[Seq[Option[TableSummary]]]("tables")))
+}
+
 final case class ShowPartitionsRequest(table: String, name: String, partition: Option[Map[String, Option[String]]])
     extends Call[RowsAnswer]("show_partitions")
 

@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
-import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
+import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, JsonToStructs, Literal}
@@ -49,6 +49,8 @@ object SparkInternals {
   /** A statement's plan as Spark resolves it, without running it. */
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     classic(session).sessionState.executePlan(plan, CommandExecutionMode.SKIP).analyzed
+
+  def analyzer(session: SparkSession): Analyzer = classic(session).sessionState.analyzer
 
   /** Throws Spark's own error for a resolved plan that is not valid. */
   def checkAnalysis(session: SparkSession, plan: LogicalPlan): Unit = classic(session).sessionState.analyzer.checkAnalysis(plan)

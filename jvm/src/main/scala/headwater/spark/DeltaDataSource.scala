@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest}
-import headwater.spark.catalog.{HeadwaterTable, MissingTable, TableVersion}
+import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
 import headwater.spark.write.HeadwaterWrites
@@ -24,8 +24,8 @@ import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampTy
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `format("delta")`: reads and writes a table by its path. `META-INF/services` names this class. */
-class HeadwaterDataSource
+/** `format("delta")`: reads and writes a table by its path. `META-INF/services` names this class, and some of Spark's errors do. */
+class DeltaDataSource
     extends DataSourceRegister
     with SupportsV1OverwriteWithSaveAsTable
     with CreatableRelationProvider
@@ -42,7 +42,7 @@ class HeadwaterDataSource
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
-    val path = HeadwaterDataSource.path(session, options.asScala.toMap)
+    val path = DeltaDataSource.path(session, options.asScala.toMap)
     HeadwaterChangelog.asked(session, options) match {
       case Some(form) =>
         val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
@@ -54,27 +54,27 @@ class HeadwaterDataSource
   private def getRows(session: SparkSession, path: String, options: CaseInsensitiveStringMap): Table = {
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw Bridge.refusal(session, TwoVersionsRequest())
     val asked = TableVersion(
-      Option(options.get("versionAsOf")).map(HeadwaterDataSource.version(session, _)),
-      Option(options.get("timestampAsOf")).map(HeadwaterDataSource.timestamp(session, _)))
+      Option(options.get("versionAsOf")).map(DeltaDataSource.version(session, _)),
+      Option(options.get("timestampAsOf")).map(DeltaDataSource.timestamp(session, _)))
     try HeadwaterTable.load(session, path, asked)
-    catch { case e: HeadwaterException if HeadwaterDataSource.Absent(e.getCondition) => new MissingTable(path, e) }
+    catch { case e: HeadwaterException if DeltaDataSource.Absent(e.getCondition) => new MissingTable(path, e) }
   }
 
   override def sourceSchema(
       context: SQLContext, schema: Option[StructType], provider: String, parameters: Map[String, String]): (String, StructType) = {
     val session = context.sparkSession
-    val info = HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, schema, None)
+    val info = HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, schema, None)
     (shortName(), DataType.fromJson(info.schema).asInstanceOf[StructType])
   }
 
   /** `_metadata`, as batch queries have it. */
   override def getMetadataOutput(session: SparkSession, parameters: Map[String, String], schema: Option[StructType]): Seq[AttributeReference] =
-    HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, None, None))
+    HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, None, None))
 
   override def createSource(
       context: SQLContext, checkpoint: String, schema: Option[StructType], provider: String, parameters: Map[String, String]): Source = {
     val session = context.sparkSession
-    val info = HeadwaterSource.describe(session, HeadwaterDataSource.path(session, parameters), parameters, schema, Some(checkpoint))
+    val info = HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, schema, Some(checkpoint))
     new HeadwaterSource(session, parameters, info)
   }
 
@@ -85,7 +85,7 @@ class HeadwaterDataSource
   override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String], data: DataFrame): BaseRelation = {
     val session = context.sparkSession
     val partitioning = parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
-    HeadwaterWrites.save(session, HeadwaterDataSource.path(session, parameters), mode.name(), partitioning, parameters, data)
+    HeadwaterWrites.save(session, DeltaDataSource.path(session, parameters), mode.name(), partitioning, parameters, data)
     new BaseRelation {
       override def sqlContext: SQLContext = context
       override def schema: StructType = data.schema
@@ -100,15 +100,16 @@ class HeadwaterDataSource
       case given: CaseInsensitiveMap[String] => given.originalMap // with the names as the user wrote them
       case other => other
     }
-    HeadwaterSink(session, SinkSettings(HeadwaterDataSource.path(session, parameters), mode.toString, partitioning, clustering, options))
+    HeadwaterSink(session, SinkSettings(DeltaDataSource.path(session, parameters), mode.toString, partitioning, clustering, options))
   }
 }
 
-object HeadwaterDataSource {
+object DeltaDataSource {
   /** Errors of a path at which a write can still create a table. */
   private val Absent = Set("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
   def path(session: SparkSession, options: Map[String, String]): String = {
+    Extension.require(session)
     val location = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
       .getOrElse(throw Bridge.refusal(session, MissingPathRequest()))
     HeadwaterTable.path(session, location)

@@ -1,0 +1,51 @@
+"""Statements by name do the same with either catalog, in-memory or Hive's metastore, and from either kind of client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.sparks.running import Driver, Sparks, free_port
+
+pytestmark = pytest.mark.spark
+
+
+def _hive(sparks: Sparks, home: Path) -> tuple[Driver, Driver]:
+    """A Spark with a metastore of its own, which is a Spark Connect server too; and a client of that."""
+    port = free_port()
+    classic = sparks.driver(
+        settings={
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home}/metastore;create=true",
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+        }
+    )
+    return classic, sparks.driver("connect", url=f"sc://127.0.0.1:{port}")
+
+
+def test_statements_by_name(classic: Driver, connect: Driver, sparks: Sparks, tmp_path: Path) -> None:
+    hive, hive_connect = _hive(sparks, tmp_path)
+    expected = classic.run("by_name", home=str(tmp_path / "classic"))
+    found = dict(expected)
+    (row,) = found["SHOW TABLE EXTENDED LIKE 't'"]
+    assert "Statistics: n bytes, 3 rows" in row[3]
+    for line in (" |-- w: string (nullable = true)", "Partition Columns: [`p`]", "Comment: a table", "Provider: delta"):
+        assert line in row[3]
+    assert ["Statistics", "n bytes, 3 rows", None] in found["DESCRIBE EXTENDED t"]
+    assert found["feed"][0] == [1, "delete"]
+    assert found["merge"] == [[2, 1, 0, 1]]
+    assert "collate" not in found["text"][0].lower()
+    assert found["existing"] == [4, "Table spark_catalog.names.existing does not have property: path"]
+    assert found["DELETE FROM nowhere WHERE k = 1"] == "TABLE_OR_VIEW_NOT_FOUND"
+    assert [name for name, result in expected if isinstance(result, str)] == [
+        "INSERT INTO t VALUES (100, 'x', 0)",
+        "DELETE FROM nowhere WHERE k = 1",
+    ]
+    for place, driver in (("connect", connect), ("hive", hive), ("hive_connect", hive_connect)):
+        answered = driver.run("by_name", home=str(tmp_path / place))
+        differing = [pair for pair in zip(answered, expected, strict=True) if pair[0] != pair[1]]
+        assert not differing, (place, differing[:3])
+    hive.stop()
