@@ -15,8 +15,8 @@ def _arguments(**given):
     [
         ("OPTIMIZE t", "t", {}),
         ("optimize a.`b c`.d ;", "a.`b c`.d", {}),
-        ("OPTIMIZE '/a b'", "/a b", {}),
-        ('OPTIMIZE "s3://b/t"', "s3://b/t", {}),
+        ("OPTIMIZE '/a b'", "'/a b'", {}),
+        ('OPTIMIZE "s3://b/t"', '"s3://b/t"', {}),
         ("OPTIMIZE delta.`/t` FULL", "delta.`/t`", {"full": True}),
         ("OPTIMIZE IDENTIFIER(:t) WHERE a = 1", "IDENTIFIER(:t)", {"where": "a = 1"}),
         ("OPTIMIZE IDENTIFIER(a || (:t)) WHERE a IN (1)", "IDENTIFIER(a || (:t))", {"where": "a IN (1)"}),

@@ -11,7 +11,7 @@ from headwater.sql.statements import parse
     [
         ("REORG TABLE t APPLY (PURGE)", "t", None),
         ("reorg table a.`b c` apply(purge);", "a.`b c`", None),
-        ("REORG TABLE '/a b' WHERE p = 1 APPLY (PURGE)", "/a b", "p = 1"),
+        ("REORG TABLE '/a b' WHERE p = 1 APPLY (PURGE)", "'/a b'", "p = 1"),
         ("REORG TABLE IDENTIFIER(:t) WHERE apply(purge) AND x APPLY (PURGE)", "IDENTIFIER(:t)", "apply(purge) AND x"),
         ("REORG TABLE apply APPLY (PURGE)", "apply", None),
     ],

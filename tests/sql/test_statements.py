@@ -27,10 +27,10 @@ def parsed(text):
         ("DESCRIBE HISTORY db.limit", "db.limit"),
         ("DESCRIBE HISTORY `limit` LIMIT 1", "`limit`"),
         ("DESCRIBE HISTORY IDENTIFIER('a' || \"-- ;\") LIMIT 1", "IDENTIFIER('a' || \"-- ;\")"),
-        ("DESCRIBE HISTORY '/it\\'s';;", "/it's"),
+        ("DESCRIBE HISTORY '/it\\'s';;", "'/it\\'s'"),
         ("/* first */ describe history delta.`/a path/x`", "delta.`/a path/x`"),
-        ("DESCRIBE HISTORY '/a path/x'", "/a path/x"),
-        ('DESCRIBE HISTORY "/a"', "/a"),
+        ("DESCRIBE HISTORY '/a path/x'", "'/a path/x'"),
+        ('DESCRIBE HISTORY "/a"', '"/a"'),
         ("DESCRIBE HISTORY TABLE t", "t"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_cannot_be_understood_is_said(text):
             "IDENTIFIER('a' || :b)",
             ["s", "i.d"],
         ),
-        ("ALTER TABLE '/a path' ALTER COLUMN id /* all */ SYNC IDENTITY", "/a path", ["id"]),
+        ("ALTER TABLE '/a path' ALTER COLUMN id /* all */ SYNC IDENTITY", "'/a path'", ["id"]),
     ],
 )
 def test_sync_identity(text, table, column):
@@ -99,7 +99,7 @@ def test_sync_identity(text, table, column):
     [
         ("ALTER TABLE t DROP FEATURE deletionVectors", "t", "deletionVectors", False),
         ("alter table db.`a b` drop feature `v2Checkpoint` truncate history;", "db.`a b`", "v2Checkpoint", True),
-        ("ALTER TABLE '/a path' DROP FEATURE 'a.b'", "/a path", "a.b", False),
+        ("ALTER TABLE '/a path' DROP FEATURE 'a.b'", "'/a path'", "a.b", False),
         (
             "ALTER TABLE IDENTIFIER(:t) DROP FEATURE typeWidening-preview",
             "IDENTIFIER(:t)",
@@ -150,7 +150,7 @@ def test_other_alterations_are_sparks(text):
     [
         ("ANALYZE TABLE t COMPUTE DELTA STATISTICS", "t", None),
         ("analyze table db.`a b` compute delta statistics for all columns;", "db.`a b`", None),
-        ("ANALYZE TABLE '/a path' COMPUTE DELTA STATISTICS FOR COLUMNS a", "/a path", [["a"]]),
+        ("ANALYZE TABLE '/a path' COMPUTE DELTA STATISTICS FOR COLUMNS a", "'/a path'", [["a"]]),
         (
             "ANALYZE TABLE IDENTIFIER('a' || :b) COMPUTE DELTA STATISTICS FOR COLUMNS s.`x.y`, for, b",
             "IDENTIFIER('a' || :b)",
@@ -197,7 +197,7 @@ def test_delta_statistics_take_nothing_else(ending, reason):
         ("RESTORE t TO VERSION AS OF 3", "t", {"version": "3"}),
         ("restore table `to`.`version` version as of '3' ;", "`to`.`version`", {"version": "'3'"}),
         ("RESTORE TABLE table TO VERSION AS OF 1", "table", {"version": "1"}),
-        ("RESTORE '/a b' FOR SYSTEM_VERSION AS OF 1 + f(2)", "/a b", {"version": "1 + f(2)"}),
+        ("RESTORE '/a b' FOR SYSTEM_VERSION AS OF 1 + f(2)", "'/a b'", {"version": "1 + f(2)"}),
         ("RESTORE identifier('a' || 'b') TO TIMESTAMP AS OF now()", "identifier('a' || 'b')", {"timestamp": "now()"}),
         ("RESTORE a.b.c FOR SYSTEM_TIME AS OF ' x'", "a.b.c", {"timestamp": "' x'"}),
     ],
@@ -235,12 +235,16 @@ def test_parameter_markers(text, markers):
     ("text", "table", "arguments"),
     [
         ("VACUUM t", "t", {}),
-        ("vacuum '/a b' dry run", "/a b", {"dryRun": True}),
+        ("vacuum '/a b' dry run", "'/a b'", {"dryRun": True}),
         ("VACUUM a.full FULL", "a.full", {"mode": "full"}),
         ("VACUUM lite LITE RETAIN 1.5 HOURS DRY RUN;", "lite", {"mode": "lite", "hours": "1.5", "dryRun": True}),
         ("VACUUM t RETAIN - 2 + f(1) HOURS", "t", {"hours": "- 2 + f(1)"}),
         ("VACUUM t DRY RUN USING INVENTORY a.b RETAIN 1 HOUR", "t", {"inventory": "SELECT * FROM a.b", "hours": "1"}),
-        ("VACUUM t USING INVENTORY '/x`y'", "t", {"inventory": "SELECT * FROM delta.`/x``y`"}),
+        (
+            "VACUUM t USING INVENTORY '/x`y'",
+            "t",
+            {"inventory": "SELECT * FROM IDENTIFIER('spark_catalog.delta.`' || replace('/x`y', '`', '``') || '`')"},
+        ),
         ("VACUUM t USING INVENTORY (SELECT (1), ')' FROM x) LITE", "t", {"inventory": "SELECT (1), ')' FROM x"}),
         ("VACUUM identifier('a' || 'b') FULL", "identifier('a' || 'b')", {"mode": "full"}),
     ],

@@ -32,7 +32,7 @@ def parse(
         return None
     at = begin.end
     end = max(ends)
-    table = found[at].value if found[at].is_string else text_of(text, found, at, end)
+    table = text_of(text, found, at, end)
     arguments: dict[str, Any] = {"full": False, "where": None, "zOrderBy": []}
     rest = found[end:]
     if rest and rest[0].is_word_of("FULL"):

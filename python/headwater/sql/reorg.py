@@ -32,7 +32,7 @@ def parse(
     if begin is None or not ends:
         return None
     at, end = begin.end, max(ends)
-    table = found[at].value if found[at].is_string else text_of(text, found, at, end)
+    table = text_of(text, found, at, end)
     rest = found[end:]
     applied = next((start for start in range(len(rest)) if len(rest) - start in set(_PURGE.ends(rest[start:]))), None)
     if applied is None:

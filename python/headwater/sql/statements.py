@@ -15,7 +15,8 @@ Owns their parsing into a command with its table and arguments:
 - ``VACUUM <table>`` with, in any order, ``FULL`` or ``LITE``, ``USING INVENTORY <table>`` or ``(<query>)``, ``RETAIN
   <number> HOURS``, ``DRY RUN``
 
-A table is a name, a path in quotes, or ``IDENTIFIER(…)``, which Spark evaluates. Any other text is Spark's.
+A table is a name, a path in quotes, or ``IDENTIFIER(…)``, and stands in a command as it is written, quotes included:
+Spark reads it, so that its escapes and variables mean what they mean elsewhere. Any other text is Spark's.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _alteration(found: Sequence[Token], start: int, text: str) -> dict[str, Any]
     """An ALTER TABLE that Spark's parser does not know."""
     for end in sorted(_ends_of_table(found, start)):
         rest = found[end:]
-        table = _named(found, start, end, text)
+        table = text_of(text, found, start, end)
         if (column := _synced_column(rest)) is not None:
             return {"command": "sync_identity", "table": table, "arguments": {"column": column}}
         if (dropped := _DROP_FEATURE.match(rest)) is not None:
@@ -102,7 +103,7 @@ def _analysis(found: Sequence[Token], start: int, text: str) -> dict[str, Any] |
     for end in sorted(_ends_of_table(found, start)):
         rest = found[end:]
         if (computing := _COMPUTE.match(rest)) is not None:
-            table = _named(found, start, end, text)
+            table = text_of(text, found, start, end)
             arguments = {"columns": _analyzed_columns(rest[computing.end :], text)}
             return {"command": "analyze_table", "table": table, "arguments": arguments}
         if rest and rest[0].is_word_of("PARTITION") and any(_COMPUTE.match(rest[at:]) for at in range(len(rest))):
@@ -153,7 +154,7 @@ def _restoration(found: Sequence[Token], text: str) -> dict[str, Any] | None:
                 continue
             kind = "version" if "VERSION" in found[end + to.end - 3].value.upper() else "timestamp"
             arguments = {kind: text_of(text, found, end + to.end, len(found))}
-            return {"command": "restore", "table": _named(found, start, end, text), "arguments": arguments}
+            return {"command": "restore", "table": text_of(text, found, start, end), "arguments": arguments}
     if any(_ends_of_table(found, start) for start in begins):
         raise _not_parsed(text, "RESTORE is written RESTORE [TABLE] t TO VERSION AS OF 1, or TO TIMESTAMP AS OF '…'")
     return None
@@ -162,7 +163,7 @@ def _restoration(found: Sequence[Token], text: str) -> dict[str, Any] | None:
 def _vacuum(found: Sequence[Token], at: int, text: str) -> dict[str, Any]:
     """A VACUUM whose table ends at a token."""
     arguments: dict[str, Any] = {}
-    table = _named(found, 1, at, text)
+    table = text_of(text, found, 1, at)
     while at < len(found):
         rest = found[at:]
         name: str | None = None
@@ -204,8 +205,10 @@ def _inventory(rest: Sequence[Token], start: int, end: int, text: str) -> str:
     """The query that gives an inventory's rows."""
     if rest[start].kind is TokenType.L_PAREN:
         return text_of(text, rest, start + 1, end - 1)
-    named = _named(rest, start, end, text)
-    return f"SELECT * FROM delta.`{named.replace('`', '``')}`" if rest[start].is_string else f"SELECT * FROM {named}"
+    named = text_of(text, rest, start, end)
+    if rest[start].is_string:
+        named = f"IDENTIFIER('spark_catalog.delta.`' || replace({named}, '`', '``') || '`')"
+    return f"SELECT * FROM {named}"
 
 
 def _synced_column(rest: Sequence[Token]) -> list[str] | None:
@@ -219,11 +222,6 @@ def _synced_column(rest: Sequence[Token]) -> list[str] | None:
         ):
             return [token.value for token in rest[start:end:2]]
     return None
-
-
-def _named(found: Sequence[Token], start: int, end: int, text: str) -> str:
-    """A table's name as it is written, or the path of a quoted one."""
-    return found[start].value if found[start].is_string else text_of(text, found, start, end)
 
 
 def _ends_of_table(found: Sequence[Token], start: int) -> set[int]:
@@ -259,11 +257,9 @@ def _without_limit(found: Sequence[Token], text: str) -> tuple[Sequence[Token], 
 
 
 def _table(found: Sequence[Token], text: str) -> str:
-    """A table's name as it is written, or the path of a quoted one."""
-    if end_of_table(found, 0) == len(found):
-        return _named(found, 0, len(found), text)
+    """A table as it is written."""
     written = text_of(text, found, 0, len(found))
-    if any(way == len(found) for way in _IDENTIFIER.ends(found)):
+    if end_of_table(found, 0) == len(found) or any(way == len(found) for way in _IDENTIFIER.ends(found)):
         return written
     raise _not_parsed(text, f"'{written}' is not a table name or a quoted path")
 

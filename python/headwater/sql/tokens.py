@@ -54,7 +54,7 @@ class Token:
 
     @property
     def is_string(self) -> bool:
-        return self.kind is TokenType.STRING
+        return self.kind in (TokenType.STRING, TokenType.RAW_STRING)
 
     def is_word_of(self, *words: str) -> bool:
         """Whether it is one of these bare words; ``words`` in upper case."""

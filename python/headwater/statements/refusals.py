@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from headwater.bridge.hadoop_files import failure_of
 from headwater.bridge.messages.trouble import (
+    AssignedTwiceRequest,
     InsertIntoDirectoryRequest,
     InvalidTimestampRequest,
     InvalidVersionRequest,
@@ -20,12 +21,15 @@ from headwater.bridge.messages.trouble import (
     OldVersionRequest,
     PathOperationRequest,
     ReplaceOtherFormatRequest,
+    TruncatePartitionRequest,
     TwoVersionsRequest,
     UnsupportedPredicateRequest,
 )
 from headwater.bridge.messages.write import ReplaceConditionRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.schema.constraints import quote
+from headwater.sql.composing import FOR_SPARK, Text
 
 #: What opens paths of a scheme, where it is no part of Spark.
 _CONNECTORS = {
@@ -68,10 +72,36 @@ def old_version(request: OldVersionRequest, statement: Statement) -> NoReturn:
     raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
 
 
+_VIEWS = {
+    "filter": "DELTA_UNEXPECTED_PARTIAL_SCAN",
+    "rows": "DELTA_UNSUPPORTED_SOURCE",
+    "columns": "HEADWATER_VIEW_OF_OTHER_COLUMNS",
+    "computed": "DELTA_CANNOT_RESOLVE_COLUMN",
+}
+
+
 def not_a_table(request: NotATableRequest, statement: Statement) -> NoReturn:
     """A change of a view's rows."""
+    operation = f"{request.statement} WITH SCHEMA EVOLUTION" if request.kind == "evolution" else request.statement
+    parameters = {"operation": operation, "viewName": request.name}
+    if request.column is not None:
+        parameters["columnName"] = request.column
+    raise HeadwaterError(_VIEWS.get(request.kind, "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED"), parameters)
+
+
+def assigned_twice(request: AssignedTwiceRequest, statement: Statement) -> NoReturn:
+    """Two values for one column of a row."""
+    condition = "DELTA_DUPLICATE_COLUMNS_ON_INSERT" if request.insert else "DELTA_CONFLICT_SET_COLUMN"
+    raise HeadwaterError(condition, {"columnList": ", ".join(dict.fromkeys(request.columns))})
+
+
+def truncate_partition(request: TruncatePartitionRequest, statement: Statement) -> NoReturn:
+    """TRUNCATE TABLE of some partitions."""
+    values = " AND ".join(
+        f"{quote([column])} = {Text(value).text(FOR_SPARK)}" for column, value in request.partition.items()
+    )
     raise HeadwaterError(
-        "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED", {"operation": request.statement, "viewName": request.name}
+        "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED", {"tableName": request.name, "condition": values or "…"}
     )
 
 

@@ -90,6 +90,8 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "two_versions": Handler(trouble.TwoVersionsRequest, refusals.two_versions),
     "old_version": Handler(trouble.OldVersionRequest, refusals.old_version),
     "unsupported_predicate": Handler(trouble.UnsupportedPredicateRequest, refusals.unsupported_predicate),
+    "assigned_twice": Handler(trouble.AssignedTwiceRequest, refusals.assigned_twice),
+    "truncate_partition": Handler(trouble.TruncatePartitionRequest, refusals.truncate_partition),
     "not_a_table": Handler(trouble.NotATableRequest, refusals.not_a_table),
     "replace_condition": Handler(write.ReplaceConditionRequest, refusals.replace_condition),
     "not_of_one_row": Handler(trouble.NotOfOneRowRequest, refusals.not_of_one_row),

@@ -433,7 +433,7 @@ class ParsedStatement(Answer, kw_only=True):
     """A statement that Spark's parser does not know.
 
     :param command: the call that runs it, as ``describe_history``.
-    :param table: a table's name, as written, or a path.
+    :param table: a table as it is written: a name, a path in quotes of any kind, or ``IDENTIFIER(…)``.
     :param arguments: what that call is to be sent as ``arguments``; the JVM does not look into it.
     :param output: the schema of the rows it answers with; None for a statement without rows.
     :param may_commit: whether it changes the table.

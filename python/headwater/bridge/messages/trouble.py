@@ -42,10 +42,42 @@ class UnsupportedPredicateRequest(Request, kw_only=True):
 
 
 class NotATableRequest(Request, kw_only=True):
-    """Refuses a change of a view's rows; ``statement``: DELETE, UPDATE or MERGE."""
+    """Refuses a change of a view's rows.
+
+    :param statement: DELETE, UPDATE or MERGE.
+    :param name: the view.
+    :param kind: why: it is no temporary ``view``, it shows some rows only (``filter``), its ``rows`` are not those of
+        one table, it has ``columns`` that the table has no more, or the statement assigns to a ``computed`` column or
+        asks for the ``evolution`` of its columns.
+    :param column: the computed column, as SQL.
+    """
 
     statement: str
     name: str
+    kind: str = "view"
+    column: str | None = None
+
+
+class AssignedTwiceRequest(Request, kw_only=True):
+    """Refuses two assignments to one column, or to a struct and to a field of it.
+
+    :param columns: the two, as SQL.
+    :param insert: whether an INSERT clause of a MERGE has them.
+    """
+
+    columns: list[str]
+    insert: bool
+
+
+class TruncatePartitionRequest(Request, kw_only=True):
+    """Refuses TRUNCATE TABLE … PARTITION.
+
+    :param name: the table.
+    :param partition: the values of the partition's columns.
+    """
+
+    name: str
+    partition: dict[str, str]
 
 
 class NotOfOneRowRequest(Request, kw_only=True):

@@ -3,7 +3,7 @@ package headwater.spark.dml
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{NotATableRequest, NotOfOneRowRequest, ReplaceConditionRequest}
+import headwater.spark.bridge.messages.{AssignedTwiceRequest, NotATableRequest, NotOfOneRowRequest, ReplaceConditionRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -27,7 +27,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case command @ (_: DeleteFromTable | _: UpdateTable | _: MergeIntoTable) =>
       val unwrapped = AssignedValue.unwrap(command)
-      if (unwrapped.resolved) withText(planned(VariableResolver.withVariableValues(unwrapped)), command) else command
+      if (unwrapped.resolved) withText(planned(throughView(VariableResolver.withVariableValues(unwrapped))), command) else command
     case other => other
   }
 
@@ -68,6 +68,25 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
+  /** The statement about the table where its target is a view. No value can be assigned to a column that the view computes. */
+  private def throughView(statement: LogicalPlan): LogicalPlan = PendingView.inlined(statement).map { case (view, inlined) =>
+    assignments(statement).zip(assignments(inlined)).find { case (_, about) => path(about.key).isEmpty }.foreach { case (written, _) =>
+      val kind = if (statement.isInstanceOf[MergeIntoTable]) "MERGE" else "UPDATE"
+      throw Bridge.refusal(session, NotATableRequest(kind, view, "computed", Some(path(written.key).mkString("."))))
+    }
+    inlined
+  }.getOrElse(statement)
+
+  private def assignments(statement: LogicalPlan): Seq[Assignment] = statement.expressions.flatMap(_.collect { case assignment: Assignment => assignment })
+
+  /** The names on the way to an assigned column or field; none if it is computed. */
+  private def path(key: Expression): Seq[String] = key match {
+    case column: AttributeReference => Seq(column.name)
+    case field @ GetStructField(inner, _, _) => Some(path(inner)).filter(_.nonEmpty).map(_ :+ field.extractFieldName).getOrElse(Nil)
+    case Alias(inner, _) => path(inner)
+    case _ => Nil
+  }
+
   private def refuse(statement: String, view: String): LogicalPlan = {
     throw Bridge.refusal(session, NotATableRequest(statement, view))
   }
@@ -82,7 +101,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
         updating(target, table, condition, assignments, fromStar, evolves)
       case InsertAction(condition, assignments) =>
         checked(both, condition, assignments)
-        val values = aligned(table, assignments)(AssignmentUtils.alignInsertAssignments(declared(target, table), _, evolves))
+        val values = aligned(table, assignments, insert = true)(AssignmentUtils.alignInsertAssignments(declared(target, table), _, evolves))
         DmlClause("insert", condition, values, assigned(assignments))
       case other => throw new IllegalStateException(s"an unresolved action: $other")
     }
@@ -99,7 +118,12 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   /** The values. Spark's error for one that does not fit lacks the table's name, which is added. */
-  private def aligned(table: HeadwaterTable, assignments: Seq[Assignment])(align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] =
+  private def aligned(table: HeadwaterTable, assignments: Seq[Assignment], insert: Boolean = false)(
+      align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] = {
+    val paths = assignments.map(assignment => path(assignment.key))
+    def overlap(one: Seq[String], other: Seq[String]) = one.zip(other).forall { case (a, b) => conf.resolver(a, b) }
+    paths.filter(_.nonEmpty).combinations(2).collectFirst { case Seq(one, other) if overlap(one, other) => Seq(one, other) }
+      .foreach(twice => throw Bridge.refusal(session, AssignedTwiceRequest(twice.map(SparkInternals.quoted), insert)))
     try StoreAssignment.values(conf, assignments.map(uncast))(align).zip(table.tableSchema).map { case (value, column) =>
       DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
     }
@@ -107,6 +131,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
     }
+  }
 
   /** The target's columns with their CHAR and VARCHAR lengths. */
   private def declared(target: LogicalRelation, table: HeadwaterTable): Seq[Attribute] =
@@ -124,13 +149,14 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
 
   /** Spark's own errors for what cannot be a condition or a value; the handler rejects what Spark would accept here. */
   private def checked(child: LogicalPlan, condition: Option[Expression], assignments: Seq[Assignment] = Nil): Unit = {
-    // The check runs over a plain relation: Spark is not done with the source, and computes ORDER BY rand(), for example, in a later step.
-    condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, LocalRelation(child.output))))
+    // Spark's own check of a condition would call it a WHERE, which a MERGE has not.
     (condition ++ assignments.map(_.value)).foreach(_.foreach {
       case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
         throw Bridge.refusal(session, NotOfOneRowRequest(e.sql))
       case _ =>
     })
+    // The check runs over a plain relation: Spark is not done with the source, and computes ORDER BY rand(), for example, in a later step.
+    condition.foreach(c => SparkInternals.checkAnalysis(session, Filter(c, LocalRelation(child.output))))
   }
 }
 

@@ -1,7 +1,7 @@
 package headwater.spark.dml
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.MergeTargetRequest
+import headwater.spark.bridge.messages.{MergeTargetRequest, NotATableRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
@@ -20,10 +20,38 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
       retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.wrap(assignments)))
     case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
       case PendingTarget(table) => prepare(merge, table)
-      case _ => merge
+      case target => PendingView.find(target).map(throughView(merge, _)).getOrElse(merge)
     }
+    case delete: DeleteFromTable if PendingView.find(delete.table).isDefined => delete.copy(table = PendingView.open(delete.table))
+    case update: UpdateTable if PendingView.find(update.table).isDefined =>
+      update.copy(table = PendingView.open(update.table), assignments = AssignedValue.wrap(update.assignments))
     case other => other
   }
+
+  /** A view's columns are fixed, so nothing evolves. `*` stands for its columns. */
+  private def throughView(merge: MergeIntoTable, view: PendingView): LogicalPlan = {
+    val table = DmlTarget.unapply(view.columns.child).get._2
+    val actions = merge.matchedActions ++ merge.notMatchedActions
+    if (merge.withSchemaEvolution) throw Bridge.refusal(session, NotATableRequest("MERGE", view.view.mkString("."), "evolution"))
+    val answer = Bridge.call(session, MergeTargetRequest(
+      table = table.path,
+      version = table.snapshotVersion,
+      tableId = table.info.tableId,
+      withSchemaEvolution = false,
+      source = merge.sourceTable.schema.json,
+      star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+      assigned = Nil))
+    val computed = view.columns.projectList.filter(column => PendingView.valueOf(column) match {
+      case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
+      case _ => false
+    })
+    wrapped(expandStars(merge.copy(targetTable = PendingView.open(merge.targetTable)), computed.map(_.name.toLowerCase).toSet))
+  }
+
+  private def wrapped(merge: MergeIntoTable): MergeIntoTable = merge.copy(
+    matchedActions = merge.matchedActions.map(AssignedValue.wrap),
+    notMatchedActions = merge.notMatchedActions.map(AssignedValue.wrap),
+    notMatchedBySourceActions = merge.notMatchedBySourceActions.map(AssignedValue.wrap))
 
   /** Attributes that Spark resolved against the table still have its NOT NULLs in their types; the target has none. */
   private def retyped(statement: UnaryCommand): LogicalPlan = {
@@ -54,11 +82,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge
     val prepared = named.copy(targetTable = PendingTarget.replace(merge.targetTable, seen), withSchemaEvolution = answer.evolves)
-    val expanded = expandStars(prepared, answer.computed.toSet)
-    expanded.copy(
-      matchedActions = expanded.matchedActions.map(AssignedValue.wrap),
-      notMatchedActions = expanded.notMatchedActions.map(AssignedValue.wrap),
-      notMatchedBySourceActions = expanded.notMatchedBySourceActions.map(AssignedValue.wrap))
+    wrapped(expandStars(prepared, answer.computed.toSet))
   }
 
   private def expandStars(merge: MergeIntoTable, computed: Set[String]): MergeIntoTable = {

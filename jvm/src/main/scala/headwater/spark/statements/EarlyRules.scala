@@ -1,7 +1,7 @@
 package headwater.spark.statements
 
 import headwater.spark.changes.FindChangeReads
-import headwater.spark.dml.InlineApiViews
+import headwater.spark.dml.{InlineApiViews, ResolveTargetViews}
 import headwater.spark.shims.HintRulesShim
 import headwater.spark.streaming.StartStreams
 import org.apache.spark.sql.SparkSession
@@ -11,7 +11,7 @@ import org.apache.spark.sql.headwater.SparkInternals
 
 /** The rules that see a plan before Spark resolves the tables in it. Spark runs them as hint rules. */
 private[spark] object EarlyRules {
-  val All: Seq[SparkSession => Rule[LogicalPlan]] = Seq(InlineApiViews(_), FindChangeReads(_), StartStreams(_))
+  val All: Seq[SparkSession => Rule[LogicalPlan]] = Seq(InlineApiViews(_), ResolveTargetViews(_), FindChangeReads(_), StartStreams(_))
 
   /** Sees to it that a session has them: some of Spark's ignore hint rules. */
   def complete(session: SparkSession): Unit = HintRulesShim.complete(SparkInternals.analyzer(session), All.map(_(session)))

@@ -11,11 +11,14 @@ import headwater.spark.shims.ForwardingParser
 import headwater.spark.write.ReplaceCriteria
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PlanWithUnresolvedIdentifier, RelationTimeTravel, UnresolvedAttribute, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, CompoundPlanStatement, DescribeColumn, ExceptionHandler, LogicalPlan, SingleStatement}
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_WITH_UNRESOLVED_IDENTIFIER, RELATION_TIME_TRAVEL}
+import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Parses the statements that Spark's parser does not know: their first words identify them, and the handler parses the rest. Everything else
@@ -41,10 +44,15 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     parsed(text, Some(parameters))(spark.parsePlanWithParameters(_, parameters))
 
   /**
-   * One of our statements with values in place of its parameter markers. Spark substitutes markers only in what it can parse, so they pose as
-   * a select list.
+   * One of our statements with values in place of its variables, `${name}`, and of its parameter markers. Spark substitutes markers only in
+   * what it can parse, so they pose as a select list.
    */
-  private def substituted(text: String, parameters: Option[ParameterContext]): String = parameters.filter(HeadwaterParser.hasValues).map { values =>
+  private def substituted(written: String, parameters: Option[ParameterContext]): String = {
+    val text = new VariableSubstitution().substitute(written)
+    parameters.filter(HeadwaterParser.hasValues).map(withMarkers(text, _)).getOrElse(text)
+  }
+
+  private def withMarkers(text: String, values: ParameterContext): String = {
     val pieces = Bridge.call(session, ParameterMarkersRequest(text))
     if (pieces.size == 1) text
     else {
@@ -53,7 +61,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
       val literals = ParameterHandler.substituteParameters("SELECT " + markers.mkString(between), values)._1.stripPrefix("SELECT ").split(Pattern.quote(between))
       pieces.indices.map(i => if (i % 2 == 1) literals(i / 2) else pieces(i)).mkString
     }
-  }.getOrElse(text)
+  }
 
   /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
   private def parsed(text: String, parameters: Option[ParameterContext])(plan: String => LogicalPlan): LogicalPlan = {
@@ -105,12 +113,17 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
       HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
     }
 
+  /** The path in quotes, of any kind and with any escapes that Spark's strings have. None for a name, double quotes around it perhaps. */
+  private def quoted(table: String): Option[String] = HeadwaterParser.Quote.findPrefixOf(table).map(_ => spark.parseExpression(table)).collect {
+    case Literal(path: UTF8String, _) => path.toString
+  }
+
   /** A parameter marker can stand in `identifier(…)`. */
   private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
     val name = parsed.table
-    val isPath = name.startsWith("/") || HeadwaterParser.Uri.findPrefixOf(name).isDefined
     def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
-    if (isPath) table(Seq("delta", name))
+    val path = quoted(name)
+    if (path.isDefined) table(Seq("delta", path.get))
     else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
     else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(spark.parsePlanWithParameters(s"SELECT * FROM $name", _)).collectFirst {
       case UnresolvedRelation(parts, _, _) => table(parts)
@@ -155,8 +168,8 @@ object HeadwaterParser {
   /** `identifier(…)`: a name that an expression computes. */
   private val Identifier = raw"(?i)identifier\s*\(".r
 
-  /** The beginning of a URI. A name that has one in backticks does not match. */
-  private val Uri = "[A-Za-z][A-Za-z0-9+.-]*:/".r
+  /** How a string begins, a raw one too. */
+  private val Quote = """(?i)r?['"]""".r
 
   /** Spark would parse `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these go to the handler first. */
   private val FirstWords = {

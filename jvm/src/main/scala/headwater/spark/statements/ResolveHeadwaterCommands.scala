@@ -3,14 +3,14 @@ package headwater.spark.statements
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{AddConstraint, AlterTableRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedChangeRequest}
 import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
-import headwater.spark.bridge.messages.{ShowPartitionsRequest, TableConstraint}
+import headwater.spark.bridge.messages.{ShowPartitionsRequest, TableConstraint, TruncatePartitionRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.PendingTarget
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
 import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns}
-import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, View}
+import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.connector.catalog.TableCatalog
@@ -44,6 +44,8 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case ShowPartitions(Delta(resolved, table), pattern, output) =>
       val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values.view.mapValues(Option(_)).toMap }
       HeadwaterCommand(ShowPartitionsRequest(table.path, resolved.name, asked), resolved.name, DataTypeUtils.fromAttributes(output))
+    case TruncatePartition(Delta(_, table), UnresolvedPartitionSpec(values, _)) =>
+      throw Bridge.refusal(session, TruncatePartitionRequest(table.name(), values.map { case (column, value) => column -> String.valueOf(value) }))
     case shown @ ShowTablesCommand(_, _, _, true, None) => ShowDeltaTablesCommand(shown)
     case ShowColumns(Delta(resolved, table), namespace, output) =>
       HeadwaterCommand(ShowColumnsRequest(table.path, namespace, resolved.name), resolved.name, DataTypeUtils.fromAttributes(output))

@@ -14,7 +14,11 @@ final case class OldVersionRequest(table: String) extends Call[Unit]("old_versio
 
 final case class UnsupportedPredicateRequest(predicate: String) extends Call[Unit]("unsupported_predicate")
 
-final case class NotATableRequest(statement: String, name: String) extends Call[Unit]("not_a_table")
+final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None) extends Call[Unit]("not_a_table")
+
+final case class AssignedTwiceRequest(columns: Seq[String], insert: Boolean) extends Call[Unit]("assigned_twice")
+
+final case class TruncatePartitionRequest(name: String, partition: Map[String, String]) extends Call[Unit]("truncate_partition")
 
 final case class NotOfOneRowRequest(expression: String) extends Call[Unit]("not_of_one_row")
 

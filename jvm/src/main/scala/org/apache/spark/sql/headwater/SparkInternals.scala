@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeRef
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, QuotingUtils}
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
@@ -104,6 +104,15 @@ object SparkInternals {
 
   def estimatedBytes(session: SparkSession, plan: LogicalPlan): Long =
     ofRows(session, plan).asInstanceOf[Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes.min(Long.MaxValue).toLong
+
+  /** Whether a name is that of a temporary view, of the session or global. */
+  def isTemporaryView(session: SparkSession, name: Seq[String]): Boolean = sessionCatalog(session).isTempView(name)
+
+  /** A name's parts, with backticks where SQL needs them. */
+  def quoted(parts: Seq[String]): String = parts.map(QuotingUtils.quoteIfNeeded).mkString(".")
+
+  /** Whether two types differ in nothing but what may be null. */
+  def isSameType(one: DataType, other: DataType): Boolean = DataTypeUtils.equalsIgnoreNullability(one, other)
 
   /** Whether two values of a type are equal only if they are identical. Not so for strings under other collations. */
   def comparesBytes(kind: DataType): Boolean = !kind.existsRecursively { case text: StringType => !text.isUTF8BinaryCollation; case _ => false }
