@@ -323,18 +323,17 @@ def warn_once(key: str, message: str) -> None:
 
 def missing_versions(listing: LogListing, after: int, target: int) -> str:
     """The versions without a commit in the range, as text like ``3, 7-9``."""
-    runs: list[list[int]] = []
-    covered = set(listing.commits)
-    for compaction in listing.compactions:
-        covered.update(range(compaction.first, compaction.last + 1))
-    for version in range(after + 1, target + 1):
-        if version in covered:
-            continue
-        if runs and runs[-1][1] == version - 1:
-            runs[-1][1] = version
-        else:
-            runs.append([version, version])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    present = [(version, version) for version in listing.commits]
+    present += [(compaction.first, compaction.last) for compaction in listing.compactions]
+    # By ranges: a file's name may claim any version, and to count up to it may never end.
+    missing, next_version = [], after + 1
+    for first, last in sorted([*present, (target + 1, target + 1)]):
+        if first > target + 1:
+            break
+        if first > next_version:
+            missing.append((next_version, first - 1))
+        next_version = max(next_version, last + 1)
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in missing)
 
 
 def _missing_parts(listing: LogListing, version: int, target: int) -> HeadwaterError:
