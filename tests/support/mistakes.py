@@ -8,6 +8,7 @@ others use in a way that they would see.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Container
 from typing import Any
@@ -97,7 +98,6 @@ CREATE TABLE {db}.n1 USING delta
 CREATE TABLE {db}.n1 (id INT, v INT) USING delta LOCATION '{home}/bypath' TBLPROPERTIES ('a' = 'b')
 CREATE TABLE {db}.n1 (id INT, v INT) USING delta CLUSTER BY (id) LOCATION '{home}/bypath'
 CREATE TABLE delta.`{home}/bypath` (id INT) USING delta LOCATION '{home}/other'
-CREATE TABLE delta.`relative/path` (id INT) USING delta
 CREATE TABLE nosuchdb.n1 (id INT) USING delta
 CREATE TABLE {db}.n1 (id INT) USING delta AS SELECT 1 AS id
 CREATE TABLE {db}.n1 USING delta AS SELECT 1 AS id, 2 AS id
@@ -831,11 +831,17 @@ def outcomes(spark: Any, home: str, db: str, only: Container[str] | None = None)
 NAMES = [*(line for text in STATEMENTS.values() for line in text.strip().splitlines()), *CALLS]
 
 
+_UNCONVERTED = re.compile(r"SparkException: \[([A-Z0-9_.]+)\].* SQLSTATE: (\w{5})")
+
+
 def _outcome(act: Callable[[], Any]) -> str:
     try:
         act()
     except Exception as error:
         condition = getattr(error, "getCondition", lambda: None)()
         state = getattr(error, "getSqlState", lambda: None)()
+        # PySpark does not make some of Spark's own exceptions its own, and shows their text.
+        if condition is None and (found := _UNCONVERTED.search(str(error))):
+            condition, state = found.groups()
         return "no condition" if condition is None else f"{condition} ({state})"
     return "accepted"
