@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 from pyroaring import BitMap64
@@ -141,24 +142,63 @@ def test_refresh_after_another_program_wrote(spark, rows, database, tmp_path):
 # --- metadata columns -------------------------------------------------------------------------------------------------
 
 
-def test_metadata_columns(spark, rows, database):
-    spark.sql("CREATE TABLE t USING delta PARTITIONED BY (p) AS SELECT id, id % 2 AS p FROM range(6)")
+@pytest.mark.parametrize(
+    "properties", ["", "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"], ids=["plain", "mapped"]
+)
+def test_metadata_columns(spark, rows, database, tmp_path, properties):
+    path = tmp_path / "a b%20"
+    spark.sql(f"CREATE TABLE t (id INT, p STRING) USING delta PARTITIONED BY (p) LOCATION '{path}' {properties}")
+    spark.sql("INSERT INTO t SELECT id, CASE id % 2 WHEN 0 THEN 'x y%' ELSE 'z:' END FROM range(0, 6, 1, 1)")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql("DELETE FROM t WHERE id = 0")
     found = spark.sql(
-        "SELECT id, p, _metadata.file_path, _metadata.file_name, _metadata.file_size, _metadata.row_index, "
-        "_metadata.file_modification_time FROM t"
+        "SELECT id, _metadata.file_path, input_file_name() AS input, _metadata.file_name, _metadata.file_size, "
+        "_metadata.row_index, _metadata.file_block_start, _metadata.file_block_length FROM t"
     ).collect()
-    assert len(found) == 6
+    assert len(found) == 5
     for row in found:
-        file = Path(row["file_path"].removeprefix("file:").replace("//", "/"))
+        file = Path(unquote(row["file_path"]).removeprefix("file:"))
+        assert row["file_path"] == row["input"] == f"file:{quote(str(file), safe='/=')}"
         assert file.is_file()
         assert file.name == row["file_name"]
+        assert (row["file_block_start"], row["file_block_length"]) == (0, row["file_size"])
         assert file.stat().st_size == row["file_size"]
-        assert f"p={row['p']}" in row["file_path"]
-    indexes = {(row["file_name"], row["row_index"]) for row in found}
-    assert len(indexes) == 6
-    assert rows("SELECT count(*) FROM t WHERE _metadata.file_name LIKE '%.parquet'") == [(6,)]
-    assert spark.table("t").select("_metadata").count() == 6
-    assert spark.table("t").select("id", F.input_file_name()).where("id = 0").count() == 1
+    assert len({(row["file_name"], row["row_index"]) for row in found}) == 5
+    assert set(spark.table("t").inputFiles()) == {row["input"] for row in found}
+    assert rows("SELECT count(*) FROM t WHERE _metadata.file_name LIKE '%.parquet'") == [(5,)]
+    assert spark.table("t").select("_metadata").count() == 5
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_statements_that_change_rows_use_metadata_columns(spark, rows, database, vectors):
+    spark.sql(
+        "CREATE TABLE t (id INT, v STRING) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true', "
+        f"'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = '{vectors}')"
+    )
+    for start in (0, 10):
+        spark.sql(f"INSERT INTO t SELECT id, 'a' FROM range({start}, {start + 5}, 1, 1)")
+    first, second = [row[0] for row in rows("SELECT _metadata.file_path FROM t WHERE id IN (0, 10) ORDER BY id")]
+    name = first.rpartition("/")[2]
+    spark.sql(f"UPDATE t SET v = _metadata.file_name WHERE _metadata.file_path = '{first}' AND id < 2")
+    spark.sql(f"DELETE FROM t WHERE input_file_name() = '{second}' AND id = 12")
+    spark.sql("UPDATE t SET v = concat('row ', _metadata.row_id) WHERE _metadata.row_id = 6")
+    spark.sql("DELETE FROM t WHERE _metadata.row_id = 8")
+    spark.sql("DELETE FROM t WHERE _metadata.base_row_id = 0 AND _metadata.default_row_commit_version = 1 AND id = 4")
+    spark.sql(
+        "MERGE INTO t USING (SELECT id FROM range(14, 16)) s ON t.id = s.id AND t._metadata.row_id >= 0 "
+        "WHEN MATCHED AND t._metadata.file_size > 0 THEN UPDATE SET v = concat('was ', t._metadata.row_id) "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new') "
+        "WHEN NOT MATCHED BY SOURCE AND t._metadata.row_id = 5 THEN DELETE"
+    )
+    found = dict(rows("SELECT id, v FROM t"))
+    expected = {0: name, 1: name, 2: "a", 3: "a", 11: "row 6", 14: "was 9", 15: "new"}
+    if vectors == "false":  # the files were written again
+        expected[4] = found.get(4)
+        expected = {key: value for key, value in expected.items() if value is not None}
+    assert found == expected
+    assert sorted(rows("SELECT id, _metadata.row_id FROM t WHERE id < 15")) == [
+        (key, key if key < 10 else key - 5) for key in sorted(expected) if key < 15
+    ]
 
 
 # --- deletion vectors -------------------------------------------------------------------------------------------------

@@ -210,3 +210,26 @@ def test_enabling_gives_ids_to_rows_that_are_there(spark, tmp_path):
     spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('delta.enableRowTracking')")
     with pytest.raises(AnalysisException, match="FIELD_NOT_FOUND"):
         spark.sql(query)
+
+
+def test_what_the_rows_of_a_file_share(spark, rows, tmp_path):
+    table = f"delta.`{tmp_path / 't'}`"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES ({TRACKED}, {VECTORS})")
+    spark.sql(f"INSERT INTO {table} SELECT id FROM range(0, 3, 1, 1)")
+    spark.sql(f"INSERT INTO {table} SELECT id FROM range(3, 5, 1, 1)")
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    shared = "_metadata.base_row_id, _metadata.default_row_commit_version"
+    expected = [(0, 0, 1), (2, 0, 1), (3, 3, 2), (4, 3, 2)]
+    assert rows(f"SELECT id, {shared} FROM {table} ORDER BY id") == expected
+    assert rows(f"SELECT id FROM {table} WHERE _metadata.base_row_id = 3 AND _metadata.row_id = 4") == [(4,)]
+    assert rows(f"SELECT max(_metadata.base_row_id), count(*) FROM {table}") == [(3, 4)]
+    assert spark.sql(f"SELECT {shared} FROM {table}").dtypes == [
+        (name, "bigint") for name in ("base_row_id", "default_row_commit_version")
+    ]
+    logged = [add for version in (1, 2) for add in actions(tmp_path / "t", version, "add")]
+    assert [(add["baseRowId"], add["defaultRowCommitVersion"]) for add in logged] == [(0, 1), (3, 2)]
+    spark.sql(f"CREATE TABLE delta.`{tmp_path / 'plain'}` (id INT) USING delta")
+    for field in ("base_row_id", "default_row_commit_version", "row_id", "row_commit_version"):
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql(f"SELECT _metadata.{field} FROM delta.`{tmp_path / 'plain'}`")
+        assert caught.value.getCondition() == "FIELD_NOT_FOUND"

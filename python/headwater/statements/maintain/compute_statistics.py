@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from json.encoder import encode_basestring as _quoted
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -38,6 +37,7 @@ from headwater.statements.read.data_footers import data_footer
 from headwater.statements.read.scans import file_list, relation_over
 from headwater.statements.rerunning import run_again_after_losses
 from headwater.statements.write.rows import Target, statistics_leaves
+from headwater.stores import absolute_path
 from headwater.stores.interface import in_parallel
 
 #: Footers that are read between two looks whether the statement was cancelled.
@@ -134,7 +134,7 @@ class _Attempts:
         self._statement.step(f"compute the statistics of {len(paths)} files")
         answers = self._statement.query(query.text())
         # Spark gives a path as a URI.
-        found = {by_file[unquote(str(answer["file"]))]: answer for answer in answers}
+        found = {by_file[absolute_path(snapshot.table_path, str(answer["file"]))]: answer for answer in answers}
         for path in paths:
             known = self._known[path]
             merged: list[Values | None] = list(known.values)

@@ -28,7 +28,7 @@ private class ChangesFileIndex(
     listed
   }
 
-  private def text(path: Path): String = if (path.toUri.getScheme == null) path.toUri.getPath else path.toString
+  private def text(path: Path): String = if (path.toUri.getScheme == "file") path.toUri.getPath else path.toString
 
   override def toString: String = s"HeadwaterChanges($path, up to version ${state.version})"
 }

@@ -6,6 +6,7 @@ import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.scan.{HeadwaterFileIndex, PredicateTree}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
+import org.apache.spark.sql.catalyst.util.MetadataColumnHelper
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 
@@ -42,7 +43,7 @@ final case class DmlPieces(
     tableId = table.info.tableId,
     tableSchema = table.info.tableSchema,
     target = context.addPlan(target),
-    columns = target.output.map(context.addExpression),
+    columns = target.output.filterNot(_.isMetadataCol).map(context.addExpression),
     source = source.map(context.addPlan),
     sourceColumns = source.map(_.output.map(context.addExpression)).getOrElse(Nil),
     sourceNames = source.map(_.output.map(_.name)).getOrElse(Nil),

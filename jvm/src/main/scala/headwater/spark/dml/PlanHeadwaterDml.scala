@@ -31,6 +31,12 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
+  /** The target with `_metadata`, if the statement uses it. Spark adds it to plans whose values are resolved, which these are not yet ([[AssignedValue]]). */
+  private def withMetadata(target: LogicalRelation, statement: LogicalPlan): LogicalRelation = {
+    val hidden = AttributeSet(target.metadataOutput)
+    if (statement.expressions.exists(_.references.exists(hidden.contains))) target.withMetadataColumns().asInstanceOf[LogicalRelation] else target
+  }
+
   /** Gives the command the statement's text, for Spark's UI. Rules may drop the text of the statement, but not that of all its parts. */
   private def withText(made: LogicalPlan, statement: LogicalPlan): LogicalPlan = made match {
     case command: HeadwaterDmlCommand =>
@@ -43,14 +49,17 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def planned(plan: LogicalPlan): LogicalPlan = plan match {
-    case DeleteFromTable(DmlTarget(target, table), condition) =>
+    case DeleteFromTable(DmlTarget(relation, table), condition) =>
+      val target = withMetadata(relation, plan)
       checked(target, Some(condition))
       HeadwaterDmlCommand("delete", table, DmlPieces(target, None, Some(condition).filterNot(_ == Literal.TrueLiteral)))
-    case UpdateTable(DmlTarget(target, table), assignments, condition) =>
+    case UpdateTable(DmlTarget(relation, table), assignments, condition) =>
+      val target = withMetadata(relation, plan)
       checked(target, condition, assignments)
       val clause = updating(target, table, None, assignments, fromStar = false, coerce = false)
       HeadwaterDmlCommand("update", table, DmlPieces(target, None, condition.filterNot(_ == Literal.TrueLiteral), matched = Seq(clause)))
-    case MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) =>
+    case MergeIntoTable(DmlTarget(relation, table), source, condition, matched, notMatched, notMatchedBySource, evolves) =>
+      val target = withMetadata(relation, plan)
       val both = Join(target, source, Inner, None, JoinHint.NONE)
       condition.foreach { e =>
         if (!e.deterministic && e.children.forall(_.deterministic)) throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))

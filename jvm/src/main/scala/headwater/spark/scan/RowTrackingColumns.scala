@@ -13,6 +13,9 @@ object RowTrackingColumns {
   /** The names of the fields in `_metadata`. */
   val (rowIdField, rowCommitVersionField) = ("row_id", "row_commit_version")
 
+  /** The same of those that all rows of a file share. */
+  val (baseRowIdField, defaultRowCommitVersionField) = ("base_row_id", "default_row_commit_version")
+
   def of(names: Seq[String]): Option[RowTrackingColumns] = names match {
     case Seq(rowId, rowCommitVersion) => Some(RowTrackingColumns(rowId, rowCommitVersion))
     case _ => None

@@ -2,6 +2,7 @@ package org.apache.spark.sql.headwater
 
 import headwater.spark.bridge.{Bridge, StoreFailure}
 import headwater.spark.bridge.messages.NoFileSystemRequest
+import headwater.spark.scan.RowTrackingColumns
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import scala.util.control.NonFatal
 
@@ -12,11 +13,11 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, JsonToStructs, Literal, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression}
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, QuotingUtils}
+import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, MetadataColumnHelper, QuotingUtils}
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
@@ -68,6 +69,11 @@ object SparkInternals {
   }
 
   private def withRowTracking(relation: LogicalRelation, names: Seq[String]): (LogicalRelation, Seq[Alias]) = relation.relation match {
+    case _ if names.nonEmpty && relation.output.exists(_.isMetadataCol) =>
+      // Spark reads a column of a file only once: by its name, or for `_metadata`, which the statement uses.
+      val metadata = relation.output.find(_.isMetadataCol).get
+      val fields = Seq(RowTrackingColumns.rowIdField, RowTrackingColumns.rowCommitVersionField)
+      (relation, fields.zip(names).map { case (field, name) => Alias(ExtractValue(metadata, Literal(field), SQLConf.get.resolver), name)() })
     case files @ HadoopFsRelation(_, _, _, _, format: HeadwaterParquetFileFormat, _) if names.nonEmpty =>
       val columns = format.rowTracking.toSeq.flatMap(_.names).map(name => AttributeReference(name, LongType)())
       val schema = columns.foldLeft(files.dataSchema)((all, column) => all.add(column.name, column.dataType))

@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.FileSourceGeneratedMetadataStructField
+import org.apache.spark.sql.catalyst.expressions.{FileSourceConstantMetadataStructField, FileSourceGeneratedMetadataStructField}
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions}
 import org.apache.spark.sql.internal.SQLConf
@@ -58,7 +58,16 @@ class HeadwaterParquetFileFormat(
 
   override def metadataSchemaFields: Seq[StructField] = super.metadataSchemaFields ++ rowTracking.toSeq.flatMap(columns => Seq(
     FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowIdField, columns.rowId, LongType),
+    FileSourceConstantMetadataStructField(RowTrackingColumns.baseRowIdField, LongType),
+    FileSourceConstantMetadataStructField(RowTrackingColumns.defaultRowCommitVersionField, LongType),
     FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowCommitVersionField, columns.rowCommitVersion, LongType)))
+
+  override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] = {
+    def known(value: FileRowIds => Option[Long]): PartitionedFile => Any =
+      _.otherConstantMetadataColumnValues.get(FileRowIds.MetadataKey).flatMap(ids => value(ids.asInstanceOf[FileRowIds])).map(Long.box).orNull
+    super.fileConstantMetadataExtractors ++ Map(
+      RowTrackingColumns.baseRowIdField -> known(_.baseRowId), RowTrackingColumns.defaultRowCommitVersionField -> known(_.defaultRowCommitVersion))
+  }
 
   // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
