@@ -29,6 +29,7 @@ from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.columns import as_nullable, format_name
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
+from headwater.schema.evolution import partition_mismatch_error
 from headwater.statements.committing import commit, transaction
 from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.define.create import create_table
@@ -83,18 +84,12 @@ def _snapshot(sink: SinkSettings, statement: Statement) -> Snapshot | None:
 def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
     """Refuse a query that does not fit its table.
 
-    :raises HeadwaterError: ``DELTA_PARTITION_COLUMNS_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
+    :raises HeadwaterError: ``DELTA_METADATA_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
         ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     given = [name.lower() for name in sink.partition_columns]
     if given and given != [name.lower() for name in snapshot.partition_columns]:
-        raise HeadwaterError(
-            "DELTA_PARTITION_COLUMNS_MISMATCH",
-            {
-                "given": ", ".join(sink.partition_columns),
-                "existing": ", ".join(snapshot.partition_columns) or "none",
-            },
-        )
+        raise partition_mismatch_error(sink.partition_columns, snapshot.partition_columns)
     if sink.clustering_columns is not None:
         existing = [format_name(path) for path in clustering_columns(snapshot) or ()]
         wanted = [format_name((name,)) for name in sink.clustering_columns]
