@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints import writing as checkpoint_writing
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log import checkpoint_writing
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up
 from headwater.log.history import history, version_at
 from headwater.log.snapshot import load_snapshot

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements import rerunning
 from headwater.statements.change import attempt
+from headwater.statements.commit import rerunning
 from headwater.transaction import queueing
 from headwater.transaction.queueing import TableQueue
 

@@ -12,8 +12,8 @@ from headwater.errors import HeadwaterError
 from headwater.log.files import keys_of, row_key
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
-from headwater.statements.committing import removals
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.committing import removals
+from headwater.statements.commit.opening import open_snapshot
 from headwater.transaction import Transaction
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, schema_json
@@ -169,7 +169,7 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
             monkeypatch.setattr(Transaction, "takes_bulk", False)
         changed = set[str]()
         monkeypatch.setattr(
-            "headwater.statements.committing.keep_up",
+            "headwater.statements.commit.committing.keep_up",
             lambda txn, _, found=changed: found.update(map(repr, map(sorted, map(dict.items, txn.partitions_changed)))),
         )
         restore(path, statement, 1)

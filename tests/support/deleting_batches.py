@@ -19,13 +19,13 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.sql.composing import Relation
-from headwater.statements import committing, opening
+from headwater.statements.commit import committing, opening
+from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
 from headwater.statements.upsert import binding, companion, companion_files
 from headwater.statements.upsert.companion import Companion, Remembering, confirm, deletions_of
 from headwater.statements.upsert.events import Events
-from headwater.statements.upsert.options import upsert_of
+from headwater.statements.write.upsert_options import upsert_of
 from headwater.stores import Store
 from headwater.transaction import Transaction, transaction
 from support.faults.scenario import read_commits

@@ -20,7 +20,7 @@ import logging
 import time
 from dataclasses import dataclass
 
-from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
 from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
 from headwater.log.snapshot import Snapshot

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.files import FILE_SCHEMA, FileBlock

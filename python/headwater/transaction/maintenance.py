@@ -22,7 +22,7 @@ from functools import cache, partial
 from threading import Lock
 from typing import NamedTuple
 
-from headwater.log.checkpoints.writing import Layout, write_checkpoint
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction

@@ -21,7 +21,7 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import Layout
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.data_footers import read_data_footer
 from headwater.log.files import canonical_path

@@ -29,11 +29,11 @@ from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
+from headwater.schema.clustering import clustering_columns
 from headwater.sql.conditions import parse_condition
-from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.commit.opening import DELETED_FILE_RETENTION, open_snapshot
 from headwater.statements.maintain.layouts import Settings, own_layout
 from headwater.statements.maintain.vacuum import last_vacuum
-from headwater.statements.opening import DELETED_FILE_RETENTION, open_snapshot
 from headwater.stores import Tree
 
 _HOUR = 3_600_000

@@ -23,14 +23,14 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, RemoveFile
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.statements.committing import commit, transaction
-from headwater.statements.maintain.bins import Bin, batches
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.bins import Bin, batches
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import metrics_of
 from headwater.statements.maintain.layouts import Choice, Layout, layout_of
 from headwater.statements.maintain.partition_conditions import files_in_partitions
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 _LOG = logging.getLogger(__name__)

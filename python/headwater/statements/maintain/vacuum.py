@@ -41,9 +41,9 @@ from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import DELETED_FILE_RETENTION, Options, open_snapshot
 from headwater.statements.expressions import number_of
-from headwater.statements.opening import DELETED_FILE_RETENTION, Options, open_snapshot
 from headwater.stores import Failed, FileInfo, Tree
 
 _LOG = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.garbage import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.file_names import LOG_DIRECTORY
-from headwater.statements.opening import DELETED_FILE_RETENTION
+from headwater.statements.commit.opening import DELETED_FILE_RETENTION
 from headwater.stores import FileInfo, Tree
 
 _LOG = logging.getLogger(__name__)

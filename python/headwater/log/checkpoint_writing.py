@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.log.checkpoints.typed_columns import ParsedPartitionValues, ParsedStatistics, whole
+from headwater.log.checkpoint_columns import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.replay import LiveBlock
 from headwater.log.segment import read_last_checkpoint

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import locate
+from headwater.statements.commit.opening import locate
 from headwater.transaction.queueing import backoff_seconds, queue_of
 
 _LOG = logging.getLogger(__name__)
