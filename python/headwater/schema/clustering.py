@@ -75,8 +75,11 @@ def clustering_columns(snapshot: Clustered) -> list[Path] | None:
 
 
 def _unreadable(snapshot: Clustered, domain: DomainMetadata) -> HeadwaterError:
-    named = {"tableName": snapshot.metadata.name or snapshot.table_path, "domain": DOMAIN}
-    return HeadwaterError("HEADWATER_CLUSTERING_UNREADABLE", {**named, "configuration": domain.configuration})
+    name = snapshot.metadata.name or snapshot.table_path
+    return HeadwaterError(
+        "HEADWATER_CLUSTERING_UNREADABLE",
+        {"tableName": name, "domain": DOMAIN, "configuration": domain.configuration},
+    )
 
 
 def clustering_change(
