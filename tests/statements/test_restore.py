@@ -148,8 +148,7 @@ def drawn_files(drawn, letter, count):
 def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
     """The commit, the snapshot that follows from it without reading it, and the one that is read."""
     statement = RecordingStatement({"spark.sql.files.ignoreMissingFiles": "true"})
-    monkeypatch.setattr("time.time", lambda: 1.7e9)
-    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+    monkeypatch.setattr("headwater.clock.milliseconds", lambda: 1_700_000_000_000)
     commits, states, partitions = [], [], []
     for bulk in (True, False):
         drawn, path = random.Random(seed), tmp_path / str(bulk)
@@ -185,8 +184,7 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
         commits.append(log.replace(info["txnId"], "").replace(json.dumps(str(path)), ""))
         states.append(sorted(map(repr, read.files.to_pylist())))
         monkeypatch.undo()
-        monkeypatch.setattr("time.time", lambda: 1.7e9)
-        monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+        monkeypatch.setattr("headwater.clock.milliseconds", lambda: 1_700_000_000_000)
     assert commits[0] == commits[1]
     assert states[0] == states[1]
     assert partitions[0] == partitions[1] != set()

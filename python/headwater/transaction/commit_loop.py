@@ -64,6 +64,7 @@ import time
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from headwater import clock
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.snapshot import Snapshot
@@ -238,7 +239,8 @@ class CommitLoop:
 
 
 def _now() -> int:
-    return time.time_ns() // 1_000_000
+    """What an attempt is dated, read once for each."""
+    return clock.milliseconds()
 
 
 def _back_off(attempt: int) -> None:

@@ -8,12 +8,12 @@ is made.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
@@ -181,7 +181,7 @@ def reset_version(options: Options, statement: Statement) -> None:
 
 def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     """Tombstones of rows of ``snapshot.files``, dated now."""
-    now = int(time.time() * 1000)
+    now = clock.milliseconds()
     return [file_of(row).removal(now, data_change) for row in files.to_pylist()]
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from headwater import clock
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -82,7 +82,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         partition_columns=tuple(partition_columns),
         configuration=configuration,
         description=request.comment or (source.metadata.description if source is not None else None),
-        created_time=int(time.time() * 1000),
+        created_time=clock.milliseconds(),
     )
     extra = [*(clustering.FEATURES if clustered_by is not None else ()), *_copied_features(source)]
     protocol = protocol_for(metadata, None, extra)

@@ -8,7 +8,6 @@ them is refused and left to the user. Each step may be repeated, and runs again 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
@@ -185,7 +185,7 @@ def _keep_vector_files(work: Work) -> bool:
     Older versions need them, as long as the retention lets those be read.
     """
     snapshot = work.snapshot()
-    now = time.time_ns() // 1_000_000
+    now = clock.milliseconds()
     missing = sorted(_vector_files(snapshot, now))
     if not missing:
         return False

@@ -10,12 +10,12 @@ it began; a DELETE, UPDATE or MERGE at the same time neither fails nor makes it 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer, RowsAnswer
 from headwater.bridge.messages.maintain import OptimizeDryRunRequest, OptimizeRequest
 from headwater.bridge.statement import Statement
@@ -142,7 +142,7 @@ class Run:
 
     def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
         self._request, self._statement = request, statement
-        self._began = time.time_ns() // 1_000_000
+        self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
         transaction(request.table, statement, snapshot)  # refuses a table that may not be written to
         self._layout = self.layout(snapshot)
@@ -256,7 +256,7 @@ class Run:
                 "numFilesSkippedToReduceWriteAmplification": 0,
                 "numBytesSkippedToReduceWriteAmplification": 0,
                 "startTimeMs": self._began,
-                "endTimeMs": time.time_ns() // 1_000_000,
+                "endTimeMs": clock.milliseconds(),
                 "totalClusterParallelism": 0,
                 "totalScheduledTasks": self._bins,
                 "deletionVectorStats": {

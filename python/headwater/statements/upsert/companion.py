@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -345,7 +346,7 @@ class Remembering:
             schema_string=schema_string(wanted),
             partition_columns=(),
             configuration=companion_files.PROPERTIES,
-            created_time=int(time.time() * 1000),
+            created_time=clock.milliseconds(),
         )
         if snapshot is None:
             txn.update_protocol(protocol_for(metadata))
@@ -405,7 +406,7 @@ class Remembering:
         given_up = partial(
             binding.given_up,
             snapshot.files,
-            expired_before=int(time.time() * 1000) - retention,
+            expired_before=clock.milliseconds() - retention,
             without=self._own_paths(),
         )
         gone: list[RemoveFile] = []
@@ -460,7 +461,7 @@ class Remembering:
     def _compacted(self, snapshot: Snapshot, due: Upkeep) -> Query:
         """One entry for each key, of a history one for each deletion, without those that have expired."""
         keys = [Column(name) for name in self.companion.columns]
-        since = int(time.time() * 1000) - self.events.upsert.retention
+        since = clock.milliseconds() - self.events.upsert.retention
         wanted = {column.name: column.type for column in self._schema()}
         recent = infix(">=", call("unix_millis", Column(_WRITTEN)), Number(since, is_long=True))
         return select(
