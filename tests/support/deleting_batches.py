@@ -7,12 +7,11 @@ and others may do anything. :meth:`World.check` compares what is remembered with
 from __future__ import annotations
 
 import itertools
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
@@ -21,7 +20,7 @@ from headwater.sql.composing import Relation
 from headwater.statements.commit import opening
 from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.upsert import binding, companion
+from headwater.statements.upsert import binding
 from headwater.statements.upsert.companion import Companion, Remembering, confirm, deletions_of
 from headwater.statements.upsert.events import Events
 from headwater.statements.write.upsert_options import upsert_of
@@ -47,7 +46,7 @@ def events_with(**options: str) -> Events:
 def clocked(monkeypatch: Any, now: Any) -> None:
     """Everything that looks at the time of batches, tables and companions sees another one, in seconds."""
     monkeypatch.setattr("headwater.clock.milliseconds", lambda: int(now() * 1000))
-    monkeypatch.setattr(companion, "time", SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic))
+    monkeypatch.setattr("headwater.backoff.OF_STATEMENTS", Backoff(0, 0))
 
 
 class World:

@@ -20,7 +20,6 @@ their deletions.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from headwater import clock
+from headwater import backoff, clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -77,7 +76,6 @@ from headwater.statements.upsert.companion_files import Upkeep
 from headwater.statements.upsert.events import Events, collated, of_same_keys
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
-from headwater.transaction.queueing import backoff_seconds
 
 _FOLDER = "_headwater_upsert"
 #: How often a batch tries to write its entries, as other batches do at the same time.
@@ -190,7 +188,7 @@ def _wait_after(error: HeadwaterError, attempt: int, statement: Statement) -> No
     if error.condition not in _RETRIED or attempt == _ATTEMPTS:
         raise error
     statement.check_cancelled()
-    time.sleep(backoff_seconds(attempt))
+    backoff.OF_STATEMENTS.wait(attempt)
 
 
 def with_outdated(
