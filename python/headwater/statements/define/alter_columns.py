@@ -26,18 +26,18 @@ from headwater.bridge.messages.define import (
 )
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list
+from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list, quote
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names
+from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import (
     NOT_NULL,
     Check,
     check_constraints,
     invariants,
     not_null_checks,
-    quote,
     set_default,
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared
@@ -57,7 +57,6 @@ from headwater.schema.reshaping import (
     type_at,
 )
 from headwater.statements.column_uses import ColumnUses
-from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
 _WIDENING = "delta.enableTypeWidening"

@@ -23,7 +23,7 @@ from headwater.bridge.messages.write import (
     WriteRequest,
 )
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
@@ -32,16 +32,17 @@ from headwater.protocol.types import StructField, StructType, parse_schema, sche
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
-from headwater.schema.evolution import lacking_fields, partition_mismatch_error
+from headwater.schema.evolution import lacking_fields, partition_mismatch_error, unknown_columns_error
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
-from headwater.statements.committing import commit, skip_if_done, transaction
-from headwater.statements.evolving import grown_schema, may_evolve
-from headwater.statements.opening import Options, SeenTable, locate, open_same, open_snapshot
-from headwater.statements.read.scans import describe, names_version_of_table
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.upsert import options as upsert_options
+from headwater.statements.commit.committing import commit, skip_if_done, transaction
+from headwater.statements.commit.opening import Options, SeenTable, locate, open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.rows import Target, write_rows
+from headwater.statements.files.scans import describe, names_version_of_table
+from headwater.statements.write import upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.overwrite import (
     Overwrite,
     needs_change_data,
@@ -49,7 +50,6 @@ from headwater.statements.write.overwrite import (
     removed_bytes,
     replace_where,
 )
-from headwater.statements.write.rows import Target, unknown_columns_error, write_rows
 from headwater.transaction import Transaction
 
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
@@ -299,10 +299,7 @@ def _overwrite_of(request: WriteRequest, options: Options, statement: Statement,
 def _is_dynamic(options: Options, statement: Statement) -> bool:
     value = options.get("partitionoverwritemode") or statement.conf(_DYNAMIC) or "static"
     if value.lower() not in ("static", "dynamic"):
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION",
-            {"name": "partitionOverwriteMode", "input": value, "explain": "must be static or dynamic"},
-        )
+        raise illegal_option("partitionOverwriteMode", value, "must be static or dynamic")
     return value.lower() == "dynamic"
 
 

@@ -23,7 +23,16 @@ from headwater.protocol.columns import map_fields, parse_name
 from headwater.protocol.features import iceberg_compat, materializes_partition_columns
 from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_string,
+)
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
@@ -53,10 +62,10 @@ from headwater.sql.composing import (
     select,
     when,
 )
-from headwater.statements.opening import Options
-from headwater.statements.write.change_data import change_column, inserted_rows, is_change_file, with_changes
-from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
-from headwater.statements.write.distribution import Gathering, gathering
+from headwater.statements.commit.opening import Options
+from headwater.statements.files.change_data import change_column, inserted_rows, is_change_file, with_changes
+from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
+from headwater.statements.files.distribution import Gathering, gathering
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"
@@ -363,11 +372,8 @@ def has_text(kind: DataType) -> bool:
 
 
 def _shown(column: StructField) -> bool:
-    return (
-        isinstance(column.type, PrimitiveType)
-        and column.type.name not in ("void", "binary", "variant")
-        or (type(column.type).__name__ == "DecimalType")
-    )
+    is_primitive = isinstance(column.type, PrimitiveType) and column.type.name not in ("void", "binary", "variant")
+    return is_primitive or isinstance(column.type, DecimalType)
 
 
 def identity_values(column: IdentityColumn) -> Expression:
@@ -482,11 +488,3 @@ def _advance(
         assert len(known) == len(bounds)
         marks[column.name] = max(known) if ascends else min(known)
     return with_high_water_marks(schema, marks)
-
-
-def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
-    """The error for columns, at any depth, that a write brings and the table lacks; None where there are none."""
-    from headwater.schema.evolution import schema_mismatch, schema_mismatch_error
-
-    lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]
-    return schema_mismatch_error(table, data) if lines else None
