@@ -22,7 +22,7 @@ from headwater import clock
 from headwater.bridge.calls import running_since
 from headwater.bridge.messages.define import CommitAnswer, VacuumRequest
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.garbage import (
     Garbage,
     inside_table,
@@ -116,7 +116,7 @@ def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement)
         specified = round(float(text) * _HOUR)
     except (ValueError, OverflowError):
         explain = "must be a number of hours"
-        raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": "RETAIN", "input": text, "explain": explain}) from None
+        raise illegal_option("RETAIN", text, explain) from None
     if specified < 0:
         raise HeadwaterError("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", {"hours": text})
     if specified < configured and statement.flag(_CHECK, default=True):
