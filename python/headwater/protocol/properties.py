@@ -141,7 +141,10 @@ def _pattern(name: str, default: str, pattern: str, expected: str) -> Property:
     return Property(name, default, lambda text: re.fullmatch(pattern, text) is not None, expected)
 
 
-_FILE_SIZES = "spark.databricks.delta.optimize.maxFileSize says how large files are that are written again"
+_FILE_SIZES = (
+    "settings say how large files become: spark.databricks.delta.optimize.maxFileSize, "
+    "spark.databricks.delta.autoCompact.maxFileSize and spark.databricks.delta.optimizeWrite.binSize"
+)
 _CONVERT = "CONVERT TO DELTA is not there yet"
 
 

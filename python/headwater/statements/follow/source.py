@@ -1,8 +1,9 @@
 """A table as the source of a stream: ``readStream.format("delta")``, ``readStream.table``, ``STREAM t``.
 
 Owns the calls of Spark's source: opening it, asking for the end of the next micro-batch, and for its files. What an
-offset means, and what a stream may pass over, is :mod:`headwater.streaming.source`. Nothing here remembers a stream:
-Spark's side sends with each call what the stream has known since its start.
+offset means, and what a stream may pass over, is :mod:`headwater.streaming.source`. No answer depends
+on what this process remembers of a stream, as it may be a new one: Spark's side sends with each call what the stream
+has known since its start. What is kept here saves work: commits that were read, pages of an initial snapshot.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from typing import Any
 
 from headwater import clock
 from headwater.bridge.calls import running_since
-from headwater.bridge.messages.define import CommitAnswer, VacuumRequest
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import VacuumRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.garbage import (
@@ -31,6 +32,7 @@ from headwater.log.garbage import (
     removals_since,
     removed_between,
     unreferenced,
+    without_links,
     without_other_tables,
 )
 from headwater.log.history import last_version_at
@@ -142,7 +144,8 @@ class _Run:
         mode = arguments.mode or ("lite" if self._statement.flag(_LITE) else "full")
         outside = last_version_at(self._listing, snapshot, self._before)
         if arguments.inventory is not None:
-            chosen = self._choose(self._inventory(arguments.inventory), self._before_open_statements())
+            listed = without_links(snapshot, self._inventory(arguments.inventory))
+            chosen = self._choose(listed, self._before_open_statements())
             return Garbage(*self._own(*chosen), None)
         if mode == "lite":
             return self._since_last(outside)
@@ -164,6 +167,8 @@ class _Run:
     def _choose(self, tree: Tree, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
         """Those of some files and folders that may go, where they are older than a time."""
         snapshot, since = self._snapshot, []
+        if not tree.files and not tree.directories:
+            return [], []
         if self.retention.milliseconds > self.retention.configured:
             # Checkpoints keep tombstones no longer than the table's own retention.
             since = removals_since(snapshot, self._listing, self._before)
@@ -181,7 +186,7 @@ class _Run:
             raise HeadwaterError("DELTA_CANNOT_VACUUM_LITE", {"tableName": self._request.name})
         first = earliest if known is None else known + 1
         removed, up_to = removed_between(snapshot, listing, first, outside, self._before)
-        files, _ = self._choose(Tree(removed, []), self._before)
+        files, _ = self._choose(without_links(snapshot, Tree(removed, [])), self._before)
         own, _ = self._own(files, [])
         return Garbage(self._present(own), [], max(up_to, known or 0))
 
