@@ -69,7 +69,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "appendOnly",
             legacy=(1, 2),
-            switches=("delta.appendOnly",),
+            switches=(properties.APPEND_ONLY,),
             writes=True,
             note="Refuses statements that remove rows while `delta.appendOnly` is true.",
         ),
@@ -84,7 +84,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "changeDataFeed",
             legacy=(1, 4),
-            switches=("delta.enableChangeDataFeed", "delta.enableChangeDataCapture"),
+            switches=(properties.CHANGE_DATA_FEED, properties.CHANGE_DATA_CAPTURE),
             writes=True,
             note="Writes change data, and reads changes by version and time.",
         ),
@@ -103,7 +103,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "deletionVectors",
             reader=True,
-            switches=("delta.enableDeletionVectors",),
+            switches=(properties.DELETION_VECTORS,),
             droppable=True,
             reads=True,
             writes=True,
@@ -112,7 +112,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "rowTracking",
             requires=("domainMetadata",),
-            switches=("delta.enableRowTracking",),
+            switches=(properties.ROW_TRACKING,),
             droppable=True,
             writes=True,
             note="Gives row ids, and keeps them in rows that are written again.",
@@ -143,21 +143,21 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "icebergCompatV1",
             requires=("columnMapping",),
-            switches=("delta.enableIcebergCompatV1",),
+            switches=(properties.ICEBERG_COMPAT_V1,),
             writes=True,
             note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
         Feature(
             "icebergCompatV2",
             requires=("columnMapping",),
-            switches=("delta.enableIcebergCompatV2",),
+            switches=(properties.ICEBERG_COMPAT_V2,),
             writes=True,
             note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
         Feature(
             "icebergCompatV3",
             requires=("columnMapping", "rowTracking"),
-            switches=("delta.enableIcebergCompatV3",),
+            switches=(properties.ICEBERG_COMPAT_V3,),
             writes=True,
             note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
@@ -177,7 +177,7 @@ FEATURES: Mapping[str, Feature] = {
         ),
         Feature(
             "inCommitTimestamp",
-            switches=("delta.enableInCommitTimestamps",),
+            switches=(properties.IN_COMMIT_TIMESTAMPS,),
             droppable=True,
             writes=True,
             note="Each commit holds its timestamp; time travel and the history use it.",
@@ -185,7 +185,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "typeWidening",
             reader=True,
-            switches=("delta.enableTypeWidening",),
+            switches=(properties.TYPE_WIDENING,),
             preview="typeWidening-preview",
             droppable=True,
             reads=True,
@@ -208,7 +208,7 @@ FEATURES: Mapping[str, Feature] = {
             "variantShredding",
             reader=True,
             requires=("variantType",),
-            switches=("delta.enableVariantShredding",),
+            switches=(properties.VARIANT_SHREDDING,),
             preview="variantShredding-preview",
             reads=True,
             writes=True,
@@ -233,7 +233,7 @@ FEATURES: Mapping[str, Feature] = {
         ),
         Feature(
             MATERIALIZED_PARTITIONS,
-            switches=("delta.enableMaterializePartitionColumnsFeature",),
+            switches=(properties.MATERIALIZED_PARTITION_COLUMNS,),
             droppable=True,
             writes=True,
             note="Writes the partition columns into data files, too; reads their values from the log.",
@@ -310,7 +310,7 @@ def check_writable(protocol: Protocol) -> None:
 
 def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     """Whether each commit of the table holds its own timestamp."""
-    return properties.boolean(metadata.configuration, "delta.enableInCommitTimestamps")
+    return properties.boolean(metadata.configuration, properties.IN_COMMIT_TIMESTAMPS)
 
 
 def materializes_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
