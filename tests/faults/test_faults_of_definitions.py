@@ -35,7 +35,7 @@ from headwater.errors import conditions
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.statements import opening
+from headwater.statements.commit import opening
 from headwater.statements.registry import HANDLERS
 from headwater.transaction import Transaction, maintenance
 from support.faults.faulty_store import Fault, FaultyStore

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import Layout, write_checkpoint
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up
 from headwater.log.history import version_at

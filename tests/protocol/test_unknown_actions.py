@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.history import history
 from headwater.log.log_compaction import COMMITS, write_compaction
 from headwater.log.snapshot import load_snapshot

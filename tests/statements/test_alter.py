@@ -3,9 +3,9 @@ import json
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.actions import AddFile
-from headwater.statements.opening import CACHE, open_snapshot
+from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.transaction import Transaction
 from support.requests import actions, alter_table, check_same_schema, create_request, create_table, schema_json
 

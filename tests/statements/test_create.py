@@ -4,8 +4,8 @@ from contextlib import nullcontext
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import open_snapshot
-from headwater.statements.read.scans import describe
+from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.files.scans import describe
 from support.requests import actions, called, create_request, create_table, data_file, load_table, log_of, schema_json
 
 

@@ -24,7 +24,7 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import (
@@ -38,7 +38,7 @@ from headwater.protocol.actions import (
     SetTransaction,
     serialize,
 )
-from headwater.statements.opening import CACHE
+from headwater.statements.commit.opening import CACHE
 from headwater.stores import LocalStore
 from support.damages import DAMAGES
 from support.every_statement import READERS, STATEMENTS, ask

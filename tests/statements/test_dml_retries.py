@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
-from headwater.statements import rerunning
 from headwater.statements.change import attempt
-from headwater.transaction import queueing
+from headwater.statements.commit import rerunning
 from headwater.transaction.queueing import TableQueue
 
 
@@ -43,7 +43,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> TableQueue:
     monkeypatch.setattr(rerunning, "queue_of", lambda path: made)
     monkeypatch.setattr(rerunning, "locate", lambda table, statement: SimpleNamespace(path=table))
     monkeypatch.setattr(attempt, "begin", lambda request, statement: SimpleNamespace(started=time.monotonic()))
-    monkeypatch.setattr(queueing, "_LONGEST_BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("headwater.backoff.OF_STATEMENTS", Backoff(0, 0))
     return made
 
 

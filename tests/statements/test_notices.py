@@ -130,7 +130,7 @@ def uniform(tmp_path, statement):
     path = tmp_path / "uniform"
     create(path, statement)
     edit_creation(path, lambda line: line["metaData"]["configuration"].update(UNIFORM) if "metaData" in line else None)
-    from headwater.statements.opening import CACHE
+    from headwater.statements.commit.opening import CACHE
 
     CACHE.forget(str(path))
     return path

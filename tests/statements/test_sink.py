@@ -11,7 +11,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.protocol.requirements import protocol_for
-from headwater.statements.committing import removals
+from headwater.statements.commit.committing import removals
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.requests import actions, called, create_request, create_table, data_file, schema_json

@@ -16,13 +16,13 @@ import pytest
 from headwater.bridge import calls
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile
 from headwater.protocol.partition_paths import encode_path, partition_directory
+from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.maintain.health import health
 from headwater.statements.maintain.layouts import Settings
-from headwater.statements.opening import open_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.inline_vectors import inline

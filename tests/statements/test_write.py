@@ -4,7 +4,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import parse_schema
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 from support.requests import (
     actions,
     create_request,

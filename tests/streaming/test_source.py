@@ -234,7 +234,7 @@ def lose(source: Source, *versions: int) -> None:
 
 
 def test_versions_that_are_gone(source: Source) -> None:
-    from headwater.log.checkpoints.writing import write_checkpoint
+    from headwater.log.checkpoint_writing import write_checkpoint
 
     for i in range(1, 5):
         source.commit(add_file(f"f{i}"))

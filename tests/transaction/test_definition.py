@@ -349,7 +349,7 @@ def test_an_append_that_lost_to_in_commit_timestamps_is_stamped(path, monkeypatc
     snapshot = create(path)
     late = append(snapshot)
     with monkeypatch.context() as ahead:
-        ahead.setattr("headwater.transaction.commit_loop._now", lambda: 9_999_999_999_000)
+        ahead.setattr("headwater.clock.milliseconds", lambda: 9_999_999_999_000)
         alter(snapshot, metadata(delta__enableInCommitTimestamps="true"))
     committed = late.commit("WRITE", {})
     assert lines(path, 2)[0]["commitInfo"]["inCommitTimestamp"] == 9_999_999_999_001

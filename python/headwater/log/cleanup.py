@@ -17,10 +17,10 @@ oldest files are deleted first.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 
-from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
+from headwater import clock
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
 from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
 from headwater.log.snapshot import Snapshot
@@ -82,7 +82,7 @@ def truncate(snapshot: Snapshot, retention: int, now: int | None = None) -> Clea
 
 def _not_ahead(snapshot: Snapshot, now: int | None) -> int:
     """The time to count from: a clock that is ahead of the others must not cost anyone a version."""
-    return min(time.time_ns() // 1_000_000 if now is None else now, snapshot.timestamp)
+    return min(clock.milliseconds() if now is None else now, snapshot.timestamp)
 
 
 def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from functools import cached_property
 
 import orjson
 
+from headwater import clock
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
@@ -163,7 +163,7 @@ def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing |
         return None
     names = (f"{directory}/{commit_name(version)}" for version in itertools.count(known.version))
     files = store.following(itertools.islice(names, MOST_FOLLOWED))
-    if files and len(files) == 1 and time.time() * 1000 - tip.modification_time > _OLD:
+    if files and len(files) == 1 and clock.milliseconds() - tip.modification_time > _OLD:
         return None  # a cleanup that is under way may have taken the next commit before this one
     if not files or len(files) == MOST_FOLLOWED or len(known.ranges) + len(files) > MOST_FOLLOWED:
         return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,8 +20,9 @@ from functools import cached_property, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.files import FILE_SCHEMA, FileBlock
@@ -155,7 +155,7 @@ class Snapshot:
         retention = properties.milliseconds(self.metadata.configuration, "delta.setTransactionRetentionDuration")
         if retention is None:
             return self.state.transactions
-        since = time.time_ns() // 1_000_000 - retention
+        since = clock.milliseconds() - retention
         # One without a time counts as expired, as a tombstone does.
         return {app: txn for app, txn in self.state.transactions.items() if (txn.last_updated or 0) > since}
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from headwater.bridge.calls import Handler
 from headwater.bridge.messages import change, define, follow, maintain, read, trouble, write
-from headwater.statements import failures, parsing, recovery, refusals
-from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
+from headwater.statements import failures, parsing, refusals
+from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
+from headwater.statements.commit import recovery
 from headwater.statements.define import alter, create, drop_feature, show, sync_identity
+from headwater.statements.files import scans
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import (
     auto_compaction,
@@ -24,9 +26,9 @@ from headwater.statements.maintain import (
     restore,
     vacuum,
 )
-from headwater.statements.read import change_feed, describe, scans
+from headwater.statements.read import change_feed, describe
 from headwater.statements.upsert import upsert
-from headwater.statements.write import insert, replace
+from headwater.statements.write import insert
 
 HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),

@@ -13,7 +13,6 @@ table, which its readers would take for its own.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,7 +21,8 @@ from functools import cache, partial
 from threading import Lock
 from typing import NamedTuple
 
-from headwater.log.checkpoints.writing import Layout, write_checkpoint
+from headwater import clock
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction
@@ -133,7 +133,7 @@ def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
 def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
     """Write a checkpoint, and clean up the log once for each start of its retention (a day)."""
     write_checkpoint(snapshot, layout=layout)
-    start = retention_start(snapshot, time.time_ns() // 1_000_000)
+    start = retention_start(snapshot, clock.milliseconds())
     if start is None or _cleaned.get(snapshot.table_path, start - 1) >= start:
         return
     try:

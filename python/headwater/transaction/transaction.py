@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from headwater import clock
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import Layout
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.data_footers import read_data_footer
 from headwater.log.files import canonical_path
@@ -227,7 +228,7 @@ class Transaction:
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the newest version that the application has committed."""
-        self._transactions[app_id] = SetTransaction(app_id, version, time.time_ns() // 1_000_000)
+        self._transactions[app_id] = SetTransaction(app_id, version, clock.milliseconds())
 
     def add(self, files: Iterable[AddFile]) -> None:
         """Make the files part of the table."""
@@ -252,7 +253,7 @@ class Transaction:
         that follows directly, which is not compared with winners; see :attr:`takes_bulk`.
         """
         assert self.takes_bulk
-        self._bulk = Bulk(removed, added, time.time_ns() // 1_000_000)
+        self._bulk = Bulk(removed, added, clock.milliseconds())
 
     def keep_row_ids_above(self, mark: int) -> None:
         """Give no row id up to ``mark``, where files are added that have some the table no longer knows of."""

@@ -21,13 +21,13 @@ from headwater.protocol import properties
 from headwater.protocol.row_tracking import HiddenColumns, hidden_columns
 from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import skip_if_done, transaction
-from headwater.statements.opening import open_same, open_snapshot
-from headwater.statements.read.scans import check_same_columns
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.distribution import Gathering, gathering
+from headwater.statements.commit.committing import skip_if_done, transaction
+from headwater.statements.commit.opening import open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.rows import Target
+from headwater.statements.files.scans import check_same_columns
 from headwater.statements.write.insert import set_schema
-from headwater.statements.write.rows import Target
 from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ def check_appends_only(attempt: Attempt) -> None:
 
 def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T]) -> T:
     """Do the work; after a conflict with another writer again on a newer snapshot
-    (:func:`~headwater.statements.rerunning.run_again_after_losses`).
+    (:func:`~headwater.statements.commit.rerunning.run_again_after_losses`).
     """
     return run_again_after_losses(
         request.message.table, statement, lambda: _with_cached_source(begin(request, statement), work)

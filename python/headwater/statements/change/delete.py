@@ -29,9 +29,9 @@ from headwater.statements.change.outcome import (
 from headwater.statements.change.request import Clause, DmlRequest
 from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite, rows_where
 from headwater.statements.change.scan import Scan, scan_files, total_bytes
-from headwater.statements.committing import removals
-from headwater.statements.read.data_footers import live_rows
-from headwater.statements.read.scans import physical_name
+from headwater.statements.commit.committing import removals
+from headwater.statements.files.data_footers import live_rows
+from headwater.statements.files.scans import physical_name
 
 
 def delete(request: ChangeRequest, statement: Statement) -> CommitAnswer:

@@ -12,7 +12,7 @@ from typing import Any
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.pruning.predicates import Predicate
 from headwater.statements.change.attempt import Attempt, evolved
-from headwater.statements.committing import commit
+from headwater.statements.commit.committing import commit
 
 
 def end(

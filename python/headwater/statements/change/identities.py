@@ -12,7 +12,7 @@ from headwater.protocol.types import schema_string
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.statements.change.attempt import Attempt, with_schema
 from headwater.statements.change.outcome import Job
-from headwater.statements.write.rows import advanced_identities
+from headwater.statements.files.rows import advanced_identities
 
 
 def generated_identities(attempt: Attempt) -> list[IdentityColumn]:

@@ -66,7 +66,7 @@ from headwater.statements.change.strategy import (
     choose,
 )
 from headwater.statements.change.update import check_identity_unassigned
-from headwater.statements.read.data_footers import live_rows
+from headwater.statements.files.data_footers import live_rows
 
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 

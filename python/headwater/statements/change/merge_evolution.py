@@ -16,8 +16,8 @@ from headwater.protocol.columns import Path
 from headwater.protocol.types import StructType, parse_schema
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
-from headwater.statements.evolving import AUTO_MERGE, grown_schema
-from headwater.statements.opening import open_same
+from headwater.statements.commit.opening import open_same
+from headwater.statements.write.evolving import AUTO_MERGE, grown_schema
 from headwater.statements.write.insert import evolved
 
 

@@ -26,11 +26,11 @@ from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.encodings import writer_options
 from headwater.statements.change.rewrite import Rewrite
 from headwater.statements.change.scan import Scan, scan_files
-from headwater.statements.committing import file_of, removals, vector_of
-from headwater.statements.read.data_footers import live_rows, physical_rows, records_mismatch
-from headwater.statements.write.change_data import is_change_file, with_changes
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
+from headwater.statements.commit.committing import file_of, removals, vector_of
+from headwater.statements.files.change_data import is_change_file, with_changes
+from headwater.statements.files.data_footers import live_rows, physical_rows, records_mismatch
+from headwater.statements.files.row_ids import with_row_ids
+from headwater.statements.files.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.transaction.row_level import Mark, marked_file
 
 #: A single file up to this size is rewritten by the job that looks for the rows to replace, though it may have none

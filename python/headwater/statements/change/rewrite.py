@@ -54,7 +54,7 @@ from headwater.sql.composing import (
 )
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.request import Clause
-from headwater.statements.write.rows import (
+from headwater.statements.files.rows import (
     check_conditions,
     identity_values,
     in_one_partition,

@@ -30,6 +30,7 @@ from headwater.protocol.columns import Path, all_fields, find_path, format_name,
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema import mapping
+from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import (
     NOT_NULL,
     Check,
@@ -56,7 +57,6 @@ from headwater.schema.reshaping import (
     type_at,
 )
 from headwater.statements.column_uses import ColumnUses
-from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
 _WIDENING = "delta.enableTypeWidening"

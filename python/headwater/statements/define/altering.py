@@ -19,11 +19,11 @@ from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.features import PROTECTED_BEFORE
 from headwater.protocol.row_tracking import ROW_COMMIT_VERSION_NAME, ROW_ID_NAME
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType, parse_schema
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.draft import Alteration, Draft
 from headwater.statements.define.existing_rows import check_existing_rows
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
 from headwater.transaction import Transaction
 
 

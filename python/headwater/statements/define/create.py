@@ -22,11 +22,11 @@ from headwater.protocol.properties import for_new_table
 from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
-from headwater.statements.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.define.definition import Definition, declared_schema, define
-from headwater.statements.opening import CACHE, Location, Options, locate
+from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.write.criteria import asks_to_replace
-from headwater.statements.write.rows import Target, Written, write_rows
 from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from headwater import clock
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -33,14 +33,13 @@ from headwater.protocol.properties import (
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
-from headwater.schema import iceberg, manifests, mapping, visible
+from headwater.schema import clustering, iceberg, manifests, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import check_identity_columns, identity_metadata
 from headwater.statements import notices
-from headwater.statements.define import clustering
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
 
@@ -83,7 +82,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         partition_columns=tuple(partition_columns),
         configuration=configuration,
         description=request.comment or (source.metadata.description if source is not None else None),
-        created_time=int(time.time() * 1000),
+        created_time=clock.milliseconds(),
     )
     extra = [*(clustering.FEATURES if clustered_by is not None else ()), *_copied_features(source)]
     protocol = protocol_for(metadata, None, extra)

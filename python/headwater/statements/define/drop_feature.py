@@ -27,8 +27,8 @@ from typing import NamedTuple
 from headwater.bridge.messages.define import CommitAnswer, DropFeatureRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.reading import is_v2
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_reading import is_v2
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up, truncate
 from headwater.log.commits import parse_actions
 from headwater.log.history import CommitTimes, format_timestamp
@@ -44,11 +44,11 @@ from headwater.protocol.features import (
     supported_features,
 )
 from headwater.protocol.requirements import without_feature
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.define.feature_removal import REMOVALS, Removal, Uses, Work, protected_before
-from headwater.statements.opening import Options
 from headwater.suggestions import did_you_mean
 
 _LOG = logging.getLogger(__name__)

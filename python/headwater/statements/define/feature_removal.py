@@ -8,7 +8,6 @@ them is refused and left to the user. Each step may be repeated, and runs again 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,10 +15,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.reading import is_v2
+from headwater.log.checkpoint_reading import is_v2
 from headwater.log.commits import ParsedActions
 from headwater.log.files import canonical_path
 from headwater.log.segment import list_log
@@ -36,15 +36,15 @@ from headwater.protocol.row_tracking import ENABLED, ROW_COMMIT_VERSION_NAME, RO
 from headwater.protocol.types import SpatialType, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import INVALID_CHARACTERS, parts
-from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
+from headwater.schema.clustering import DOMAIN as CLUSTERING_DOMAIN
+from headwater.schema.clustering import clustering_change, clustering_columns
+from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.altering import alter
-from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
-from headwater.statements.define.clustering import clustering_change, clustering_columns
 from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
 
 _VECTORS = "delta.enableDeletionVectors"
 _WIDENING = "delta.enableTypeWidening"
@@ -185,7 +185,7 @@ def _keep_vector_files(work: Work) -> bool:
     Older versions need them, as long as the retention lets those be read.
     """
     snapshot = work.snapshot()
-    now = time.time_ns() // 1_000_000
+    now = clock.milliseconds()
     missing = sorted(_vector_files(snapshot, now))
     if not missing:
         return False

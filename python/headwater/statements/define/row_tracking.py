@@ -21,10 +21,10 @@ from headwater.protocol import properties
 from headwater.protocol.properties import canonical_name
 from headwater.protocol.row_tracking import ENABLED, FEATURE, SUSPENDED, assigns_row_ids, is_enabled, with_column_names
 from headwater.schema import iceberg
-from headwater.statements.committing import commit, file_of, transaction
+from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
-from headwater.statements.opening import Options, open_snapshot
 
 #: The most files that one commit gives row ids to. The peer's setting of the same name has this default, too.
 _BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"

@@ -30,10 +30,10 @@ from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PRO
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.pruning import estimate
 from headwater.schema import visible
+from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -17,7 +17,7 @@ from headwater.schema.identity import IdentityColumn, identity_columns, with_hig
 from headwater.sql.composing import Alias, Column, call, select
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
-from headwater.statements.read.scans import relation_over
+from headwater.statements.files.scans import relation_over
 
 
 def sync_identity(request: SyncIdentityRequest, statement: Statement) -> CommitAnswer:

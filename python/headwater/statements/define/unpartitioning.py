@@ -17,13 +17,13 @@ from headwater.bridge.messages.define import ClusterBy
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import Path
-from headwater.statements.committing import removals
+from headwater.statements.commit.committing import removals
 from headwater.statements.define.clustering import cluster_by
 from headwater.statements.define.draft import Alteration, Draft, Operation
-from headwater.statements.maintain.bins import next_fit
+from headwater.statements.files.bins import next_fit
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, metrics_of
 from headwater.statements.maintain.layouts import Settings, clustering_by
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 

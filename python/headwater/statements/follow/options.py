@@ -13,8 +13,8 @@ from typing import NamedTuple
 from headwater.bridge.messages.read import ChangesForm
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.statements.commit.opening import Options
 from headwater.statements.follow.known_options import check_known
-from headwater.statements.opening import Options
 from headwater.statements.read.change_feed import asked_form
 from headwater.streaming.compatibility import Rules
 from headwater.streaming.source import Reading

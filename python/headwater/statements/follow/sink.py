@@ -29,18 +29,18 @@ from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.columns import as_nullable, format_name
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
-from headwater.statements.committing import commit, transaction
-from headwater.statements.define.clustering import clustering_columns
+from headwater.schema.clustering import clustering_columns
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, locate, open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.create import create_table
 from headwater.statements.define.definition import define
+from headwater.statements.files.rows import Target, Written, write_rows
+from headwater.statements.files.scans import names_version_of_table
 from headwater.statements.follow.sink_options import check_options
-from headwater.statements.opening import Options, locate, open_same, open_snapshot
-from headwater.statements.read.scans import names_version_of_table
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.upsert import options as upsert_options
+from headwater.statements.write import upsert_options
 from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
-from headwater.statements.write.rows import Target, Written, write_rows
 from headwater.transaction import Transaction
 
 #: Errors of a path at which a query can still create a table.

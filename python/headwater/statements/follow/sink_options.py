@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.errors import HeadwaterError
+from headwater.statements.commit.opening import Options
 from headwater.statements.follow.known_options import check_known
-from headwater.statements.opening import Options
 
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 _ASYNCHRONOUS, _ASYNCHRONOUS_ALLOWED = "asyncProgressTrackingEnabled", "_asyncProgressTrackingOverrideSinkSupportCheck"

@@ -38,11 +38,11 @@ from headwater.protocol.columns import as_nullable
 from headwater.protocol.types import DataType, StructType, parse_schema, schema_string
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
+from headwater.statements.commit.opening import Options, locate, open_snapshot
+from headwater.statements.files.scans import answer_files, describe, names_version_of_table
 from headwater.statements.follow.options import SourceOptions, Start, source_options
 from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
-from headwater.statements.opening import Options, locate, open_snapshot
 from headwater.statements.read.change_feed import columns_of_changes, describe_feed
-from headwater.statements.read.scans import answer_files, describe, names_version_of_table
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import check_change
 from headwater.streaming.initial import InitialSnapshots

@@ -15,7 +15,7 @@ from headwater.changes.schemas import Definition
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.stores import store_for
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import Rules, check_change

@@ -32,12 +32,12 @@ from headwater.protocol.partition_values import parse_timestamp
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.schema import mapping
 from headwater.sql.composing import Alias, Cast, Column, Expression, Field, Number, call, select
-from headwater.statements.committing import commit, file_of, transaction
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.read.data_footers import data_footer
-from headwater.statements.read.scans import file_list, relation_over
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target, statistics_leaves
+from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.data_footers import data_footer
+from headwater.statements.files.rows import Target, statistics_leaves
+from headwater.statements.files.scans import file_list, relation_over
 from headwater.stores.interface import in_parallel
 
 #: Footers that are read between two looks whether the statement was cancelled.

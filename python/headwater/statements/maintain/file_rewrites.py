@@ -33,13 +33,13 @@ from headwater.protocol.types import (
     parse_type,
 )
 from headwater.schema import mapping
-from headwater.statements.committing import commit, transaction, vector_of
-from headwater.statements.maintain.bins import pack
-from headwater.statements.maintain.copying import copy_bins, max_file_size
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.read.data_footers import data_footer
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
+from headwater.statements.commit.committing import commit, transaction, vector_of
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.bins import pack
+from headwater.statements.files.copying import copy_bins, max_file_size
+from headwater.statements.files.data_footers import data_footer
+from headwater.statements.files.rows import Target
 from headwater.stores.interface import in_parallel
 from headwater.transaction.conflicts import file_key
 from headwater.transaction.moved_rows import Copy

@@ -8,7 +8,6 @@ that another engine's VACUUM has deleted already, if it left no note in the log.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.bridge.messages.define import DescribeHealthRequest, RowsAnswer
 from headwater.bridge.statement import Statement
 from headwater.log.garbage import needed_files, removed_between, unreferenced
@@ -29,11 +29,11 @@ from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
+from headwater.schema.clustering import clustering_columns
 from headwater.sql.conditions import parse_condition
-from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.maintain.layouts import Settings, own_layout
 from headwater.statements.maintain.vacuum import last_vacuum
-from headwater.statements.opening import DELETED_FILE_RETENTION, open_snapshot
 from headwater.stores import Tree
 
 _HOUR = 3_600_000
@@ -81,7 +81,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     :param conditions: predicates as SQL text, each of which gets a subject of the section ``skipping``.
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
-    now = time.time_ns() // 1_000_000
+    now = clock.milliseconds()
     files = snapshot.select(["size", "partition_values", "deletion_vector", "tags"])
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
     facts += [Fact("files", None, name, value) for name, value in _files(files, settings).items()]
@@ -201,7 +201,7 @@ def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
 
 
 def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
-    retention = properties.milliseconds(snapshot.metadata.configuration, DELETED_FILE_RETENTION) or 0
+    retention = properties.milliseconds(snapshot.metadata.configuration, properties.FILE_RETENTION) or 0
     before = now - retention
     outside = last_version_at(listing, snapshot, before)
     known = last_vacuum(snapshot)

@@ -10,12 +10,12 @@ it began; a DELETE, UPDATE or MERGE at the same time neither fails nor makes it 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer, RowsAnswer
 from headwater.bridge.messages.maintain import OptimizeDryRunRequest, OptimizeRequest
 from headwater.bridge.statement import Statement
@@ -23,14 +23,14 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, RemoveFile
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.statements.committing import commit, transaction
-from headwater.statements.maintain.bins import Bin, batches
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.bins import Bin, batches
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import metrics_of
 from headwater.statements.maintain.layouts import Choice, Layout, layout_of
 from headwater.statements.maintain.partition_conditions import files_in_partitions
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 _LOG = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class Run:
 
     def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
         self._request, self._statement = request, statement
-        self._began = time.time_ns() // 1_000_000
+        self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
         transaction(request.table, statement, snapshot)  # refuses a table that may not be written to
         self._layout = self.layout(snapshot)
@@ -256,7 +256,7 @@ class Run:
                 "numFilesSkippedToReduceWriteAmplification": 0,
                 "numBytesSkippedToReduceWriteAmplification": 0,
                 "startTimeMs": self._began,
-                "endTimeMs": time.time_ns() // 1_000_000,
+                "endTimeMs": clock.milliseconds(),
                 "totalClusterParallelism": 0,
                 "totalScheduledTasks": self._bins,
                 "deletionVectorStats": {

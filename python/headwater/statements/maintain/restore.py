@@ -32,13 +32,13 @@ from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.row_tracking import high_water_mark
 from headwater.protocol.types import PrimitiveType, StructType, schema_string
 from headwater.schema import mapping
+from headwater.schema.clustering import DOMAIN as CLUSTERING_DOMAIN
 from headwater.schema.identity import identity_columns, with_high_water_marks
-from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
-from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
+from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.commit.opening import Options, check_files_retained, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.expressions import Time, number_of, time_of
-from headwater.statements.opening import Options, check_files_retained, open_snapshot
-from headwater.statements.read.scans import absolute_paths
-from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.files.scans import absolute_paths
 
 _LOG = logging.getLogger(__name__)
 _IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"

@@ -14,11 +14,11 @@ import contextlib
 import errno
 import json
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater import clock
 from headwater.bridge.calls import running_since
 from headwater.bridge.messages.define import CommitAnswer, VacuumRequest
 from headwater.bridge.statement import Statement
@@ -41,9 +41,9 @@ from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
-from headwater.statements.opening import DELETED_FILE_RETENTION, Options, open_snapshot
 from headwater.stores import Failed, FileInfo, Tree
 
 _LOG = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class _Retention:
 
 
 def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement) -> _Retention:
-    configured = properties.milliseconds(snapshot.metadata.configuration, DELETED_FILE_RETENTION) or 0
+    configured = properties.milliseconds(snapshot.metadata.configuration, properties.FILE_RETENTION) or 0
     if request.arguments.hours is None:
         return _Retention(None, configured)
     text = number_of(request.arguments.hours, statement)
@@ -134,7 +134,7 @@ class _Run:
         self._request, self._statement, self._snapshot = request, statement, snapshot
         self._listing = list_log(snapshot.table_path, snapshot.store)
         #: Files of this time, in milliseconds since the epoch, or later stay.
-        self._before = max(time.time_ns() // 1_000_000 - retention.milliseconds, 0)
+        self._before = max(clock.milliseconds() - retention.milliseconds, 0)
 
     def garbage(self) -> Garbage:
         """What may go."""

@@ -50,9 +50,9 @@ from headwater.protocol.columns import format_name, parse_name_list
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.opening import Options, check_retention, open_snapshot
+from headwater.statements.commit.opening import Options, check_retention, open_snapshot
+from headwater.statements.files.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.read import changelog, debezium
-from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.stores import Store, absolute_path
 from headwater.times import timestamp_text
 

@@ -35,7 +35,7 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.statements.committing import file_of
+from headwater.statements.commit.committing import file_of
 
 _BATCH, _AFTER, _VERSION = "headwater.batch", "headwater.batch.after", "headwater.batch.tableVersion"
 #: Of a mark that cannot be read: no ``txn`` names it.

@@ -57,7 +57,7 @@ from headwater.statements.change.merge import small_target_bytes
 from headwater.statements.change.request import Key
 from headwater.statements.change.scan import total_bytes
 from headwater.statements.change.source_keys import read_source_keys, usable
-from headwater.statements.read.scans import relation_over
+from headwater.statements.files.scans import relation_over
 from headwater.statements.upsert.events import Events, compared, of_same_keys
 from headwater.statements.upsert.history_columns import END, START
 from headwater.transaction.keyed import comparable

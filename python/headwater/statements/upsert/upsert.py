@@ -32,12 +32,12 @@ from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import idempotence, reset_version
+from headwater.statements.commit.committing import idempotence, reset_version
+from headwater.statements.commit.opening import Options, open_same, open_snapshot
+from headwater.statements.commit.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.define import create
-from headwater.statements.evolving import grown_schema, may_evolve
+from headwater.statements.files.rows import unknown_columns_error
 from headwater.statements.follow import sink
-from headwater.statements.opening import Options, open_same, open_snapshot
-from headwater.statements.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.upsert import history
 from headwater.statements.upsert.binding import batch_named, may_have_expired
 from headwater.statements.upsert.companion import (
@@ -53,10 +53,10 @@ from headwater.statements.upsert.companion import (
 from headwater.statements.upsert.events import Events, events_of, prepare
 from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
-from headwater.statements.upsert.options import Upsert, asked, check, upsert_of
 from headwater.statements.write import insert
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.insert import still_fits
-from headwater.statements.write.rows import unknown_columns_error
+from headwater.statements.write.upsert_options import Upsert, asked, check, upsert_of
 from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)

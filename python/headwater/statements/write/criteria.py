@@ -1,7 +1,7 @@
 """The writer options ``replaceUsing``, ``replaceOn`` and ``targetAlias``: what they ask, and what they exclude.
 
 Owns which options and which ways of writing go together with them. What they do is in
-:mod:`headwater.statements.write.replace`.
+:mod:`headwater.statements.change.replace`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 
 _USING, _ON, _ALIAS = "replaceUsing", "replaceOn", "targetAlias"
 #: Parts of a list of names: names in backticks, which may hold commas and doubled backticks, and others.

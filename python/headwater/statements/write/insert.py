@@ -34,13 +34,14 @@ from headwater.schema.constraints import Check
 from headwater.schema.evolution import lacking_fields
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
-from headwater.statements.committing import commit, skip_if_done, transaction
-from headwater.statements.evolving import grown_schema, may_evolve
-from headwater.statements.opening import Options, SeenTable, locate, open_same, open_snapshot
-from headwater.statements.read.scans import describe, names_version_of_table
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.upsert import options as upsert_options
+from headwater.statements.commit.committing import commit, skip_if_done, transaction
+from headwater.statements.commit.opening import Options, SeenTable, locate, open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.rows import Target, unknown_columns_error, write_rows
+from headwater.statements.files.scans import describe, names_version_of_table
+from headwater.statements.write import upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.overwrite import (
     Overwrite,
     needs_change_data,
@@ -48,7 +49,6 @@ from headwater.statements.write.overwrite import (
     removed_bytes,
     replace_where,
 )
-from headwater.statements.write.rows import Target, unknown_columns_error, write_rows
 from headwater.transaction import Transaction
 
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"

@@ -25,14 +25,14 @@ from headwater.pruning import leaves_rows, predicates, prune
 from headwater.pruning.predicates import UNKNOWN, And, Comparison, Or, Predicate
 from headwater.schema import visible
 from headwater.sql.composing import FALSE, Column, Expression, Not, call, select
-from headwater.statements.committing import removals
+from headwater.statements.commit.committing import removals
+from headwater.statements.commit.opening import Options
+from headwater.statements.files.change_data import change_column, deleted_rows, with_changes
+from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.row_ids import with_row_ids
+from headwater.statements.files.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
+from headwater.statements.files.scans import relation_over
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
-from headwater.statements.read.scans import relation_over
-from headwater.statements.write.change_data import change_column, deleted_rows, with_changes
-from headwater.statements.write.distribution import Gathering, gathering
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
 from headwater.transaction import Transaction
 
 

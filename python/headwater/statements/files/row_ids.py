@@ -15,7 +15,7 @@ from headwater.protocol.features import iceberg_compat
 from headwater.protocol.row_tracking import HiddenColumns
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema.iceberg import ROW_TRACKING_FIELD_IDS
-from headwater.statements.write.rows import PARQUET_FIELD_ID, Target
+from headwater.statements.files.rows import PARQUET_FIELD_ID, Target
 
 
 def with_row_ids(specification: WriteSpecification, hidden: HiddenColumns | None, target: Target) -> WriteSpecification:

@@ -15,7 +15,6 @@ back.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.log.checkpoints.typed_columns import ParsedPartitionValues, ParsedStatistics, whole
+from headwater import clock
+from headwater.log.checkpoint_columns import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.replay import LiveBlock
 from headwater.log.segment import read_last_checkpoint
@@ -96,7 +96,7 @@ def write_checkpoint(snapshot: Snapshot, now: int | None = None, layout: Layout 
         not later than the version itself: a clock that is ahead must not cost anyone a tombstone.
     :raises OSError: the store failed; readers then go on with what was there before.
     """
-    now = min(time.time_ns() // 1_000_000, snapshot.timestamp) if now is None else now
+    now = min(clock.milliseconds(), snapshot.timestamp) if now is None else now
     configuration = snapshot.metadata.configuration
     layout = layout or Layout()
     layout = replace(layout, part_size=properties.whole(configuration, "delta.checkpoint.partSize") or layout.part_size)

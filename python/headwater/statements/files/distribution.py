@@ -17,7 +17,7 @@ from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.schema.constraints import quote
 from headwater.sql.composing import STAR, Query, Rows, select
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 
 _ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
 _BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"

@@ -13,7 +13,7 @@ from headwater.errors import HeadwaterError
 from headwater.protocol.columns import parse_name_list
 from headwater.protocol.properties import parse_interval
 from headwater.protocol.types import StructField, StructType
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 from headwater.suggestions import did_you_mean
 
 KEYS = "idCols"

@@ -21,15 +21,15 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
 from headwater.protocol.row_tracking import hidden_columns
 from headwater.sql.composing import Column, Query, Rows, select
-from headwater.statements.committing import removals
+from headwater.statements.commit.committing import removals
+from headwater.statements.commit.opening import Options
+from headwater.statements.files.bins import Bin
+from headwater.statements.files.cubes import in_cube_of
+from headwater.statements.files.data_footers import live_rows, records_mismatch
+from headwater.statements.files.row_ids import with_row_ids
+from headwater.statements.files.rows import Target, describe_files, is_void, specification
+from headwater.statements.files.scans import relation_over
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.maintain.bins import Bin
-from headwater.statements.maintain.cubes import in_cube_of
-from headwater.statements.opening import Options
-from headwater.statements.read.data_footers import live_rows, records_mismatch
-from headwater.statements.read.scans import relation_over
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import Target, describe_files, is_void, specification
 from headwater.transaction.moved_rows import Copy
 
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"

@@ -14,7 +14,7 @@ from headwater.schema.constraints import check_constraints, invariants
 from headwater.schema.evolution import merge_schemas, widened_columns
 from headwater.schema.generated import generated_columns
 from headwater.statements.column_uses import ColumnUses
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
+from headwater import backoff
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import locate
-from headwater.transaction.queueing import backoff_seconds, queue_of
+from headwater.statements.commit.opening import locate
+from headwater.transaction.queueing import queue_of
 
 _LOG = logging.getLogger(__name__)
 #: For so many seconds a statement that lost to another writer runs again.
@@ -93,7 +94,7 @@ def run_again_after_losses(
                     # Only writers without a place won: other processes, or statements that were already running.
                     queue.lost_again(place, seconds)
                     statement.check_cancelled()
-                    time.sleep(backoff_seconds(len(lost_to)))
+                    backoff.OF_STATEMENTS.wait(len(lost_to), deadline)
             else:
                 if place is None and waits_for_others:
                     queue.note(False)

@@ -19,7 +19,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.statements.define.clustering import clustering_columns
+from headwater.schema.clustering import clustering_columns
 
 _LOG = logging.getLogger(__name__)
 

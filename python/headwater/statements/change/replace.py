@@ -35,13 +35,13 @@ from headwater.statements.change.rewrite import compose_rewrite
 from headwater.statements.change.scan import pin_version, scan_files, total_bytes
 from headwater.statements.change.source_keys import SourceKeys, read_source_keys, usable
 from headwater.statements.change.strategy import SMALL_TARGET_BYTES
-from headwater.statements.committing import skip_if_done
-from headwater.statements.evolving import grown_schema, may_evolve
-from headwater.statements.opening import Options, open_same
+from headwater.statements.commit.committing import skip_if_done
+from headwater.statements.commit.opening import Options, open_same
+from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.statements.write.criteria import Criteria, check_options_beside, replace_criteria
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.insert import evolved as described
 from headwater.statements.write.insert import named_by_position, resolve_write
-from headwater.statements.write.rows import SMALL_JOB_BYTES
 from headwater.suggestions import nearest
 
 

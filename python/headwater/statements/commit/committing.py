@@ -8,17 +8,17 @@ is made.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import Layout
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.protocol.features import check_writable
@@ -27,9 +27,9 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.manifests import keep_up
-from headwater.statements.opening import CACHE, Options, locate
-from headwater.statements.small_files import compact_if_due, partition_of
+from headwater.statements.commit.manifests import keep_up
+from headwater.statements.commit.opening import CACHE, Options, locate
+from headwater.statements.commit.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 
@@ -181,7 +181,7 @@ def reset_version(options: Options, statement: Statement) -> None:
 
 def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     """Tombstones of rows of ``snapshot.files``, dated now."""
-    now = int(time.time() * 1000)
+    now = clock.milliseconds()
     return [file_of(row).removal(now, data_change) for row in files.to_pylist()]
 
 

@@ -7,10 +7,10 @@ plain path on the local file system, a URI elsewhere.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.history import CommitTimes, format_timestamp
@@ -25,8 +25,6 @@ from headwater.stores import Store, store_for
 CACHE = SnapshotCache()
 #: Whether old versions can be read only as long as VACUUM leaves their files.
 _ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-#: The table property that says how long VACUUM leaves files that are no longer part of the table.
-DELETED_FILE_RETENTION = properties.FILE_RETENTION
 #: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
 _STALENESS_LIMIT = "spark.headwater.stalenessLimit"
 
@@ -62,7 +60,7 @@ def check_files_retained(snapshot: Snapshot, newest: Snapshot, statement: Statem
     """
     if not statement.flag(_ENFORCE_RETENTION, default=True):
         return
-    if snapshot.version >= newest.version or snapshot.timestamp >= _now() - _retention(newest):
+    if snapshot.version >= newest.version or snapshot.timestamp >= clock.milliseconds() - _retention(newest):
         return
     times = CommitTimes(list_log(newest.table_path, newest.store), newest.metadata, newest.store, newest.version)
     # Where the log has lost the next commit, one after it was there no earlier.
@@ -79,7 +77,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
     """
     if version >= newest.version or not statement.flag(_ENFORCE_RETENTION, default=True):
         return
-    if timestamp < _now() - _retention(newest):
+    if timestamp < clock.milliseconds() - _retention(newest):
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
             {
@@ -93,11 +91,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
 
 def _retention(newest: Snapshot) -> int:
     """How long VACUUM keeps what is removed from a table, in milliseconds."""
-    return properties.milliseconds(newest.metadata.configuration, DELETED_FILE_RETENTION) or 0
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    return properties.milliseconds(newest.metadata.configuration, properties.FILE_RETENTION) or 0
 
 
 def staleness_limit(statement: Statement) -> int:

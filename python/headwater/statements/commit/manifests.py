@@ -19,7 +19,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.schema.manifests import ENABLED
-from headwater.statements.opening import CACHE
+from headwater.statements.commit.opening import CACHE
 from headwater.transaction import Transaction
 from headwater.transaction.transaction import Committed
 

@@ -45,9 +45,9 @@ from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.predicates import decode
 from headwater.schema import mapping, visible
+from headwater.schema.clustering import clustering_columns
 from headwater.sql.composing import Relation
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import (
+from headwater.statements.commit.opening import (
     SeenTable,
     check_files_retained,
     locate,

@@ -53,10 +53,10 @@ from headwater.sql.composing import (
     select,
     when,
 )
-from headwater.statements.opening import Options
-from headwater.statements.write.change_data import change_column, inserted_rows, is_change_file, with_changes
-from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
-from headwater.statements.write.distribution import Gathering, gathering
+from headwater.statements.commit.opening import Options
+from headwater.statements.files.change_data import change_column, inserted_rows, is_change_file, with_changes
+from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
+from headwater.statements.files.distribution import Gathering, gathering
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"
