@@ -1,7 +1,8 @@
 """Table properties: the ``delta.*`` names, what values they take, and their defaults.
 
-Owns the list of known properties, each with its type, spelling and validation when a user sets one, the session's defaults for new tables,
-and typed reading. Follows the protocol's chapter "Table Properties" and the properties its other chapters name.
+Owns the list of known properties, each with its type and what depends on it, spelling and validation when a user sets
+one, and the session's defaults for new tables. Code names a property by its value here, never by its text. Follows the
+protocol's chapter "Table Properties" and the properties its other chapters name.
 Promise: reading never fails for a property a writer of this list accepted; names compare ignoring case and are stored
 in their one spelling.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.concerns import Concern
@@ -153,7 +154,9 @@ def _boolean(
 
 
 @overload
-def _whole(name: str, default: str, lowest: int, *, settable: bool = ..., unused: str | None = ...) -> Property[int]: ...
+def _whole(
+    name: str, default: str, lowest: int, *, settable: bool = ..., unused: str | None = ...
+) -> Property[int]: ...
 @overload
 def _whole(
     name: str, default: None, lowest: int, *, settable: bool = ..., unused: str | None = ...
@@ -174,9 +177,7 @@ def _whole(
             raise _invalid(name, text, expected)
         return int(text)
 
-    return Property[int | None](
-        name, default, accepts, expected, parse, absent=None, settable=settable, unused=unused
-    )
+    return Property[int | None](name, default, accepts, expected, parse, absent=None, settable=settable, unused=unused)
 
 
 @overload
@@ -253,6 +254,11 @@ def _invalid(name: str, value: str, expected: str) -> HeadwaterError:
     return HeadwaterError("DELTA_INVALID_PROPERTY_VALUE", {"property": name, "value": value, "expected": expected})
 
 
+class _Since(NamedTuple):
+    version: Property[int | None]
+    timestamp: Property[int | None]
+
+
 _FILE_SIZES = "spark.databricks.delta.optimize.maxFileSize says how large files are that are written again"
 _CONVERT = "CONVERT TO DELTA is not there yet"
 _NO_PREFIXES = "files are named and placed without random prefixes"
@@ -283,15 +289,13 @@ ICEBERG_COMPAT_V1 = _boolean("delta.enableIcebergCompatV1", None, on=Concern.NEW
 ICEBERG_COMPAT_V2 = _boolean("delta.enableIcebergCompatV2", None, on=Concern.NEW_FILES)
 ICEBERG_COMPAT_V3 = _boolean("delta.enableIcebergCompatV3", None, on=Concern.NEW_FILES)
 IN_COMMIT_TIMESTAMPS = _boolean("delta.enableInCommitTimestamps")
-MATERIALIZED_PARTITION_COLUMNS = _boolean(
-    "delta.enableMaterializePartitionColumnsFeature", None, on=Concern.NEW_FILES
-)
+MATERIALIZED_PARTITION_COLUMNS = _boolean("delta.enableMaterializePartitionColumnsFeature", None, on=Concern.NEW_FILES)
 ROW_TRACKING = _boolean("delta.enableRowTracking")
 TYPE_WIDENING = _boolean("delta.enableTypeWidening")
 VARIANT_SHREDDING = _boolean("delta.enableVariantShredding", on=Concern.NEW_FILES)
 IGNORE_PROTOCOL_DEFAULTS = _boolean("delta.ignoreProtocolDefaults")
 #: The first version with an in-commit timestamp, where not every version has one, and that timestamp.
-IN_COMMIT_TIMESTAMPS_SINCE = (
+IN_COMMIT_TIMESTAMPS_SINCE = _Since(
     _whole("delta.inCommitTimestampEnablementVersion", None, 0, settable=False),
     _whole("delta.inCommitTimestampEnablementTimestamp", None, 0, settable=False),
 )
@@ -334,9 +338,7 @@ _UNUSED: tuple[Property[Any], ...] = (
         0,
         unused="statistics keep prefixes of a length of their own",
     ),
-    _boolean(
-        "delta.enableFullRetentionRollback", "true", unused=f"RESTORE goes back as far as {FILE_RETENTION.name}"
-    ),
+    _boolean("delta.enableFullRetentionRollback", "true", unused=f"RESTORE goes back as far as {FILE_RETENTION.name}"),
     _boolean("delta.ignoreIcebergBucketPartition", unused=_CONVERT),
     _pattern(
         "delta.parquet.format.version",

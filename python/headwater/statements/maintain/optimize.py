@@ -273,7 +273,7 @@ class Run:
 
 
 def _indexed_columns(metadata: Metadata) -> int:
-    count = properties.whole(metadata.configuration, "delta.dataSkippingNumIndexedCols")
+    count = properties.INDEXED_COLUMNS_LIMIT.of(metadata.configuration)
     return len(metadata.schema) if count is None or count < 0 else count
 
 
