@@ -156,6 +156,23 @@ def schema_mismatch(table: StructType, data: StructType) -> list[str]:
     return _mismatch(table, data, ())
 
 
+def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
+    """The error for columns, at any depth, that data brings and the table lacks; None where there are none."""
+    return schema_mismatch_error(table, data) if _lacks_columns(table, data) else None
+
+
+def _lacks_columns(table: DataType, data: DataType) -> bool:
+    match table, data:
+        case StructType(), StructType():
+            columns = [(table.find(field.name), field) for field in data]
+            return any(mine is None or _lacks_columns(mine.type, field.type) for mine, field in columns)
+        case ArrayType(), ArrayType():
+            return _lacks_columns(table.element, data.element)
+        case MapType(), MapType():
+            return _lacks_columns(table.key, data.key) or _lacks_columns(table.value, data.value)
+    return False
+
+
 def schema_mismatch_error(table: StructType, data: StructType) -> HeadwaterError:
     """``DELTA_METADATA_MISMATCH`` with the report and how to let the schema grow."""
     return HeadwaterError(

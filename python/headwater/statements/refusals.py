@@ -28,7 +28,7 @@ from headwater.bridge.messages.trouble import (
 from headwater.bridge.messages.write import ReplaceConditionRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.schema.constraints import quote
+from headwater.protocol.columns import quote
 from headwater.sql.composing import FOR_SPARK, Text
 
 #: What opens paths of a scheme, where it is no part of Spark.

@@ -7,7 +7,6 @@ deleted where possible.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,17 +23,12 @@ from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
 from headwater.statements.commit.committing import skip_if_done, transaction
 from headwater.statements.commit.opening import open_same, open_snapshot
-from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.commit.rerunning import run_again_after_losses, run_again_after_lost_rows
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.rows import Target
 from headwater.statements.files.scans import check_same_columns
 from headwater.statements.write.insert import set_schema
 from headwater.transaction import Transaction
-
-_LOG = logging.getLogger(__name__)
-#: Rows of the cached source were lost with an executor. The next attempt computes and caches them again.
-SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
-SOURCE_ATTEMPTS = 4
 
 T = TypeVar("T")
 
@@ -143,12 +137,15 @@ def check_appends_only(attempt: Attempt) -> None:
 
 
 def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T]) -> T:
-    """Do the work; after a conflict with another writer again on a newer snapshot
-    (:func:`~headwater.statements.commit.rerunning.run_again_after_losses`).
+    """Do the work; after a conflict with another writer, or where rows of the cached source were lost, again on a newer
+    snapshot (:mod:`headwater.statements.commit.rerunning`).
     """
-    return run_again_after_losses(
-        request.message.table, statement, lambda: _with_cached_source(begin(request, statement), work)
-    )
+    table = request.message.table
+
+    def attempt() -> T:
+        return run_again_after_lost_rows(table, statement, lambda: work(begin(request, statement)))
+
+    return run_again_after_losses(table, statement, attempt)
 
 
 def unless_done(work: Callable[[Attempt], CommitAnswer], *, counts: int) -> Callable[[Attempt], CommitAnswer]:
@@ -164,25 +161,6 @@ def unless_done(work: Callable[[Attempt], CommitAnswer], *, counts: int) -> Call
         return work(attempt)
 
     return first
-
-
-def _with_cached_source(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
-    """Do the work; again from the start where an executor was lost with rows of the cached source.
-
-    :raises HeadwaterError: ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``.
-    """
-    for _ in range(SOURCE_ATTEMPTS - 1):
-        try:
-            return work(attempt)
-        except HeadwaterError as error:
-            if error.condition != SOURCE_LOST:
-                raise
-            _LOG.warning(
-                "%s: cached rows of the source were lost with an executor; trying again", attempt.request.message.table
-            )
-            attempt.statement.discard()
-            attempt = begin(attempt.request, attempt.statement)
-    return work(attempt)
 
 
 def evolved(attempt: Attempt) -> bool:

@@ -17,7 +17,7 @@ from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.checkpoint_writing import Layout
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
@@ -153,10 +153,14 @@ def idempotence(options: Options, statement: Statement) -> tuple[str, int] | Non
             "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", {"missing": "txnAppId" if app_id is None else "txnVersion"}
         )
     if not version.lstrip("-").isdecimal():
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": "txnVersion", "input": version, "explain": "must be a whole number"}
-        )
+        raise illegal_option("txnVersion", version, "must be a whole number")
     return app_id, int(version)
+
+
+def has_committed(snapshot: Snapshot, application: str, version: int) -> bool:
+    """Whether a version of an application, or a later one, is in the table already."""
+    done = snapshot.set_transactions.get(application)
+    return done is not None and done.version >= version
 
 
 def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> bool:
@@ -164,8 +168,7 @@ def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> 
     identity = idempotence(options, statement)
     if identity is None:
         return False
-    done = snapshot.set_transactions.get(identity[0])
-    if done is None or done.version < identity[1]:
+    if not has_committed(snapshot, *identity):
         return False
     reset_version(options, statement)
     return True

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from headwater import clock
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.history import CommitTimes, format_timestamp
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
@@ -23,6 +23,8 @@ from headwater.protocol.properties import parse_interval
 from headwater.stores import Store, store_for
 
 CACHE = SnapshotCache()
+#: What opening a table raises where there is none.
+_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 #: Whether old versions can be read only as long as VACUUM leaves their files.
 _ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 #: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
@@ -50,6 +52,16 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     snapshot = CACHE.get(location.path, location.store, version, limit)
     check_readable(snapshot.protocol)
     return snapshot
+
+
+def open_if_there(table: str, statement: Statement) -> Snapshot | None:
+    """The newest snapshot of a table; None where there is none. Asks the store no more than that."""
+    try:
+        return open_snapshot(table, statement)
+    except HeadwaterError as error:
+        if error.condition in _ABSENT:
+            return None
+        raise
 
 
 def check_files_retained(snapshot: Snapshot, newest: Snapshot, statement: Statement) -> None:
@@ -142,7 +154,5 @@ class Options(dict[str, str]):
         if value is None:
             return None
         if value.strip().lower() not in ("true", "false"):
-            raise HeadwaterError(
-                "DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": "must be true or false"}
-            )
+            raise illegal_option(name, value, "must be true or false")
         return value.strip().lower() == "true"

@@ -26,7 +26,7 @@ from headwater.bridge.messages.define import (
 )
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list
+from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list, quote
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema import mapping
@@ -37,7 +37,6 @@ from headwater.schema.constraints import (
     check_constraints,
     invariants,
     not_null_checks,
-    quote,
     set_default,
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared

@@ -23,7 +23,7 @@ from headwater.protocol.columns import map_fields, parse_name
 from headwater.protocol.features import iceberg_compat, materializes_partition_columns
 from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
@@ -346,11 +346,8 @@ def _mentioned(sql: str, schema: StructType) -> list[StructField]:
 
 
 def _shown(column: StructField) -> bool:
-    return (
-        isinstance(column.type, PrimitiveType)
-        and column.type.name not in ("void", "binary", "variant")
-        or (type(column.type).__name__ == "DecimalType")
-    )
+    is_primitive = isinstance(column.type, PrimitiveType) and column.type.name not in ("void", "binary", "variant")
+    return is_primitive or isinstance(column.type, DecimalType)
 
 
 def identity_values(column: IdentityColumn) -> Expression:
@@ -463,11 +460,3 @@ def _advance(
         assert len(known) == len(bounds)
         marks[column.name] = max(known) if ascends else min(known)
     return with_high_water_marks(schema, marks)
-
-
-def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
-    """The error for columns, at any depth, that a write brings and the table lacks; None where there are none."""
-    from headwater.schema.evolution import schema_mismatch, schema_mismatch_error
-
-    lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]
-    return schema_mismatch_error(table, data) if lines else None

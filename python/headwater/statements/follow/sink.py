@@ -30,8 +30,8 @@ from headwater.protocol.columns import as_nullable, format_name
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
 from headwater.schema.clustering import clustering_columns
-from headwater.statements.commit.committing import commit, transaction
-from headwater.statements.commit.opening import Options, locate, open_same, open_snapshot
+from headwater.statements.commit.committing import commit, has_committed, transaction
+from headwater.statements.commit.opening import Options, locate, open_if_there, open_same, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.create import create_table
 from headwater.statements.define.definition import define
@@ -44,7 +44,6 @@ from headwater.statements.write.overwrite import Overwrite, remove_replaced
 from headwater.transaction import Transaction
 
 #: Errors of a path at which a query can still create a table.
-_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
 def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
@@ -65,19 +64,9 @@ def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
     check_options(sink.options, sink.mode, sink.table)
     if names_version_of_table(sink.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": sink.table})
-    snapshot = _snapshot(sink, statement)
+    snapshot = open_if_there(sink.table, statement)
     if snapshot is not None:
         _check_table(sink, snapshot)
-
-
-def _snapshot(sink: SinkSettings, statement: Statement) -> Snapshot | None:
-    """The newest snapshot; None where there is no table. Asks the store no more than that."""
-    try:
-        return open_snapshot(sink.table, statement)
-    except HeadwaterError as error:
-        if error.condition in _ABSENT:
-            return None
-        raise
 
 
 def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
@@ -114,8 +103,8 @@ def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
         :func:`~headwater.statements.write.insert.resolve_write`.
     """
     batch, sink = request.batch, request.batch.sink
-    snapshot = _snapshot(sink, statement)
-    if snapshot is not None and _is_written(snapshot, batch):
+    snapshot = open_if_there(sink.table, statement)
+    if snapshot is not None and has_committed(snapshot, batch.query_id, batch.batch_id):
         return BatchPlan(skipped=True)
     rows = parse_schema(batch.schema)
     if voids := void_columns(rows):
@@ -140,11 +129,6 @@ def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
 
 def _mode(sink: SinkSettings) -> str:
     return "overwrite" if sink.mode == "Complete" else "append"
-
-
-def _is_written(snapshot: Snapshot, batch: SinkBatch) -> bool:
-    done = snapshot.set_transactions.get(batch.query_id)
-    return done is not None and done.version >= batch.batch_id
 
 
 class _SeenTable(NamedTuple):
@@ -183,7 +167,7 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
         # The same batch, of a run of the query that was stopped while it committed.
         if error.condition == "DELTA_CONCURRENT_TRANSACTION":
             snapshot = open_snapshot(batch.sink.table, statement)
-            if _is_written(snapshot, batch):
+            if has_committed(snapshot, batch.query_id, batch.batch_id):
                 statement.discard()
                 return CommitAnswer(version=snapshot.version, skipped=True)
         raise
@@ -214,7 +198,7 @@ class _BatchWrite:
         # The table must still be the one of the plan, and its columns those that the rows were matched to.
         snapshot = open_same(self.seen, statement, self.version)
         self.version = None
-        if _is_written(snapshot, batch):
+        if has_committed(snapshot, batch.query_id, batch.batch_id):
             statement.discard()
             return CommitAnswer(version=snapshot.version, skipped=True)
         txn = transaction(batch.sink.table, statement, snapshot)

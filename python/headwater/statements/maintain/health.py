@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from headwater import clock
 from headwater.bridge.messages.define import DescribeHealthRequest, RowsAnswer
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import needed_files, removed_between, unreferenced
+from headwater.log.garbage import needed_files, removed_between, unreferenced, without_links
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
@@ -207,7 +207,8 @@ def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]
     known = last_vacuum(snapshot)
     first = max(min(listing.commits, default=0), 0 if known is None else known + 1)
     removed, _ = removed_between(snapshot, listing, first, -1 if outside is None else outside, before)
-    files, _ = unreferenced(Tree(removed, []), needed_files(snapshot, before), before)
+    found = without_links(snapshot, Tree(removed, []))
+    files, _ = unreferenced(found, needed_files(snapshot, before), before) if found.files else ([], [])
     tombstones = snapshot.tombstones()
     kept = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletion_timestamp"], 0), before))
     return {

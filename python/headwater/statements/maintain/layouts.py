@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from headwater.bridge.messages.maintain import OptimizeRequest
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
@@ -80,9 +80,7 @@ def _ratio(statement: Statement) -> float:
         value = -1.0
     if not 0 <= value <= 1:
         explain = "must be a number from 0 to 1"
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": _MAX_DELETED_ROWS_RATIO, "input": text, "explain": explain}
-        )
+        raise illegal_option(_MAX_DELETED_ROWS_RATIO, text, explain)
     return value
 
 

@@ -22,6 +22,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, RemoveFile
+from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -266,15 +267,21 @@ class Run:
                 if vectors
                 else None,
                 "numTableColumns": columns,
-                "numTableColumnsWithStats": min(columns, _indexed_columns(self._metadata)),
+                "numTableColumnsWithStats": _columns_with_statistics(self._metadata),
                 **self._layout.statistics(self._found, self._sources, self._cubes),
             },
         }
 
 
-def _indexed_columns(metadata: Metadata) -> int:
-    count = properties.INDEXED_COLUMNS_LIMIT.of(metadata.configuration)
-    return len(metadata.schema) if count is None or count < 0 else count
+def _columns_with_statistics(metadata: Metadata) -> int:
+    """How many of the table's columns have statistics. Where no property names them, all up to the limit count, as in
+    Delta Lake's own connector."""
+    if properties.INDEXED_COLUMNS.name in metadata.configuration:
+        indexed = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+        return len({path[0] for path, _ in indexed})
+    limit = properties.INDEXED_COLUMNS_LIMIT.of(metadata.configuration)
+    columns = len(metadata.schema)
+    return columns if limit < 0 else min(columns, limit)
 
 
 def _sizes(sizes: Sequence[int]) -> dict[str, Any]:

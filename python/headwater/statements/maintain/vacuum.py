@@ -22,7 +22,7 @@ from headwater import clock
 from headwater.bridge.calls import running_since
 from headwater.bridge.messages.define import CommitAnswer, VacuumRequest
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.garbage import (
     Garbage,
     inside_table,
@@ -31,6 +31,7 @@ from headwater.log.garbage import (
     removals_since,
     removed_between,
     unreferenced,
+    without_links,
     without_other_tables,
 )
 from headwater.log.history import last_version_at
@@ -115,7 +116,7 @@ def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement)
         specified = round(float(text) * _HOUR)
     except (ValueError, OverflowError):
         explain = "must be a number of hours"
-        raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": "RETAIN", "input": text, "explain": explain}) from None
+        raise illegal_option("RETAIN", text, explain) from None
     if specified < 0:
         raise HeadwaterError("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", {"hours": text})
     if specified < configured and statement.flag(_CHECK, default=True):
@@ -142,7 +143,8 @@ class _Run:
         mode = arguments.mode or ("lite" if self._statement.flag(_LITE) else "full")
         outside = last_version_at(self._listing, snapshot, self._before)
         if arguments.inventory is not None:
-            chosen = self._choose(self._inventory(arguments.inventory), self._before_open_statements())
+            listed = without_links(snapshot, self._inventory(arguments.inventory))
+            chosen = self._choose(listed, self._before_open_statements())
             return Garbage(*self._own(*chosen), None)
         if mode == "lite":
             return self._since_last(outside)
@@ -164,6 +166,8 @@ class _Run:
     def _choose(self, tree: Tree, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
         """Those of some files and folders that may go, where they are older than a time."""
         snapshot, since = self._snapshot, []
+        if not tree.files and not tree.directories:
+            return [], []
         if self.retention.milliseconds > self.retention.configured:
             # Checkpoints keep tombstones no longer than the table's own retention.
             since = removals_since(snapshot, self._listing, self._before)
@@ -181,7 +185,7 @@ class _Run:
             raise HeadwaterError("DELTA_CANNOT_VACUUM_LITE", {"tableName": self._request.name})
         first = earliest if known is None else known + 1
         removed, up_to = removed_between(snapshot, listing, first, outside, self._before)
-        files, _ = self._choose(Tree(removed, []), self._before)
+        files, _ = self._choose(without_links(snapshot, Tree(removed, [])), self._before)
         own, _ = self._own(files, [])
         return Garbage(self._present(own), [], max(up_to, known or 0))
 

@@ -41,7 +41,7 @@ from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.kinds_in_files import versions_with_unpaired_images
 from headwater.changes.schemas import SCHEMA_MODE, Definition
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
@@ -196,12 +196,12 @@ def asked_form(options: Options) -> ChangesForm | None:
     form = options.get(FORMAT.lower())
     if not options.flag(READ_CHANGELOG):
         if form is not None:
-            raise _illegal(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true, too")
+            raise illegal_option(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true, too")
         return ChangesForm() if feed else None
     if feed:
         raise HeadwaterError("HEADWATER_CHANGELOG_AND_CHANGE_FEED", {})
     if form is not None and form.strip().lower() not in _FORMATS:
-        raise _illegal(FORMAT, form, f"must be {' or '.join(_FORMATS)}")
+        raise illegal_option(FORMAT, form, f"must be {' or '.join(_FORMATS)}")
     keys = options.get(KEY_COLUMNS.lower())
     return ChangesForm(
         changelog=True,
@@ -209,10 +209,6 @@ def asked_form(options: Options) -> ChangesForm | None:
         debezium=form is not None and form.strip().lower() == _DEBEZIUM,
         tombstones=options.flag(TOMBSTONES) is not False,
     )
-
-
-def _illegal(name: str, value: str, explain: str) -> HeadwaterError:
-    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
 
 
 def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -> None:

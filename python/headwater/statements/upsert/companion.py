@@ -66,7 +66,7 @@ from headwater.sql.composing import (
     select,
 )
 from headwater.statements.commit.committing import commit, removals, transaction
-from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.opening import Options, open_if_there, open_snapshot
 from headwater.statements.commit.rerunning import RETRIED
 from headwater.statements.files.rows import Target, Written, describe_files, specification
 from headwater.statements.files.scans import relation_over
@@ -84,7 +84,6 @@ _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
 _SEQUENCE, _WRITTEN = "sequence", "written"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _NUMBERS = (*INTEGERS, "float", "double")
-_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
 @dataclass(frozen=True)
@@ -123,12 +122,7 @@ def _derived(parts: Sequence[str]) -> str:
 
 def newest(companion: Companion, statement: Statement) -> Snapshot | None:
     """The companion's newest snapshot; None where nothing was ever deleted."""
-    try:
-        return open_snapshot(companion.path, statement)
-    except HeadwaterError as error:
-        if error.condition in _ABSENT:
-            return None
-        raise
+    return open_if_there(companion.path, statement)
 
 
 # -- Reading -----------------------------------------------------------------------------------------------------------

@@ -20,10 +20,9 @@ from msgspec import structs
 from headwater.bridge.messages.change import ChangeClause, ChangeRequest, Conjunct
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.columns import as_value, format_name
+from headwater.protocol.columns import as_value, format_name, quote
 from headwater.protocol.types import StructField, StructType
 from headwater.pruning import prune_all
-from headwater.schema.constraints import quote
 from headwater.sql.composing import (
     FALSE,
     NULL,

@@ -28,15 +28,15 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema, schema_string
+from headwater.schema.evolution import unknown_columns_error
 from headwater.sql.composing import Column, Not, Query, Relation, select
-from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
+from headwater.statements.change.attempt import begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.commit.committing import idempotence, reset_version
+from headwater.statements.commit.committing import has_committed, idempotence, reset_version
 from headwater.statements.commit.opening import Options, open_same, open_snapshot
-from headwater.statements.commit.rerunning import RETRIED, run_again_after_losses
+from headwater.statements.commit.rerunning import RETRIED, run_again_after_losses, run_again_after_lost_rows
 from headwater.statements.define import create
-from headwater.statements.files.rows import unknown_columns_error
 from headwater.statements.follow import sink
 from headwater.statements.upsert import history
 from headwater.statements.upsert.binding import batch_named, may_have_expired
@@ -207,15 +207,10 @@ class _Batch:
         return still_fits(self.seen, self.seen.version, self.rows.schema, self.statement)
 
     def _with_kept_rows(self) -> CommitAnswer:
-        for _ in range(SOURCE_ATTEMPTS - 1):
-            try:
-                return self._attempt()
-            except HeadwaterError as error:
-                if error.condition != SOURCE_LOST:
-                    raise
-                self.statement.discard()
-                self.kept = None
-        return self._attempt()
+        def forget() -> None:
+            self.kept = None
+
+        return run_again_after_lost_rows(self.seen.table, self.statement, self._attempt, forget)
 
     def _attempt(self) -> CommitAnswer:
         while True:
@@ -227,10 +222,7 @@ class _Batch:
                 return answer
 
     def _is_done(self, snapshot: Snapshot) -> bool:
-        if self.identity is None:
-            return False
-        done = snapshot.set_transactions.get(self.identity[0])
-        if done is None or done.version < self.identity[1]:
+        if self.identity is None or not has_committed(snapshot, *self.identity):
             return False
         if self.application is None:
             reset_version(self.options, self.statement)

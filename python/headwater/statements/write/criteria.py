@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.statements.commit.opening import Options
 
 _USING, _ON, _ALIAS = "replaceUsing", "replaceOn", "targetAlias"
@@ -53,9 +53,7 @@ def replace_criteria(options: Options) -> Criteria | None:
         raise _incompatible(_ON, _USING)
     condition = options[_ON.lower()]
     if not condition.strip():
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": _ON, "input": condition, "explain": "must be a condition"}
-        )
+        raise illegal_option(_ON, condition, "must be a condition")
     return Criteria([], condition, options.get(_ALIAS.lower()))
 
 
@@ -106,7 +104,7 @@ def _names(text: str) -> list[str]:
         name = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
         if found is None or not name:
             explain = "must name the columns, separated by commas"
-            raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": _USING, "input": text, "explain": explain})
+            raise illegal_option(_USING, text, explain)
         names.append(name)
         position = found.end()
         if not found[0].endswith(","):

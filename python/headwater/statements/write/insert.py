@@ -23,7 +23,7 @@ from headwater.bridge.messages.write import (
     WriteRequest,
 )
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
@@ -32,13 +32,13 @@ from headwater.protocol.types import StructField, StructType, parse_schema, sche
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
-from headwater.schema.evolution import lacking_fields
+from headwater.schema.evolution import lacking_fields, unknown_columns_error
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.commit.committing import commit, skip_if_done, transaction
 from headwater.statements.commit.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
-from headwater.statements.files.rows import Target, unknown_columns_error, write_rows
+from headwater.statements.files.rows import Target, write_rows
 from headwater.statements.files.scans import describe, names_version_of_table
 from headwater.statements.write import upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
@@ -289,10 +289,7 @@ def _overwrite_of(request: WriteRequest, options: Options, statement: Statement,
 def _is_dynamic(options: Options, statement: Statement) -> bool:
     value = options.get("partitionoverwritemode") or statement.conf(_DYNAMIC) or "static"
     if value.lower() not in ("static", "dynamic"):
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION",
-            {"name": "partitionOverwriteMode", "input": value, "explain": "must be static or dynamic"},
-        )
+        raise illegal_option("partitionOverwriteMode", value, "must be static or dynamic")
     return value.lower() == "dynamic"
 
 
