@@ -13,7 +13,18 @@ PACKAGE = Path(__file__).resolve().parents[1] / "python" / "headwater"
 #: From the ground up. A room imports rooms of lower floors; within a floor, imports may go one way.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset(
-        {"__init__", "backoff", "clock", "errors", "redaction", "suggestions", "time_zones", "times", "versions"}
+        {
+            "__init__",
+            "backoff",
+            "clock",
+            "errors",
+            "redaction",
+            "suggestions",
+            "time_zones",
+            "times",
+            "versions",
+            "warn_once",
+        }
     ),
     frozenset({"protocol"}),
     frozenset({"stores"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from headwater.protocol.properties import PROPERTIES
+from headwater.statements.registry import HANDLERS
 from support.paths import TESTS
 
 PACKAGE = TESTS.parent / "python/headwater"
@@ -32,3 +33,15 @@ def test_one_module_spells_the_names_of_table_properties() -> None:
     files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
     found = {name for name, path in files.items() if spelled.search(path.read_text("utf-8"))}
     assert found == {"protocol/properties.py", "tables/table.py"}
+
+
+def test_what_the_documents_call_missing_is_missing() -> None:
+    """No statement that has a handler, and the same in both documents."""
+    lists = {"CHANGELOG.md": r"^### Not yet\n\n(.*?)\.$", "README.md": r"^Not yet implemented, .*?: (.*?)\."}
+    found = []
+    for document, pattern in lists.items():
+        match = re.search(pattern, (TESTS.parent / document).read_text("utf-8"), re.MULTILINE)
+        assert match is not None, document
+        found.append(match[1].lower().split(", "))
+    assert found[0] == found[1]
+    assert [name for name in found[0] if any(handler.startswith(name) for handler in HANDLERS)] == []

@@ -9,7 +9,6 @@ that cannot be built is an error that names the files or versions that are missi
 from __future__ import annotations
 
 import itertools
-import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,9 +31,8 @@ from headwater.protocol.file_names import (
     version_prefix,
 )
 from headwater.stores import FileInfo, Store
+from headwater.warn_once import warn_once
 
-_LOG = logging.getLogger(__name__)
-_WARNED: set[tuple[str, str]] = set()
 #: More new commits than this are listed, so that a checkpoint among them is found. To look up single names is no slower
 #: before that (bench case ``commits-by-name``).
 MOST_FOLLOWED = 200
@@ -312,13 +310,6 @@ def version_not_found(listing: LogListing, version: int) -> HeadwaterError:
             "latest": "none" if listing.latest is None else listing.latest,
         },
     )
-
-
-def warn_once(key: str, message: str) -> None:
-    """Log a warning about a damaged file, once for each text while the process lives."""
-    if (key, message) not in _WARNED:
-        _WARNED.add((key, message))
-        _LOG.warning("%s", message)
 
 
 def missing_versions(listing: LogListing, after: int, target: int) -> str:

@@ -39,7 +39,6 @@ from headwater.log.segment import (
     list_newer,
     missing_versions,
     read_last_checkpoint,
-    warn_once,
 )
 from headwater.log.statistics.columns import block_statistics, leaf_of
 from headwater.protocol import properties
@@ -51,6 +50,7 @@ from headwater.protocol.types import StructField, StructType
 from headwater.schema.definition_checks import check_definition
 from headwater.schema.widening import check_readable_types
 from headwater.stores import FileInfo, Store
+from headwater.warn_once import warn_once
 
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "snapshot_of_files", "table_exists"]
 

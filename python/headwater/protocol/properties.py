@@ -259,7 +259,10 @@ class _Since(NamedTuple):
     timestamp: Property[int | None]
 
 
-_FILE_SIZES = "spark.databricks.delta.optimize.maxFileSize says how large files are that are written again"
+_FILE_SIZES = (
+    "settings say how large files become: spark.databricks.delta.optimize.maxFileSize, "
+    "spark.databricks.delta.autoCompact.maxFileSize and spark.databricks.delta.optimizeWrite.binSize"
+)
 _CONVERT = "CONVERT TO DELTA is not there yet"
 _NO_PREFIXES = "files are named and placed without random prefixes"
 

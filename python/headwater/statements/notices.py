@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headwater.changes.changelog import unpaired_advice
-from headwater.log.segment import warn_once
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES
 from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS
 from headwater.suggestions import did_you_mean
+from headwater.warn_once import warn_once
 
 _FOLDED_OPTIONS = {name.lower(): why for name, why in UNUSED_OPTIONS.items()}
 _OWN = "spark.headwater."

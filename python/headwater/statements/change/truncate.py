@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.bridge.messages.define import CommitAnswer, TruncateRequest
+from headwater.bridge.messages.change import TruncateRequest
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
 from headwater.statements.commit.opening import Options, open_snapshot

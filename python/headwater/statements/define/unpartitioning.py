@@ -1,7 +1,7 @@
 """ALTER TABLE … CLUSTER BY (…) of a partitioned table: it becomes a clustered table without partitions.
 
-Owns the change of a table's partitioning. The values of partition columns lie in the log alone, so all rows are
-written into new files, which have them as columns, along the curve of the clustering columns. Follows the protocol's
+Owns the change of a table's partitioning. Files need not have the values of partition columns, which are in the log, so
+all rows are written into new files, which have them, along the curve of the clustering columns. Follows the protocol's
 chapter "Clustered Table", by which a table has partitions or clustering columns, not both. Promises: one commit, with
 the new definition and the new files; no row changes, and rows keep their ids; older versions stay as they are; what
 another writer commits meanwhile is taken along, or the statement runs again.

@@ -19,7 +19,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from headwater.bridge.messages.define import AnalyzeTableRequest, CommitAnswer
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import AnalyzeTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater import clock
-from headwater.bridge.messages.define import DescribeHealthRequest, RowsAnswer
+from headwater.bridge.messages.define import RowsAnswer
+from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
 from headwater.log.garbage import needed_files, removed_between, unreferenced, without_links
 from headwater.log.history import format_timestamp, last_version_at

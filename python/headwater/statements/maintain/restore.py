@@ -18,7 +18,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.bridge.messages.define import CommitAnswer, RestoreRequest
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import RestoreRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors

@@ -20,7 +20,8 @@ from typing import Any
 
 from headwater import clock
 from headwater.bridge.calls import running_since
-from headwater.bridge.messages.define import CommitAnswer, VacuumRequest
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import VacuumRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.garbage import (

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.bridge.messages.define import DescribeDetailRequest, DescribeHistoryRequest, RowsAnswer
+from headwater.bridge.messages.define import RowsAnswer
+from headwater.bridge.messages.read import DescribeDetailRequest, DescribeHistoryRequest
 from headwater.bridge.statement import Statement
 from headwater.log.history import history
 from headwater.protocol.columns import format_name
