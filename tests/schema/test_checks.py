@@ -16,8 +16,8 @@ def schema(*fields):
 @pytest.mark.parametrize(
     ("table", "partitions", "configuration", "condition", "mentions"),
     [
-        (schema(("a", INT), ("A", INT)), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "a"),
-        (schema(("s", schema(("x", INT), ("X", INT)))), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "s.x"),
+        (schema(("a", INT), ("A", INT)), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND.METADATA_UPDATE", "a"),
+        (schema(("s", schema(("x", INT), ("X", INT)))), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND.METADATA_UPDATE", "s.x"),
         (schema(("a b", INT)), [], {}, "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "columnMapping"),
         (
             schema(("m", MapType(STRING, schema(("x=", INT))))),
@@ -30,7 +30,13 @@ def schema(*fields):
         (schema(("i", DecimalType(39, 2))), [], {}, "DELTA_UNSUPPORTED_DATA_TYPES", "decimal(39,2)"),
         (schema(("a", INT)), ["b"], {}, "DELTA_PARTITION_COLUMN_NOT_FOUND", "b"),
         (schema(("a", INT)), ["a"], {}, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", ""),
-        (schema(("a", INT), ("b", INT)), ["a", "A"], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "partition"),
+        (
+            schema(("a", INT), ("b", INT)),
+            ["a", "A"],
+            {},
+            "DELTA_DUPLICATE_COLUMNS_FOUND.PARTITION_COLUMNS",
+            "partition",
+        ),
         (
             schema(("a", INT), ("b", ArrayType(INT))),
             ["b"],

@@ -266,7 +266,7 @@ def test_comments_and_types_change_in_place():
         {"fromType": "short", "toType": "long", "fieldPath": "value"}
     ]
     assert change_type(table, ("v",), STRING, allow_widening=False).find("v") == StructField("v", STRING)
-    with pytest.raises(HeadwaterError, match="DELTA_CANNOT_CHANGE_DATA_TYPE"):
+    with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"):
         change_type(table, ("s", "x"), LONG, allow_widening=False)
 
 

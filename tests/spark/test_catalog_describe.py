@@ -107,7 +107,7 @@ def test_describe_history_and_detail_of_what_is_no_delta_table(spark, database, 
         spark.sql("DESCRIBE HISTORY p")
     with fails("TABLE_OR_VIEW_NOT_FOUND", "absent", state="42P01"):
         spark.sql("DESCRIBE DETAIL absent")
-    with fails("PATH_NOT_FOUND", f"{tmp_path}/absent", state="42K03"):
+    with fails("DELTA_MISSING_DELTA_TABLE", f"{tmp_path}/absent", state="42P01"):
         spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path}/absent`")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", state="42809"):
         spark.sql("DESCRIBE HISTORY v")

@@ -183,6 +183,10 @@ def test_clustering_is_a_domain_of_physical_columns(tmp_path, statement):
 
 
 def test_a_partition_transform_is_refused(tmp_path, statement):
-    with pytest.raises(HeadwaterError) as refused:
-        create_table(create_request(tmp_path / "t", schema_json(a="date"), partitioning=["years(a)"]), statement)
-    assert refused.value.condition == "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+    for transform, condition in (
+        ("years(a)", "DELTA_OPERATION_NOT_ALLOWED"),
+        ("bucket(2, a)", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+    ):
+        with pytest.raises(HeadwaterError) as refused:
+            create_table(create_request(tmp_path / "t", schema_json(a="date"), partitioning=[transform]), statement)
+        assert refused.value.condition == condition

@@ -236,7 +236,7 @@ def test_the_same_batch_of_a_run_that_was_stopped(table, statement):
         ({"txnVersion": "1"}, "HEADWATER_NOT_FOR_STREAMS"),
         ({"versionAsOf": "1"}, "DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED"),
         ({"overwriteSchema": "true"}, "DELTA_ILLEGAL_OPTION"),
-        ({"partition": ["a"]}, "DELTA_PARTITION_COLUMNS_MISMATCH"),
+        ({"partition": ["a"]}, "DELTA_METADATA_MISMATCH"),
         ({"cluster": ["a"]}, "DELTA_CLUSTERING_COLUMNS_MISMATCH"),
     ],
 )

@@ -267,7 +267,7 @@ def test_a_save_knows_what_it_does_to_a_table(table, statement, mode, options, e
     ("mode", "partitioning", "options", "condition"),
     [
         ("ErrorIfExists", [], {}, "DELTA_PATH_EXISTS"),
-        ("Append", ["a"], {}, "DELTA_PARTITION_COLUMNS_MISMATCH"),
+        ("Append", ["a"], {}, "DELTA_METADATA_MISMATCH"),
         ("Append", [], {"replaceWhere": "p = 'x'"}, "DELTA_REPLACE_WHERE_IN_APPEND"),
         (
             "Overwrite",

@@ -115,7 +115,7 @@ def check_clustering_columns(
     folded = [tuple(name.lower() for name in path) for path in columns]
     twice = [format_name(path) for number, path in enumerate(columns) if folded[number] in folded[:number]]
     if twice:
-        raise HeadwaterError("DELTA_DUPLICATE_COLUMNS_FOUND", {"where": "CLUSTER BY", "columns": ", ".join(twice)})
+        raise HeadwaterError("DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY", {"columns": ", ".join(twice)})
     indexed = {path for path, _ in indexed_leaves(schema, partition_columns, configuration)}
     unsorted, unindexed = [], []
     for path in columns:

@@ -95,6 +95,8 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "truncate_partition": Handler(trouble.TruncatePartitionRequest, refusals.truncate_partition),
     "not_a_table": Handler(trouble.NotATableRequest, refusals.not_a_table),
     "replace_condition": Handler(write.ReplaceConditionRequest, refusals.replace_condition),
+    "nothing_at_path": Handler(trouble.NothingAtPathRequest, refusals.nothing_at_path),
+    "unresolved_in_merge": Handler(trouble.UnresolvedInMergeRequest, refusals.unresolved_in_merge),
     "not_of_one_row": Handler(trouble.NotOfOneRowRequest, refusals.not_of_one_row),
     "refuse_for_path": Handler(trouble.PathOperationRequest, refusals.for_path),
     "not_delta": Handler(trouble.NotDeltaRequest, refusals.not_delta),

@@ -30,6 +30,7 @@ from headwater.protocol.columns import Path, all_fields, find_path, format_name,
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema import mapping
+from headwater.schema.checks import check_reserved_names
 from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import (
     NOT_NULL,
@@ -40,7 +41,7 @@ from headwater.schema.constraints import (
     set_default,
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared
-from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, set_comment
+from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, is_part, set_comment
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import is_identity
 from headwater.schema.reshaping import (
@@ -115,11 +116,11 @@ def _type(change: AddColumn | ChangeColumnType) -> DataType:
 def _rename_columns(changes: Sequence[RenameColumn], draft: Draft) -> Operation:
     (change,) = changes
     path, name = tuple(change.path), change.new_name
-    _require_mapping(draft, "DELTA_UNSUPPORTED_RENAME_COLUMN")
-    schema = rename_column(with_declared(draft.schema), path, name)
-    if find_path(draft.schema, (*path[:-1], name)) is None:
+    if find_path(draft.schema, path) is not None and find_path(draft.schema, (*path[:-1], name)) is None:
         # Expressions ignore case, so they follow a rename that changes nothing else.
         _refuse_dependents(draft, [path], "rename")
+    _require_mapping(draft, "DELTA_UNSUPPORTED_RENAME_COLUMN")
+    schema = rename_column(with_declared(draft.schema), path, name)
     partition_columns = [follow_rename((column,), path, name)[0] for column in draft.metadata.partition_columns]
     draft.metadata = replace(draft.metadata, partition_columns=tuple(partition_columns))
     _follow_in_statistics_columns(draft, lambda column: follow_rename(column, path, name))
@@ -265,7 +266,10 @@ def _change_columns(changes: Sequence[_Part], draft: Draft) -> Operation:
 
 
 def _change_type(change: ChangeColumnType, schema: StructType, draft: Draft) -> StructType:
-    changed = change_type(schema, change.path, _type(change), allow_widening=_widens(draft))
+    kind = _type(change)
+    if is_identity(_top(schema, change.path)) and type_at(schema, change.path) != kind:
+        _check_type_change(draft, change.path)
+    changed = change_type(schema, change.path, kind, allow_widening=_widens(draft))
     if changed != schema:
         _check_type_change(draft, change.path)
         if as_stored(changed) != as_stored(schema):
@@ -299,6 +303,11 @@ def _change_nullability(change: ChangeColumnNullability, schema: StructType, dra
 
 
 def _change_default(change: ChangeColumnDefault, schema: StructType, draft: Draft) -> StructType:
+    if is_part(schema, change.path):
+        raise HeadwaterError(
+            "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
+            {"columnName": format_name(change.path), "change": "given a default"},
+        )
     changed = set_default(schema, change.path, change.default)
     if changed == schema or change.default is None:
         return changed
@@ -343,6 +352,7 @@ def _top(schema: StructType, path: Sequence[str]) -> StructField:
 
 
 def _set_schema(draft: Draft, schema: StructType) -> None:
+    check_reserved_names(schema, draft.metadata.configuration, writing=True)
     draft.set_schema(as_stored(schema))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
-from headwater.protocol.columns import Path, map_fields, parse_name_list
+from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import (
@@ -60,6 +60,8 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     """
     source = open_snapshot(request.like, statement) if request.like else None
     schema = declared_schema(request) if source is None else _copied_schema(source.schema)
+    if request.plan is not None and not schema.fields:
+        raise HeadwaterError("DELTA_EMPTY_DATA")
     partition_columns = _partition_columns(request, schema)
     clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
     if not clustered_by and any(key.lower() == clustering.FEATURE_PROPERTY for key in request.properties):
@@ -70,7 +72,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     if mapping.mode(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
         configuration[mapping.MAX_ID] = str(highest)
-    check_schema(schema, partition_columns, configuration)
+    _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
     check_statistics_columns(schema, partition_columns, configuration)
     check_identity_columns(schema, partition_columns)
     _check_expressions(statement, schema, configuration)
@@ -132,6 +134,24 @@ def visible_only(schema: StructType) -> StructType:
     )
 
 
+#: What Spark calls a mistake in the columns of a table that a catalog has.
+_OF_CATALOGS = {
+    "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "ALL_PARTITION_COLUMNS_NOT_ALLOWED",
+    "DELTA_INVALID_PARTITION_COLUMN_TYPE": "INVALID_PARTITION_COLUMN_DATA_TYPE",
+}
+
+
+def _check_schema(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str], *, in_catalog: bool
+) -> None:
+    try:
+        check_schema(schema, partition_columns, configuration, "DATA")
+    except HeadwaterError as error:
+        if in_catalog and error.condition in _OF_CATALOGS:
+            raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
+        raise
+
+
 def _copied_schema(schema: StructType) -> StructType:
     """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and identity values start again."""
     return map_fields(
@@ -173,8 +193,21 @@ def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[
             and transform.strip("`") not in request.partition_columns
             and "(" in transform
         ):
-            raise HeadwaterError("DELTA_OPERATION_NOT_ALLOWED_DETAIL", {"transform": transform})
+            if "bucket(" in transform:
+                raise HeadwaterError("DELTA_OPERATION_NOT_ALLOWED_DETAIL", {"transform": transform})
+            raise _not_a_column(transform)
+    for name in request.partition_columns:
+        parts = parse_name_list(name)[0]
+        if schema.find(name) is None and len(parts) > 1 and find_path(schema, parts) is not None:
+            raise _not_a_column(name)
     return [found.name if (found := schema.find(name)) is not None else name for name in request.partition_columns]
+
+
+def _not_a_column(transform: str) -> HeadwaterError:
+    hint = (
+        f"A table is partitioned by columns: add a generated column {transform} and partition by it, or use CLUSTER BY."
+    )
+    return HeadwaterError("DELTA_OPERATION_NOT_ALLOWED", {"operation": f"Partitioning by {transform}", "hint": hint})
 
 
 def _clustered_by(request: CreateTableRequest) -> list[Path] | None:

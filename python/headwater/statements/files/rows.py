@@ -23,7 +23,16 @@ from headwater.protocol.columns import map_fields, parse_name
 from headwater.protocol.features import iceberg_compat, materializes_partition_columns
 from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_string,
+)
 from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
@@ -67,6 +76,8 @@ _ICEBERG_COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
 _NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 #: The most columns of a row that an error about NOT NULL shows.
 _MOST_SHOWN = 10
+#: So many characters of an array, map or struct are.
+_LONGEST_SHOWN = 1000
 #: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves
 #: (bench case ``merge-small``).
 SMALL_JOB_BYTES = 1 << 20
@@ -299,7 +310,7 @@ def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructT
 
 def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
     name = Text(check.name)
-    shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
+    shown = [column for column in _mentioned(check.text, schema) if has_text(column.type)]
     fill = {"constraintName": name, "columnName": name, "expression": Text(check.text)}
     return when(_holds(check, schema, parsed), TRUE, row_error(condition, fill, shown))
 
@@ -319,7 +330,10 @@ def row_error(condition: str, fill: Mapping[str, Expression], shown: Sequence[St
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
     values: list[Expression] = []
     for column in shown:
-        value = call("coalesce", Cast(Column(column.name), PrimitiveType("string")), Text("null"))
+        shown_text: Expression = Cast(Column(column.name), PrimitiveType("string"))
+        if not _shown(column):
+            shown_text = call("substring", shown_text, Number(1), Number(_LONGEST_SHOWN))
+        value = call("coalesce", shown_text, Text("null"))
         values += [Text(f" - {column.name} : "), value, Text("\n")]
     parts: list[Expression] = []
     for text in re.split(r"(<\w+>)", template):
@@ -337,6 +351,18 @@ def _mentioned(sql: str, schema: StructType) -> list[StructField]:
     """The columns whose names occur in a condition: what a user needs to see of a row that violates it."""
     folded = sql.lower()
     return [f for f in schema if re.search(rf"(?<!\w){re.escape(f.name.lower())}(?!\w)", folded)]
+
+
+def has_text(kind: DataType) -> bool:
+    """Whether a value, or each of its elements and fields, has a text that people can read."""
+    match kind:
+        case StructType():
+            return all(has_text(field.type) for field in kind)
+        case ArrayType():
+            return has_text(kind.element)
+        case MapType():
+            return has_text(kind.key) and has_text(kind.value)
+    return _shown(StructField("", kind))
 
 
 def _shown(column: StructField) -> bool:

@@ -30,6 +30,7 @@ from headwater.protocol.columns import as_nullable, format_name
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
 from headwater.schema.clustering import clustering_columns
+from headwater.schema.evolution import partition_mismatch_error
 from headwater.statements.commit.committing import commit, has_committed, transaction
 from headwater.statements.commit.opening import Options, locate, open_if_there, open_same, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
@@ -72,18 +73,12 @@ def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
 def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
     """Refuse a query that does not fit its table.
 
-    :raises HeadwaterError: ``DELTA_PARTITION_COLUMNS_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
+    :raises HeadwaterError: ``DELTA_METADATA_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
         ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     given = [name.lower() for name in sink.partition_columns]
     if given and given != [name.lower() for name in snapshot.partition_columns]:
-        raise HeadwaterError(
-            "DELTA_PARTITION_COLUMNS_MISMATCH",
-            {
-                "given": ", ".join(sink.partition_columns),
-                "existing": ", ".join(snapshot.partition_columns) or "none",
-            },
-        )
+        raise partition_mismatch_error(sink.partition_columns, snapshot.partition_columns)
     if sink.clustering_columns is not None:
         existing = [format_name(path) for path in clustering_columns(snapshot) or ()]
         wanted = [format_name((name,)) for name in sink.clustering_columns]

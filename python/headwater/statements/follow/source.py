@@ -68,11 +68,16 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     options = source_options(request.options, statement)
     if names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": request.table})
-    newest = open_snapshot(request.table, statement)
+    try:
+        newest = open_snapshot(request.table, statement)
+    except HeadwaterError as error:
+        if error.condition != "DELTA_TABLE_NOT_FOUND":
+            raise
+        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": request.table, "state": "does not exist"}) from None
     noted = tracked(request, newest, _COMMITS, statement)
     snapshot = newest if noted is None else _as_defined(newest, noted)
     if not snapshot.schema.fields:
-        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path})
+        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path, "state": "has no columns"})
     schema = schema_string(visible.for_reading(snapshot.schema))
     read = schema if options.changes is None else schema_string(_columns_of_changes(snapshot, options.changes))
     if request.checkpoint is None:

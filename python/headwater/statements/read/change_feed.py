@@ -84,7 +84,12 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     if request.deduplication_mode == "netChanges":
         raise HeadwaterError("DELTA_CHANGELOG_UNSUPPORTED_OPTION", {"option": "deduplicationMode = netChanges"})
     asked = _asked(request.bounds)
-    snapshot = open_snapshot(request.table, statement)
+    try:
+        snapshot = open_snapshot(request.table, statement)
+    except HeadwaterError as error:
+        if error.condition != "DELTA_TABLE_NOT_FOUND":
+            raise
+        raise HeadwaterError("DELTA_MISSING_DELTA_TABLE", error.parameters) from None
     times = CommitTimes(
         list_log(snapshot.table_path, snapshot.store), snapshot.metadata, snapshot.store, snapshot.version
     )

@@ -153,7 +153,7 @@ def events_of(
     :raises HeadwaterError: for keys, columns and expressions that cannot be; Spark's own error for an expression that
         does not resolve over the rows.
     """
-    check_duplicates(rows, "the data to write")
+    check_duplicates(rows, "READ_SCHEMA")
     left_out = find_left_out(upsert, rows)
     stored = StructType(tuple(column for column in rows if column.name not in left_out))
     find_keys(upsert, rows)

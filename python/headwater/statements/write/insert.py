@@ -7,7 +7,7 @@ or writes into one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -25,13 +25,14 @@ from headwater.bridge.messages.write import (
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
 from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
-from headwater.schema.evolution import lacking_fields, unknown_columns_error
+from headwater.schema.evolution import lacking_fields, partition_mismatch_error, unknown_columns_error
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.commit.committing import commit, skip_if_done, transaction
@@ -82,10 +83,7 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
             raise HeadwaterError("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE", {})
         return SavePlan(action="create", mode="replace")
     if partitioning and [p.lower() for p in partitioning] != [p.lower() for p in snapshot.partition_columns]:
-        raise HeadwaterError(
-            "DELTA_PARTITION_COLUMNS_MISMATCH",
-            {"given": ", ".join(partitioning), "existing": ", ".join(snapshot.partition_columns) or "none"},
-        )
+        raise partition_mismatch_error(partitioning, snapshot.partition_columns)
     _check_append_options(options, overwriting)
     if asks_to_replace(options) and overwriting:
         return SavePlan(action="write", write="replace")
@@ -131,8 +129,21 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
         if column.name.lower() in given and not column.allow_explicit_insert:
             raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
     wanted = [f for f in target if f.name.lower() in given or f.name.lower() not in computed]
+    if request.by_name:
+        _check_required(wanted, given, is_sql=request.is_sql)
     # NOT NULL is a condition of the write's own query, whose error names the column; Spark's would not.
     return ResolvedWrite(schema=schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted))))))
+
+
+def _check_required(wanted: Sequence[StructField], given: Set[str], *, is_sql: bool) -> None:
+    """Refuse rows that would be null in a NOT NULL column whatever they are.
+
+    :raises HeadwaterError: ``DELTA_INSERT_COLUMN_MISMATCH``, ``DELTA_MISSING_NOT_NULL_COLUMN_VALUE``.
+    """
+    for column in wanted:
+        if not column.nullable and column.name.lower() not in given and CURRENT_DEFAULT not in column.metadata:
+            condition = "DELTA_INSERT_COLUMN_MISMATCH" if is_sql else "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"
+            raise HeadwaterError(condition, {"columnName": format_name((column.name,))})
 
 
 def _check_fields(table: StructType, data: StructType, name: str) -> None:

@@ -101,7 +101,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def exists(path: String): Boolean =
     Bridge.call(session, TableExistsRequest(path))
 
-  private def isPath(ident: Identifier): Boolean =
+  private[spark] def isPath(ident: Identifier): Boolean =
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
       !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
 

@@ -14,6 +14,8 @@ import org.apache.spark.sql.headwater.SparkInternals
  * which columns the target will have, and so what `*` stands for.
  */
 case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
+  private lazy val names = new NamesOfMerge(session)
+
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
     case update @ UpdateTable(PendingTarget(table), assignments, _) =>
@@ -45,7 +47,9 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
       case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
       case _ => false
     })
-    wrapped(expandStars(merge.copy(targetTable = PendingView.open(merge.targetTable)), computed.map(_.name.toLowerCase).toSet))
+    val opened = merge.copy(targetTable = PendingView.open(merge.targetTable))
+    names.check(opened)
+    wrapped(expandStars(opened, computed.map(_.name.toLowerCase).toSet))
   }
 
   private def wrapped(merge: MergeIntoTable): MergeIntoTable = merge.copy(
@@ -82,6 +86,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge
     val prepared = named.copy(targetTable = PendingTarget.replace(merge.targetTable, seen), withSchemaEvolution = answer.evolves)
+    names.check(prepared)
     wrapped(expandStars(prepared, answer.computed.toSet))
   }
 
@@ -89,28 +94,27 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     val resolver = SparkInternals.conf(session).resolver
     val (target, source) = (merge.targetTable.output, merge.sourceTable.output)
     def find(columns: Seq[Attribute], name: String): Option[Attribute] = columns.find(column => resolver(column.name, name))
-    val pairs: Option[Seq[Assignment]] =
-      if (merge.withSchemaEvolution) Some(source.flatMap(value => find(target, value.name).map(Assignment(_, value))))
+    val assignments: Seq[Assignment] =
+      if (merge.withSchemaEvolution) source.flatMap(value => find(target, value.name).map(Assignment(_, value)))
       else {
         val wanted = target.filter(key => find(source, key.name).isDefined || !computed(key.name.toLowerCase))
-        val found = wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
-        // If the source lacks a column, Spark's own error names the columns that exist.
-        Option.when(found.size == wanted.size)(found)
+        merge.matchedActions.collectFirst { case _: UpdateStarAction => "UPDATE" }
+          .orElse(merge.notMatchedActions.collectFirst { case _: InsertStarAction => "INSERT" })
+          .foreach { action => wanted.find(key => find(source, key.name).isEmpty).foreach(names.refuseStar(action, _, source)) }
+        wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
       }
-    pairs.map { assignments =>
-      merge.copy(
-        matchedActions = merge.matchedActions.map {
-          case UpdateStarAction(condition) if merge.withSchemaEvolution =>
-            // A field that the source lacks keeps its value, as a column that it lacks does.
-            val kept = assignments.map(assignment => assignment.copy(value = FieldsKept(assignment.value, assignment.key, resolver)))
-            UpdateAction(condition, kept, fromStar = true)
-          case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
-          case other => other
-        },
-        notMatchedActions = merge.notMatchedActions.map {
-          case InsertStarAction(condition) => InsertAction(condition, assignments)
-          case other => other
-        })
-    }.getOrElse(merge)
+    merge.copy(
+      matchedActions = merge.matchedActions.map {
+        case UpdateStarAction(condition) if merge.withSchemaEvolution =>
+          // A field that the source lacks keeps its value, as a column that it lacks does.
+          val kept = assignments.map(assignment => assignment.copy(value = FieldsKept(assignment.value, assignment.key, resolver)))
+          UpdateAction(condition, kept, fromStar = true)
+        case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
+        case other => other
+      },
+      notMatchedActions = merge.notMatchedActions.map {
+        case InsertStarAction(condition) => InsertAction(condition, assignments)
+        case other => other
+      })
   }
 }

@@ -123,7 +123,11 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     val name = parsed.table
     def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
-    if (path.isDefined) table(Seq("delta", path.get))
+    if (path.isDefined) {
+      val quoted = table(Seq("delta", path.get))
+      quoted.setTagValue(ResolvePathTables.Quoted, ())
+      quoted
+    }
     else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
     else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(spark.parsePlanWithParameters(s"SELECT * FROM $name", _)).collectFirst {
       case UnresolvedRelation(parts, _, _) => table(parts)

@@ -45,7 +45,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
         val condition = VariableResolver.folded(o.deleteExpr)
-        val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(session, UnsupportedPredicateRequest(condition.sql)))
+        val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(session, UnsupportedPredicateRequest(condition.sql, condition.deterministic)))
         WriteTarget(table, WriteTarget.Overwrite, Some(text))
       case _: OverwriteByExpression => WriteTarget(table, WriteTarget.Overwrite)
       case _: OverwritePartitionsDynamic => WriteTarget(table, WriteTarget.Dynamic)

@@ -12,7 +12,7 @@ final case class TwoVersionsRequest() extends Call[Unit]("two_versions")
 
 final case class OldVersionRequest(table: String) extends Call[Unit]("old_version")
 
-final case class UnsupportedPredicateRequest(predicate: String) extends Call[Unit]("unsupported_predicate")
+final case class UnsupportedPredicateRequest(predicate: String, deterministic: Boolean) extends Call[Unit]("unsupported_predicate")
 
 final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None) extends Call[Unit]("not_a_table")
 
@@ -23,6 +23,11 @@ final case class TruncatePartitionRequest(name: String, partition: Map[String, S
 final case class NotOfOneRowRequest(expression: String) extends Call[Unit]("not_of_one_row")
 
 final case class PathOperationRequest(table: String, operation: String) extends Call[Unit]("refuse_for_path")
+
+final case class NothingAtPathRequest(table: String, command: String, quoted: Boolean) extends Call[Unit]("nothing_at_path")
+
+final case class UnresolvedInMergeRequest(clause: String, part: String, name: String, columns: Seq[String], isOfOtherSide: Boolean)
+    extends Call[Unit]("unresolved_in_merge")
 
 final case class NotDeltaRequest(name: String, command: String) extends Call[Unit]("not_delta")
 

@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, QuotingUtils}
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin, CatalogV2Util, Column, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
@@ -41,6 +41,8 @@ object SparkInternals {
   /** Spark's session catalog; ours, if the settings name it. */
   def catalog(session: SparkSession): TableCatalog =
     classic(session).sessionState.catalogManager.catalog(CatalogManager.SESSION_CATALOG_NAME).asInstanceOf[TableCatalog]
+
+  def currentCatalog(session: SparkSession): CatalogPlugin = classic(session).sessionState.catalogManager.currentCatalog
 
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame = Dataset.ofRows(classic(session), plan)
 
