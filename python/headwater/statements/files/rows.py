@@ -49,6 +49,7 @@ from headwater.sql.composing import (
     Expression,
     Field,
     IsNull,
+    Number,
     Query,
     Relation,
     Resolved,
