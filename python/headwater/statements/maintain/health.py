@@ -19,10 +19,10 @@ from headwater import clock
 from headwater.bridge.messages.define import RowsAnswer
 from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import needed_files, removed_between, unreferenced, without_links
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import needed_files, removed_between, unreferenced, without_links
 from headwater.protocol import properties
 from headwater.protocol.columns import format_name
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from headwater import clock
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.protocol import properties
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.stores import FileInfo, Tree

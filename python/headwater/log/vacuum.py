@@ -1,4 +1,4 @@
-"""Which files below a table no version within its retention needs: what VACUUM deletes.
+"""What VACUUM may delete: the files below a table that no version within its retention needs.
 
 Owns the choice, as functions of a snapshot, the commits before it and what lies below the table. Paths are decoded and
 relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Remove
