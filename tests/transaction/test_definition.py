@@ -13,6 +13,7 @@ from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protoc
 from headwater.protocol.column_metadata import DECLARED_TYPE, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.concerns import Concern
 from headwater.protocol.requirements import protocol_for
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     ArrayType,
     DecimalType,
@@ -30,7 +31,6 @@ from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.conflicts import Intent, Reads, WinningCommit, check
 from headwater.transaction.definition import (
-    Definition,
     Kind,
     changes_marks_only,
     definition_changes,
@@ -245,7 +245,7 @@ LOSERS = {
 
 
 def definition(side):
-    return Definition(*side) if isinstance(side, tuple) else Definition(PROTOCOL, side)
+    return TableDefinition(*side) if isinstance(side, tuple) else TableDefinition(PROTOCOL, side)
 
 
 @pytest.mark.parametrize("winner", WINNERS)

@@ -299,7 +299,7 @@ class _Files:
         return list(FILE_SCHEMA.names)
 
     def _kept(self) -> pa.Table:
-        retention = properties.FILE_RETENTION.of(self._snapshot.metadata.configuration)
+        retention = self._snapshot.definition.get(properties.FILE_RETENTION)
         tombstones = self._snapshot.tombstones()
         # One without a time counts as expired: it is from a writer that did not want it kept.
         return tombstones.filter(pc.greater(tombstones.column("deletion_timestamp"), self.now - retention))

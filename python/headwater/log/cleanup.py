@@ -115,7 +115,7 @@ def _protected_before(snapshot: Snapshot) -> int | None:
     """The version before which checkpoints are protected; None where none are."""
     if not supports(snapshot.protocol, CHECKPOINT_PROTECTION):
         return None
-    return properties.PROTECTED_BEFORE.of(snapshot.metadata.configuration)
+    return snapshot.definition.get(properties.PROTECTED_BEFORE)
 
 
 def _what_may_go(

@@ -380,26 +380,6 @@ def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     return properties.IN_COMMIT_TIMESTAMPS.of(metadata.configuration)
 
 
-def materializes_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether data files have the partition columns, too.
-
-    The feature asks for it wherever it is supported, and Iceberg compatibility where it is active, whatever the
-    property ``delta.writePartitionColumnsToParquet`` says; without them, the property decides.
-    """
-    if supports(protocol, MATERIALIZED_PARTITIONS) or iceberg_compat(protocol, metadata):
-        return True
-    return properties.PARTITION_COLUMNS_IN_FILES.of(metadata.configuration)
-
-
-def iceberg_compat(protocol: Protocol, metadata: Metadata) -> tuple[int, ...]:
-    """The versions of Iceberg compatibility that are active: supported and enabled. More than one is an error."""
-    return tuple(
-        version
-        for version, feature in ICEBERG_COMPAT.items()
-        if supports(protocol, feature) and FEATURES[feature].is_used_by(metadata.configuration)
-    )
-
-
 def _names(features: Iterable[str]) -> str:
     return ", ".join(sorted(features))
 

@@ -200,20 +200,31 @@ def _interval(name: str, default: str | None, *, unused: str | None = None) -> P
 
 
 def _choice(
-    name: str, default: str | None, *choices: str, concerns: Mapping[str, Concern] = MappingProxyType({})
+    name: str,
+    default: str | None,
+    *choices: str,
+    is_checked: bool = False,
+    concerns: Mapping[str, Concern] = MappingProxyType({}),
 ) -> Property[str]:
-    """One of a few words, in lower case; empty where it is neither set nor has a default. A word that another writer
-    stored is whatever it is.
+    """One of a few words, in lower case; empty where it is neither set nor has a default.
 
+    :param is_checked: whether a word that another writer stored and that is no choice is refused; else it is read.
     :param concerns: by choice, in lower case: whom it concerns that another writer made it.
     """
     folded = {choice.lower() for choice in choices}
+    expected = " or ".join(choices)
+
+    def parse(text: str) -> str:
+        if is_checked and text.lower() not in folded:
+            raise _invalid(name, text, expected)
+        return text.lower()
+
     return Property(
         name,
         default,
         lambda text: text.lower() in folded,
-        " or ".join(choices),
-        str.lower,
+        expected,
+        parse,
         absent="",
         concern=lambda before, after: concerns.get((after or "").lower(), Concern.NOBODY),
     )
@@ -275,7 +286,7 @@ CHECKPOINT_PART_SIZE = _whole("delta.checkpoint.partSize", None, 1)
 CHECKPOINT_POLICY = _choice("delta.checkpointPolicy", "classic", "classic", "v2")
 STATISTICS_AS_JSON = _boolean("delta.checkpoint.writeStatsAsJson", "true")
 STATISTICS_AS_STRUCT = _boolean("delta.checkpoint.writeStatsAsStruct", "true")
-COLUMN_MAPPING_MODE = _choice("delta.columnMapping.mode", "none", "none", "name", "id")
+COLUMN_MAPPING_MODE = _choice("delta.columnMapping.mode", "none", "none", "name", "id", is_checked=True)
 MAX_COLUMN_ID = _whole("delta.columnMapping.maxColumnId", "0", 0, settable=False)
 SYMLINK_MANIFEST = _boolean("delta.compatibility.symlinkFormatManifest.enabled")
 INDEXED_COLUMNS_LIMIT = _whole("delta.dataSkippingNumIndexedCols", "32", -1)

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
-from headwater.protocol.features import supports
+from headwater.protocol.actions import DomainMetadata
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -34,37 +33,6 @@ class HiddenColumns(NamedTuple):
 
     row_id: str
     row_commit_version: str
-
-
-def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether each commit gives row ids to the files it adds."""
-    return supports(protocol, FEATURE) and not properties.ROW_TRACKING_SUSPENDED.of(metadata.configuration)
-
-
-def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether every row has a stable row id and a row commit version."""
-    return supports(protocol, FEATURE) and properties.ROW_TRACKING.of(metadata.configuration)
-
-
-def hidden_columns(protocol: Protocol, metadata: Metadata) -> HiddenColumns | None:
-    """The columns that data files may have row ids and row commit versions in; None unless row tracking is enabled.
-
-    :raises HeadwaterError: ``DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING``.
-    """
-    if not is_enabled(protocol, metadata):
-        return None
-    names = reserved_names(metadata.configuration)
-    for key, name in zip(
-        (properties.ROW_ID_COLUMN.name, properties.ROW_COMMIT_VERSION_COLUMN.name), names, strict=True
-    ):
-        if name is None:
-            raise HeadwaterError(
-                "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING", {"tableName": metadata.id, "property": key}
-            )
-    row_id, row_commit_version = names
-    assert row_id is not None
-    assert row_commit_version is not None
-    return HiddenColumns(row_id, row_commit_version)
 
 
 def reserved_names(configuration: Mapping[str, str]) -> tuple[str | None, str | None]:

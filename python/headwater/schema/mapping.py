@@ -13,30 +13,13 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.actions import Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
-from headwater.protocol.features import supported_reader_features
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
 
 _PREFIX = "delta.columnMapping."
 #: The highest id of a column: a data file's field ids have 32 bits.
 _LAST_ID = 2**31 - 1
-
-
-def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> str:
-    """``none``, ``name`` or ``id``. With a protocol given, ``none`` where that does not support column mapping.
-
-    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` for another mode.
-    """
-    value = configuration.get(properties.COLUMN_MAPPING_MODE.name, "none").lower()
-    if value not in ("none", "name", "id"):
-        raise HeadwaterError(
-            "DELTA_INVALID_PROPERTY_VALUE",
-            {"property": properties.COLUMN_MAPPING_MODE.name, "value": value, "expected": "none, name or id"},
-        )
-    supported = protocol is None or "columnMapping" in supported_reader_features(protocol)
-    return value if supported else "none"
 
 
 def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -46,7 +29,7 @@ def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE``.
     """
-    before, after = mode(old), mode(new)
+    before, after = properties.COLUMN_MAPPING_MODE.of(old), properties.COLUMN_MAPPING_MODE.of(new)
     if before != after and (before, after) != ("none", "name"):
         raise HeadwaterError("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", {"oldMode": before, "newMode": after})
 

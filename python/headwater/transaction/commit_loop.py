@@ -125,7 +125,7 @@ class CommitLoop:
         self._snapshot = snapshot
         self._transaction_id = transaction_id
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
-        self._stamped = snapshot is None or in_commit_timestamps_enabled(snapshot.metadata)
+        self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
 
     def put(self, content: Content, max_attempts: int) -> Put:
         """Put the commit as the next version that no other writer took.

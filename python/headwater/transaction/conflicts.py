@@ -29,8 +29,9 @@ from headwater.log.files import FileKey, canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
 from headwater.protocol.concerns import Concern
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
+from headwater.protocol.table_definition import TableDefinition
 from headwater.times import timestamp_text
-from headwater.transaction.definition import Change, Definition, definition_changes
+from headwater.transaction.definition import Change, definition_changes
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate  # not loaded by plain appends
@@ -102,7 +103,7 @@ class Intent:
     :param follows_directly: whether no other version may lie between the one that it read and its own.
     """
 
-    definition: Definition | None
+    definition: TableDefinition | None
     reads: Reads = Reads()
     removed: frozenset[FileKey] = frozenset()
     isolation: Isolation = Isolation.WRITE_SERIALIZABLE

@@ -38,10 +38,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import Metadata
 from headwater.protocol.column_metadata import (
     COLUMN_ID,
     CURRENT_DEFAULT,
@@ -56,20 +56,9 @@ from headwater.protocol.column_metadata import (
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
 from headwater.protocol.concerns import Concern
 from headwater.protocol.features import FEATURES, supported_features
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
-from headwater.schema import mapping
 from headwater.schema.identity import identity_columns, is_identity, with_high_water_marks
-
-
-class Definition(NamedTuple):
-    """A table's protocol and metadata at one version."""
-
-    protocol: Protocol
-    metadata: Metadata
-
-    def after(self, protocol: Protocol | None, metadata: Metadata | None) -> Definition:
-        """The definition after a commit with these actions, None where it has none."""
-        return Definition(protocol or self.protocol, metadata or self.metadata)
 
 
 class Kind(Enum):
@@ -123,12 +112,12 @@ class Change:
         return self.kind.concern if self.of_property is None else self.of_property
 
 
-def definition_changes(before: Definition, after: Definition) -> list[Change]:
+def definition_changes(before: TableDefinition, after: TableDefinition) -> list[Change]:
     """What changed, in no particular order; nothing for equal definitions."""
     return [*_of_protocol(before, after), *_of_metadata(before, after)]
 
 
-def changes_marks_only(before: Definition, after: Definition) -> bool:
+def changes_marks_only(before: TableDefinition, after: TableDefinition) -> bool:
     """Whether the definitions differ in high-water marks of identity columns and in nothing else."""
     changes = definition_changes(before, after)
     return bool(changes) and all(change.kind is Kind.IDENTITY_MARK for change in changes)
@@ -148,7 +137,7 @@ def with_marks_of(metadata: Metadata, marked: Metadata) -> Metadata:
 # Protocol
 
 
-def _of_protocol(before: Definition, after: Definition) -> Iterator[Change]:
+def _of_protocol(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     had, has = supported_features(before.protocol), supported_features(after.protocol)
     for name in sorted(has - had):
         by_use = name in FEATURES and not FEATURES[name].binds_files
@@ -161,7 +150,7 @@ def _of_protocol(before: Definition, after: Definition) -> Iterator[Change]:
 # Metadata
 
 
-def _of_metadata(before: Definition, after: Definition) -> Iterator[Change]:
+def _of_metadata(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     old, new = before.metadata, after.metadata
     if old == new:
         return
@@ -176,7 +165,7 @@ def _of_metadata(before: Definition, after: Definition) -> Iterator[Change]:
         new.extra,
     ):
         yield Change(Kind.DESCRIPTION, "the description was changed")
-    modes = mapping.mode(old.configuration, before.protocol), mapping.mode(new.configuration, after.protocol)
+    modes = before.mapping_mode, after.mapping_mode
     if modes[0] != modes[1]:
         kind = Kind.MAPPING_ENABLED if modes == ("none", "name") else Kind.PHYSICAL_COLUMN
         yield Change(kind, f"column mapping was changed from {modes[0]} to {modes[1]}")

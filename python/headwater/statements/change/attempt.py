@@ -18,7 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import Property
-from headwater.protocol.row_tracking import HiddenColumns, hidden_columns
+from headwater.protocol.row_tracking import HiddenColumns
 from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
 from headwater.statements.commit.committing import skip_if_done, transaction
@@ -46,7 +46,7 @@ class Attempt:
     @property
     def target(self) -> Target:
         """The table as it will be."""
-        return Target(self.snapshot.table_path, self.txn.protocol, self.txn.metadata)
+        return Target(self.snapshot.table_path, self.txn.definition)
 
     def enabled(self, switch: Property[bool]) -> bool:
         """Whether a table property is on."""
@@ -70,7 +70,7 @@ class Attempt:
     @property
     def hidden_columns(self) -> HiddenColumns | None:
         """The columns by which rows that are written again keep their ids; None without row tracking."""
-        return hidden_columns(self.snapshot.protocol, self.snapshot.metadata)
+        return self.snapshot.definition.hidden_columns
 
     def milliseconds(self) -> int:
         """How long the attempt has taken."""

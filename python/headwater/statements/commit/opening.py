@@ -103,7 +103,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
 
 def _retention(newest: Snapshot) -> int:
     """How long VACUUM keeps what is removed from a table, in milliseconds."""
-    return properties.FILE_RETENTION.of(newest.metadata.configuration)
+    return newest.definition.get(properties.FILE_RETENTION)
 
 
 def staleness_limit(statement: Statement) -> int:

@@ -29,7 +29,6 @@ from headwater.protocol import properties
 from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list, quote
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
-from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names
 from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import (
@@ -154,7 +153,7 @@ def _replace_columns(changes: Sequence[DropColumn | AddColumn], draft: Draft) ->
             {"tableName": draft.name, "then": ", ".join(asked), "now": ", ".join(schema.names)},
         )
     columns = [_new_column(change, draft) for change in changes if isinstance(change, AddColumn)]
-    mapped = mapping.mode(draft.metadata.configuration) != "none"
+    mapped = properties.COLUMN_MAPPING_MODE.of(draft.metadata.configuration) != "none"
     replaced = replace_columns(schema, columns, may_drop=mapped, allow_widening=_widens(draft))
     gone = [path for path in paths_of(schema) if find_path(replaced, path) is None]
     dropped = [path for path in gone if not any(path != other and is_within(path, other) for other in gone)]
@@ -203,7 +202,7 @@ def _has_structs(kind: DataType | None) -> bool:
 
 
 def _require_mapping(draft: Draft, condition: str) -> None:
-    if mapping.mode(draft.metadata.configuration) == "none":
+    if properties.COLUMN_MAPPING_MODE.of(draft.metadata.configuration) == "none":
         raise HeadwaterError(condition, {"tableName": draft.name})
 
 

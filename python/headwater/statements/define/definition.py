@@ -32,6 +32,7 @@ from headwater.protocol.properties import (
 )
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
 from headwater.schema import clustering, iceberg, manifests, mapping, visible
 from headwater.schema.checks import check_schema
@@ -44,7 +45,7 @@ from headwater.statements.commit.opening import open_snapshot
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
-class Definition(NamedTuple):
+class NewTable(NamedTuple):
     """The actions that define a table; ``clustered_by`` are logical paths."""
 
     metadata: Metadata
@@ -53,7 +54,7 @@ class Definition(NamedTuple):
     clustered_by: list[Path]
 
 
-def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> Definition:
+def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> NewTable:
     """The definition a request declares; a replaced table keeps its id and what its protocol had.
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
@@ -69,7 +70,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": clustering.FEATURES[0]}
         )
     configuration = _configuration(request, statement, source)
-    if mapping.mode(configuration) != "none":
+    if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
@@ -91,8 +92,8 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     if replaced is not None:
         protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
     for check in (iceberg.check_definition, manifests.check_definition):
-        check(replaced.metadata if replaced is not None else None, protocol, metadata)
-    return Definition(
+        check(replaced.definition if replaced is not None else None, TableDefinition(protocol, metadata))
+    return NewTable(
         replace(metadata, configuration=without_protocol_properties(configuration)),
         protocol,
         clustering.clustering_change(schema, clustered_by, replaced),

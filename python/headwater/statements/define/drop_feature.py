@@ -251,7 +251,7 @@ class _Drop:
                 "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD", self._wait(snapshot, snapshot.timestamp)
             )
         if self._truncates:
-            truncate(snapshot, properties.TRUNCATED_HISTORY_RETENTION.of(snapshot.metadata.configuration))
+            truncate(snapshot, snapshot.definition.get(properties.TRUNCATED_HISTORY_RETENTION))
         else:
             clean_up(snapshot)
         listing = list_log(snapshot.table_path, snapshot.store)
@@ -272,7 +272,7 @@ class _Drop:
         if self._removal.trace(snapshot) is None:
             return
         snapshot = self.add_checkpoint()
-        truncate(snapshot, properties.TRUNCATED_HISTORY_RETENTION.of(snapshot.metadata.configuration))
+        truncate(snapshot, snapshot.definition.get(properties.TRUNCATED_HISTORY_RETENTION))
         if self._removal.trace(snapshot) is not None:
             listing, version = list_log(snapshot.table_path, snapshot.store), protected_before(snapshot)
             raise self._must_wait(

@@ -193,7 +193,7 @@ def _keep_vector_files(work: Work) -> bool:
 
 def _vector_files(snapshot: Snapshot, now: int) -> set[str]:
     """The files, relative to the table, that vectors of unexpired tombstones lie in, and that have no tombstone."""
-    retention = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
+    retention = snapshot.definition.get(properties.FILE_RETENTION)
     tombstones = snapshot.tombstones()
     tombstones = tombstones.filter(pc.greater(tombstones["deletion_timestamp"], now - retention))
     with_vector = pc.is_valid(tombstones["deletion_vector"])
@@ -211,7 +211,7 @@ def _vector_files(snapshot: Snapshot, now: int) -> set[str]:
 
 
 def _trace_of_vectors(snapshot: Snapshot) -> str | None:
-    if properties.DELETION_VECTORS.of(snapshot.metadata.configuration):
+    if snapshot.definition.get(properties.DELETION_VECTORS):
         return f"{properties.DELETION_VECTORS.name} is set again"
     return "files have deletion vectors again" if snapshot.has_deletion_vectors else None
 
@@ -240,11 +240,11 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
         return False
     check_names(snapshot)
     metadata = without_mapping(snapshot.metadata)
-    is_mapped = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) != "none"
+    is_mapped = snapshot.definition.maps_columns
     files = snapshot.files if is_mapped else snapshot.files.slice(0, 0)
     txn = transaction(work.table, statement, snapshot)
     txn.read_whole_table()
-    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.protocol, metadata))
+    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.definition.after(None, metadata)))
     # Not as moved rows: another writer's marks cannot follow them to a definition that it does not know.
     txn.remove(removals(files, data_change=False))
     txn.add(output for copy in made for output in copy.outputs)
@@ -283,7 +283,7 @@ def check_names(snapshot: Snapshot) -> None:
 
 
 def _trace_of_mapping(snapshot: Snapshot) -> str | None:
-    if mapping.mode(snapshot.metadata.configuration) != "none":
+    if snapshot.definition.get(properties.COLUMN_MAPPING_MODE) != "none":
         return "column mapping is switched on again"
     if mapping.strip(snapshot.schema) != snapshot.schema:
         return "columns have ids or physical names"
@@ -291,7 +291,7 @@ def _trace_of_mapping(snapshot: Snapshot) -> str | None:
 
 
 def _uses_mapping(uses: Uses) -> bool:
-    return uses.metadata is not None and mapping.mode(uses.metadata.configuration) != "none"
+    return uses.metadata is not None and properties.COLUMN_MAPPING_MODE.of(uses.metadata.configuration) != "none"
 
 
 # Type widening
@@ -333,7 +333,7 @@ def _without_type_changes(schema: StructType) -> StructType:
 
 
 def _trace_of_widening(snapshot: Snapshot) -> str | None:
-    if properties.TYPE_WIDENING.of(snapshot.metadata.configuration):
+    if snapshot.definition.get(properties.TYPE_WIDENING):
         return f"{properties.TYPE_WIDENING.name} is set again"
     for path, column in all_fields(snapshot.schema):
         if TYPE_CHANGES in column.metadata:
@@ -430,7 +430,7 @@ def _prepare_timestamps(work: Work) -> bool:
 
 
 def _trace_of_timestamps(snapshot: Snapshot) -> str | None:
-    is_used = in_commit_timestamps_enabled(snapshot.metadata)
+    is_used = snapshot.definition.has_in_commit_timestamps
     if is_used or any(name in snapshot.metadata.configuration for name in _SINCE):
         return "in-commit timestamps are switched on again"
     return None
@@ -481,7 +481,7 @@ def _trace_of_domains(snapshot: Snapshot) -> str | None:
 
 def protected_before(snapshot: Snapshot) -> int:
     """The first version that is not protected; 0 where none is."""
-    return properties.PROTECTED_BEFORE.of(snapshot.metadata.configuration)
+    return snapshot.definition.get(properties.PROTECTED_BEFORE)
 
 
 def _trace_of_protection(snapshot: Snapshot) -> str | None:

@@ -19,7 +19,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import canonical_name
-from headwater.protocol.row_tracking import FEATURE, assigns_row_ids, is_enabled, with_column_names
+from headwater.protocol.row_tracking import FEATURE, with_column_names
 from headwater.schema import iceberg
 from headwater.statements.commit.committing import commit, file_of, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -50,11 +50,11 @@ def prepare(request: AlterTableRequest, statement: Statement) -> None:
     :raises HeadwaterError: those of a commit; ``DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION``.
     """
     snapshot = open_snapshot(request.table, statement)
-    if is_enabled(snapshot.protocol, snapshot.metadata):
+    if snapshot.definition.tracks_rows:
         return
     given = {change.key: change.value for change in request.changes if isinstance(change, SetProperty)}
     _check(snapshot, given)
-    if not assigns_row_ids(snapshot.protocol, snapshot.metadata):
+    if not snapshot.definition.assigns_row_ids:
         alter(request.table, request.name, statement, _add_feature, is_last=False)
     batch = statement.whole_number(_BATCH, _DEFAULT_BATCH)
     while True:
@@ -62,7 +62,7 @@ def prepare(request: AlterTableRequest, statement: Statement) -> None:
         files = _without_row_ids(snapshot)
         if not files.num_rows:
             return
-        if not assigns_row_ids(snapshot.protocol, snapshot.metadata):
+        if not snapshot.definition.assigns_row_ids:
             # Another writer suspended it meanwhile: commits give no ids, so the same files would be found again.
             raise HeadwaterError(
                 "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",

@@ -41,7 +41,7 @@ def to_clustered(changes: Sequence[ClusterBy]) -> Alteration:
         if draft.metadata.partition_columns == snapshot.metadata.partition_columns:
             return done
         files = snapshot.files
-        target = Target(snapshot.table_path, draft.protocol, draft.metadata)
+        target = Target(snapshot.table_path, draft.definition)
         draft.statement.step(f"cluster {files.num_rows} files of {snapshot.size_in_bytes} bytes")
         made = copies.of(draft.statement, snapshot, files, target)
         draft.reads_rows = True

@@ -16,7 +16,7 @@ from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.row_tracking import HiddenColumns, hidden_columns
+from headwater.protocol.row_tracking import HiddenColumns
 from headwater.sql.composing import Column, Query, Rows
 from headwater.statements.commit.opening import Options
 from headwater.statements.files.distribution import Gathering
@@ -45,7 +45,7 @@ class CopiedRows(NamedTuple):
 
         :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
         """
-        hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
+        hidden = snapshot.definition.hidden_columns
         names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
         row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
         rows = relation_over(statement, snapshot, files, row_ids, tasks)

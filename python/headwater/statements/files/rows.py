@@ -17,12 +17,11 @@ from headwater.changes.changelog import PAIRED, PAIRED_TAG
 from headwater.errors import HeadwaterError, conditions
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
-from headwater.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol
+from headwater.protocol.actions import AddCDCFile, AddFile
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS
 from headwater.protocol.columns import map_fields, parse_name
-from headwater.protocol.features import iceberg_compat, materializes_partition_columns
-from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     ArrayType,
     DataType,
@@ -33,7 +32,6 @@ from headwater.protocol.types import (
     StructType,
     schema_string,
 )
-from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
 from headwater.schema.generated import generated_checks, generated_columns
@@ -121,16 +119,15 @@ class Target:
     """The table rows are written for, as it will be after the commit."""
 
     path: str
-    protocol: Protocol
-    metadata: Metadata
+    definition: TableDefinition
 
     @property
     def schema(self) -> StructType:
-        return self.metadata.schema
+        return self.definition.schema
 
     @property
     def partition_columns(self) -> list[str]:
-        return list(self.metadata.partition_columns)
+        return self.definition.partition_columns
 
 
 def write_rows(
@@ -158,12 +155,12 @@ def write_rows(
     check_writable(schema)
     check_reserved_names(
         StructType(tuple(StructField(n, PrimitiveType("string")) for n in provided)),
-        target.metadata.configuration,
+        target.definition.metadata.configuration,
         writing=True,
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     checked = extra_checks if enforce else ()
-    gathered = gathering(statement, target.metadata, options)
+    gathered = gathering(statement, target.definition.metadata, options)
     query = _query(
         target,
         plan,
@@ -195,7 +192,7 @@ def describe_files(
     """
     leaves = statistics_leaves(target)
     written = Written()
-    compat = max(iceberg_compat(target.protocol, target.metadata), default=1)
+    compat = max(target.definition.iceberg_compat, default=1)
     for described in files:
         if is_change_file(described):
             values = partition_values(target.schema, described.partition)
@@ -278,7 +275,7 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     return [
         *((check, _NOT_NULL) for check in not_null_checks(schema)),
         *((check, violated) for check in invariants(schema)),
-        *((check, violated) for check in check_constraints(target.metadata.configuration)),
+        *((check, violated) for check in check_constraints(target.definition.metadata.configuration)),
         *((check, violated) for check in generated_checks(schema, provided)),
     ]
 
@@ -381,16 +378,16 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
 
     :param is_gathered: whether the query gathers its rows, for an optimized write.
     """
-    mode = mapping.mode(target.metadata.configuration, target.protocol)
+    mode = target.definition.mapping_mode
     stored = without_void(target.schema)
     physical = {f.name.lower(): f.physical_name for f in target.schema}
-    codec = options.get("compression") or properties.COMPRESSION_CODEC.of(target.metadata.configuration) or None
-    shreds = properties.VARIANT_SHREDDING.of(target.metadata.configuration)
+    codec = options.get("compression") or target.definition.get(properties.COMPRESSION_CODEC) or None
+    shreds = target.definition.get(properties.VARIANT_SHREDDING)
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
     partition_by = [
         physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
     ]
-    in_files = materializes_partition_columns(target.protocol, target.metadata)
+    in_files = target.definition.has_partition_columns_in_files
     return WriteSpecification(
         path=target.path,
         query=query.text(),
@@ -432,7 +429,7 @@ def file_schema(schema: StructType, mode: str) -> StructType:
 
 def statistics_leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
     """The leaves whose statistics a file of the table has: physical path and type."""
-    leaves = indexed_leaves(target.schema, target.partition_columns, target.metadata.configuration)
+    leaves = target.definition.indexed_leaves
     known = {path for path, _ in leaves}
     # The high-water mark of an identity column is read from its files' statistics.
     for column in identity_columns(target.schema):

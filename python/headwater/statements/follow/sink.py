@@ -25,8 +25,9 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import as_nullable, format_name
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
 from headwater.schema.clustering import clustering_columns
@@ -87,7 +88,7 @@ def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
                 "DELTA_CLUSTERING_COLUMNS_MISMATCH",
                 {"given": ", ".join(wanted), "existing": ", ".join(existing) or "none"},
             )
-    if sink.mode == "Complete" and properties.APPEND_ONLY.of(snapshot.metadata.configuration):
+    if sink.mode == "Complete" and snapshot.definition.get(properties.APPEND_ONLY):
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": snapshot.metadata.name or sink.table})
 
 
@@ -138,8 +139,7 @@ class _Prepared(NamedTuple):
     the columns that the batch brings.
     """
 
-    protocol: Protocol
-    metadata: Metadata
+    definition: TableDefinition
     evolved: Metadata
     written: Written
 
@@ -215,7 +215,7 @@ class _BatchWrite:
         overwrites_schema = request.batch.sink.mode == "Complete" and bool(options.flag("overwriteSchema"))
         earlier = self.prepared
         if earlier is not None:
-            if (earlier.protocol, earlier.metadata) == (snapshot.protocol, snapshot.metadata):
+            if earlier.definition == snapshot.definition:
                 # Not evolved once more: a new column's physical name, which the files have, is another each time.
                 if earlier.evolved != snapshot.metadata:
                     txn.update_metadata(earlier.evolved)
@@ -224,11 +224,11 @@ class _BatchWrite:
         matched = parse_schema(request.schema)
         data = _still_there(matched, parse_schema(request.batch.schema), snapshot.schema)
         evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
-        target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+        target = Target(snapshot.table_path, txn.definition)
         evolved = txn.metadata
         has_more = len(data.names) < len(matched.names)
         written = write_rows(statement, target, request.plan, data.names, options, has_more=has_more)
-        self.prepared = _Prepared(snapshot.protocol, snapshot.metadata, evolved, written)
+        self.prepared = _Prepared(snapshot.definition, evolved, written)
         return written
 
 
@@ -259,7 +259,7 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     if definition.domain is not None:
         txn.add_action(definition.domain)
     location.store.make_directory(location.path)
-    target = Target(location.path, txn.protocol, txn.metadata)
+    target = Target(location.path, txn.definition)
     written = write_rows(statement, target, request.plan, rows.names, options)
     txn.add(written.files)
     return _commit(txn, statement, options, batch, written, 0)

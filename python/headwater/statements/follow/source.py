@@ -29,7 +29,7 @@ from headwater.bridge.messages.read import ChangesAnswer, ChangesBound, ChangesF
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
 from headwater.changes.changelog import key_columns
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.history import CommitTimes
@@ -105,14 +105,13 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     )
 
 
-def _as_defined(newest: Snapshot, definition: Definition) -> Snapshot:
+def _as_defined(newest: Snapshot, definition: VersionedDefinition) -> Snapshot:
     """A table with the definition that a stream reads it with, and no files."""
     return snapshot_of_files(
         newest.table_path,
         newest.store,
         definition.version,
-        definition.protocol,
-        definition.metadata,
+        definition,
         FILE_SCHEMA.empty_table(),
     )
 

@@ -31,7 +31,6 @@ from headwater.protocol.columns import Leaf, Path, find_path, format_name, leave
 from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.partition_values import parse_timestamp
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.schema import mapping
 from headwater.sql.composing import Alias, Cast, Column, Expression, Field, Number, call, select
 from headwater.statements.commit.committing import commit, file_of, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -85,7 +84,7 @@ class _Attempts:
 
     def _chosen(self, snapshot: Snapshot) -> list[Leaf]:
         """The columns with statistics, those of FOR COLUMNS where the statement has it."""
-        target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
+        target = Target(snapshot.table_path, snapshot.definition)
         kept = {path for path, _ in statistics_leaves(target)}
         columns = [leaf for leaf in leaves(snapshot.schema) if leaf.physical_path in kept]
         named = self._request.arguments.columns
@@ -96,7 +95,7 @@ class _Attempts:
 
     def _read_footers(self, snapshot: Snapshot, files: pa.Table) -> None:
         rows = [row for row in files.select(["path", "size"]).to_pylist() if row["path"] not in self._known]
-        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        by_id = snapshot.definition.mapping_mode == "id"
 
         def read(row: Mapping[str, Any]) -> FooterStatistics:
             footer = data_footer(snapshot, row["path"], row["size"])

@@ -26,7 +26,7 @@ from headwater.log.vacuum import needed_files, removed_between, unreferenced, wi
 from headwater.protocol import properties
 from headwater.protocol.columns import format_name
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
-from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
+from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
@@ -145,7 +145,7 @@ def _clustering(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
 
 def _columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     """The logical paths of the columns that have bounds; those that the table is clustered by come first."""
-    indexed = indexed_leaves(snapshot.schema, snapshot.partition_columns, snapshot.metadata.configuration)
+    indexed = snapshot.definition.indexed_leaves
     paths = [mapping.logical_path(snapshot.schema, path) for path, kind in indexed if has_bounds(kind)]
     clustered = clustering_columns(snapshot) or ()
     return list(dict.fromkeys([*map(tuple, clustered), *(tuple(path) for path in paths if path is not None)]))
@@ -202,7 +202,7 @@ def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
 
 
 def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
-    retention = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
+    retention = snapshot.definition.get(properties.FILE_RETENTION)
     before = now - retention
     outside = last_version_at(listing, snapshot, before)
     known = last_vacuum(snapshot)

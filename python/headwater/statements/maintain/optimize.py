@@ -197,7 +197,7 @@ class Run:
             return False
         txn = transaction(request.table, statement, snapshot)
         self._show(choice, batch)
-        target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+        target = Target(snapshot.table_path, txn.definition)
         copies = self._layout.write(statement, snapshot, choice.files, batch, target)
         txn.move(copies)
         done = commit(txn, statement, Options(None), self.operation, self.parameters(), _metrics(copies), is_last=False)

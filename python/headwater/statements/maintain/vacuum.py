@@ -109,7 +109,7 @@ class _Retention:
 
 
 def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement) -> _Retention:
-    configured = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
+    configured = snapshot.definition.get(properties.FILE_RETENTION)
     if request.arguments.hours is None:
         return _Retention(None, configured)
     text = number_of(request.arguments.hours, statement)

@@ -40,7 +40,7 @@ from headwater.changes.changelog import (
 from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.kinds_in_files import versions_with_unpaired_images
-from headwater.changes.schemas import SCHEMA_MODE, Definition
+from headwater.changes.schemas import SCHEMA_MODE, VersionedDefinition
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
@@ -301,7 +301,7 @@ def columns_of_changes(schema: StructType, form: ChangesForm, table: str) -> Str
 def describe_feed(
     table_path: str,
     store: Store,
-    definition: Definition,
+    definition: VersionedDefinition,
     files: Sequence[ChangedFile],
     timestamps: Mapping[int, int],
     last: int,

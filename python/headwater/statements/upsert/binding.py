@@ -155,7 +155,7 @@ def batch_named(table: Snapshot, application: str) -> int | None:
 
 def may_have_expired(table: Snapshot) -> bool:
     """Whether a version that has no ``txn`` of an application may have had one."""
-    return properties.TRANSACTION_RETENTION.of(table.metadata.configuration) is not None
+    return table.definition.get(properties.TRANSACTION_RETENTION) is not None
 
 
 def batches_in(table: Snapshot, application: str, files: pa.Table) -> set[int]:

@@ -348,7 +348,7 @@ class Remembering:
             # It is nobody's decision but this one's which features a companion has.
             txn.update_protocol(protocol_for(metadata, snapshot.protocol, needed_features(metadata)))
             txn.update_metadata(metadata)
-        target = Target(txn.table_path, txn.protocol, txn.metadata)
+        target = Target(txn.table_path, txn.definition)
         if self.written is None or self._is_lost(snapshot, wanted):
             self.statement.step("remember deleted keys")
             self.written, self.columns = self._write(target, self._deletions()), wanted

@@ -28,7 +28,7 @@ def may_evolve(options: Options, statement: Statement) -> bool:
 
 def widens(snapshot: Snapshot) -> bool:
     """Whether columns of a table may take a wider type."""
-    return properties.TYPE_WIDENING.of(snapshot.metadata.configuration)
+    return snapshot.definition.get(properties.TYPE_WIDENING)
 
 
 def grown_schema(

@@ -221,7 +221,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     overwrite = _overwrite_of(request, options, statement, snapshot)
     overwrites_schema = overwrite.kind == "all" and _overwrites_schema(request, options)
     evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
-    target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+    target = Target(snapshot.table_path, txn.definition)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
     changes = needs_change_data(snapshot, overwrite, data_change)
@@ -342,13 +342,13 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     """
     metadata = txn.metadata
     configuration = dict(metadata.configuration)
-    if mapping.mode(configuration, txn.protocol) != "none":
+    if txn.definition.maps_columns:
         nested = iceberg.needs_nested_ids(configuration)
         schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
     changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
-    iceberg.check_definition(metadata, txn.protocol, changed)
+    iceberg.check_definition(txn.definition, txn.definition.after(None, changed))
     if needed_features(changed) - needed_features(metadata):
         txn.update_protocol(protocol_for(changed, txn.protocol))
     txn.update_metadata(changed)
@@ -359,7 +359,7 @@ def evolved(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
     if schema == snapshot.schema:
         return None
     configuration = snapshot.metadata.configuration
-    if mapping.mode(configuration, snapshot.protocol) != "none":
+    if snapshot.definition.maps_columns:
         nested = iceberg.needs_nested_ids(configuration)
         schema, _ = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
     return msgspec.structs.replace(

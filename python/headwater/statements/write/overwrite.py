@@ -51,7 +51,7 @@ def needs_change_data(snapshot: Snapshot, overwrite: Overwrite, data_change: boo
     """Whether the write needs change data. Where it removes and adds whole files, the log itself has the changes."""
     if overwrite.predicate is None or not data_change:
         return False
-    if not properties.CHANGE_DATA_FEED.of(snapshot.metadata.configuration):
+    if not snapshot.definition.get(properties.CHANGE_DATA_FEED):
         return False
     return bool(_matching(snapshot, overwrite)[1].num_rows > 0)
 
@@ -129,7 +129,7 @@ def _copy_others(
     """Copy the rows for which a predicate is not true, with the columns the table had before the write."""
     copied = CopiedRows.of(statement, snapshot, files)
     matches = parsed_by_spark(statement)(predicate)
-    target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
+    target = Target(snapshot.table_path, snapshot.definition)
     if changes:
         query = deleted_rows(snapshot.schema, copied.rows, matches, copied.row_ids)
     else:
