@@ -385,10 +385,8 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
     mode = mapping.mode(target.metadata.configuration, target.protocol)
     stored = without_void(target.schema)
     physical = {f.name.lower(): f.physical_name for f in target.schema}
-    codec = options.get("compression") or properties.text(
-        target.metadata.configuration, "delta.parquet.compression.codec"
-    )
-    shreds = properties.boolean(target.metadata.configuration, "delta.enableVariantShredding")
+    codec = options.get("compression") or properties.COMPRESSION_CODEC.of(target.metadata.configuration) or None
+    shreds = properties.VARIANT_SHREDDING.of(target.metadata.configuration)
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
     partition_by = [
         physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns

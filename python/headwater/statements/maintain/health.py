@@ -202,7 +202,7 @@ def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
 
 
 def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
-    retention = properties.milliseconds(snapshot.metadata.configuration, properties.FILE_RETENTION) or 0
+    retention = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
     before = now - retention
     outside = last_version_at(listing, snapshot, before)
     known = last_vacuum(snapshot)

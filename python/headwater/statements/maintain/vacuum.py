@@ -109,7 +109,7 @@ class _Retention:
 
 
 def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement) -> _Retention:
-    configured = properties.milliseconds(snapshot.metadata.configuration, properties.FILE_RETENTION) or 0
+    configured = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
     if request.arguments.hours is None:
         return _Retention(None, configured)
     text = number_of(request.arguments.hours, statement)

@@ -42,8 +42,8 @@ _STAYS = 3_600_000
 _REPLACED_STAY = 48 * 3_600_000
 #: Of a companion's table. Its versions are of use to nobody but those who have just opened it.
 PROPERTIES: Mapping[str, str] = {
-    properties.FILE_RETENTION: f"interval {_STAYS // 3_600_000} hours",
-    properties.LOG_RETENTION: "interval 1 days",
+    properties.FILE_RETENTION.name: f"interval {_STAYS // 3_600_000} hours",
+    properties.LOG_RETENTION.name: "interval 1 days",
 }
 
 

@@ -25,6 +25,7 @@ from headwater.bridge.messages.write import (
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
 from headwater.protocol.requirements import needed_features, protocol_for
@@ -344,7 +345,7 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     if mapping.mode(configuration, txn.protocol) != "none":
         nested = iceberg.needs_nested_ids(configuration)
         schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
-        configuration[mapping.MAX_ID] = str(highest)
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
     changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
     iceberg.check_definition(metadata, txn.protocol, changed)
