@@ -50,7 +50,7 @@ STATEMENTS: tuple[frozenset[str], ...] = (
     frozenset({"define"}),
     frozenset({"follow"}),
     frozenset({"upsert"}),
-    frozenset({"parsing"}),
+    frozenset({"parsing", "writing"}),
     frozenset({"registry"}),
 )
 STATEMENT_FLOOR = {member: number for number, floor in enumerate(STATEMENTS) for member in floor}

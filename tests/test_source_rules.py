@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from headwater.protocol.properties import PROPERTIES
 from headwater.statements.registry import HANDLERS
 from support.paths import TESTS
 
@@ -22,6 +23,16 @@ def test_one_module_reads_the_clock() -> None:
     reads = re.compile(r"\btime\.time(_ns)?\(|\bdatetime\.now\(")
     found = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if reads.search(file.read_text("utf-8"))}
     assert found == {"clock.py"}
+
+
+def test_one_module_spells_the_names_of_table_properties() -> None:
+    """Elsewhere a property is a value, which has its type, its default and whom a change concerns. ``tables/`` is the
+    users' side, which imports nothing of the package.
+    """
+    spelled = re.compile("|".join(f"[\"']{re.escape(name)}[\"']" for name in PROPERTIES))
+    files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
+    found = {name for name, path in files.items() if spelled.search(path.read_text("utf-8"))}
+    assert found == {"protocol/properties.py", "tables/table.py"}
 
 
 def test_what_the_documents_call_missing_is_missing() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 import headwater
 from headwater.errors import HeadwaterError
-from headwater.protocol.properties import PROPERTIES
+from headwater.protocol import properties
+from headwater.protocol.properties import PROPERTIES, Property
 from headwater.statements import notices
 from support.commits import edit_creation
 from support.requests import alter_table, create_request, create_table, data_file, schema_json, write
@@ -37,9 +38,11 @@ def said(caplog):
 
 def test_each_property_is_acted_on_or_declared_unused():
     code = "\n".join(texts().values())
-    for name, known in PROPERTIES.items():
-        if known.settable and name != notices.UNIVERSAL_FORMATS:
-            assert (f'"{name}"' in code) != (known.unused is not None), name
+    named = {known: name for name, known in vars(properties).items() if isinstance(known, Property)}
+    for known in PROPERTIES.values():
+        if known.settable:
+            is_used = known in named and f"properties.{named[known]}" in code
+            assert is_used != (known.unused is not None), known.name
 
 
 def test_no_setting_is_both_read_and_unused():

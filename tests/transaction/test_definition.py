@@ -11,6 +11,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.protocol.column_metadata import DECLARED_TYPE, IDENTITY_HIGH_WATER_MARK
+from headwater.protocol.concerns import Concern
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import (
     ArrayType,
@@ -29,7 +30,6 @@ from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.conflicts import Intent, Reads, WinningCommit, check
 from headwater.transaction.definition import (
-    Concern,
     Definition,
     Kind,
     changes_marks_only,
@@ -273,9 +273,9 @@ def test_matrix(winner):
 def test_every_kind_of_change_is_in_the_matrix():
     found = set()
     for *sides, _ in WINNERS.values():
-        found |= {change.kind for change in definition_changes(*map(definition, sides))}
-    assert found == set(Kind)
-    assert {kind.concern for kind in Kind} == set(Concern)
+        found |= {(change.kind, change.concern) for change in definition_changes(*map(definition, sides))}
+    assert {kind for kind, _ in found} == set(Kind)
+    assert {concern for _, concern in found} == set(Concern)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 
-ENABLE_CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
-
 #: The snapshot of a version.
 Opener = Callable[[int], Snapshot]
 
@@ -101,7 +99,7 @@ def require_recorded(definition: Definition, versions: VersionRange) -> None:
 
 
 def _records(metadata: Metadata) -> bool:
-    return properties.boolean(metadata.configuration, ENABLE_CHANGE_DATA_FEED)
+    return properties.CHANGE_DATA_FEED.of(metadata.configuration)
 
 
 def _recorded_since(
@@ -129,8 +127,8 @@ def _recorded_since(
 def _not_recorded(definition: Definition, versions: VersionRange, since: int | None) -> HeadwaterError:
     if since is None:
         advice = (
-            f"ALTER TABLE ... SET TBLPROPERTIES ('{ENABLE_CHANGE_DATA_FEED}' = 'true') turns the change data feed on "
-            "for later versions; DESCRIBE HISTORY shows when it was on."
+            f"ALTER TABLE ... SET TBLPROPERTIES ('{properties.CHANGE_DATA_FEED.name}' = 'true') turns the change data "
+            "feed on for later versions; DESCRIBE HISTORY shows when it was on."
         )
     else:
         advice = f"The table records its changes from version {since} on: start there."

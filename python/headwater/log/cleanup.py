@@ -25,7 +25,7 @@ from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.features import CHECKPOINT_PROTECTION, PROTECTED_BEFORE, supports
+from headwater.protocol.features import CHECKPOINT_PROTECTION, supports
 from headwater.protocol.file_names import (
     SIDECAR_DIRECTORY,
     CheckpointName,
@@ -53,9 +53,9 @@ class CleanedUp:
 def retention_start(snapshot: Snapshot, now: int) -> int | None:
     """The midnight, in milliseconds since the epoch, from which on versions are kept; None where all are."""
     configuration = snapshot.metadata.configuration
-    if not properties.boolean(configuration, "delta.enableExpiredLogCleanup"):
+    if not properties.EXPIRED_LOG_CLEANUP.of(configuration):
         return None
-    retention = properties.milliseconds(configuration, "delta.logRetentionDuration") or 0
+    retention = properties.LOG_RETENTION.of(configuration)
     return (now - retention) // _DAY * _DAY
 
 
@@ -115,7 +115,7 @@ def _protected_before(snapshot: Snapshot) -> int | None:
     """The version before which checkpoints are protected; None where none are."""
     if not supports(snapshot.protocol, CHECKPOINT_PROTECTION):
         return None
-    return properties.whole(snapshot.metadata.configuration, PROTECTED_BEFORE)
+    return properties.PROTECTED_BEFORE.of(snapshot.metadata.configuration)
 
 
 def _what_may_go(

@@ -152,7 +152,7 @@ class Snapshot:
 
     @cached_property
     def _set_transactions(self) -> Mapping[str, SetTransaction]:
-        retention = properties.milliseconds(self.metadata.configuration, "delta.setTransactionRetentionDuration")
+        retention = properties.TRANSACTION_RETENTION.of(self.metadata.configuration)
         if retention is None:
             return self.state.transactions
         since = clock.milliseconds() - retention

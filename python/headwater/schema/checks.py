@@ -75,7 +75,7 @@ def check_characters(schema: StructType, configuration: Mapping[str, str]) -> No
 
     :raises HeadwaterError: ``DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES``.
     """
-    if (properties.text(configuration, "delta.columnMapping.mode") or "").lower() != "none":
+    if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
         return
     bad = [format_name(path) for path, field in all_fields(schema) if set(field.name) & set(INVALID_CHARACTERS)]
     if bad:
@@ -173,7 +173,7 @@ def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *
     :raises HeadwaterError: ``DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS``; ``RESERVED_CDC_COLUMNS_ON_WRITE`` when
         writing.
     """
-    if not properties.boolean(configuration, "delta.enableChangeDataFeed"):
+    if not properties.CHANGE_DATA_FEED.of(configuration):
         return
     taken = [name for name in schema.names if name.lower() in CHANGE_COLUMNS]
     if taken:

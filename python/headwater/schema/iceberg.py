@@ -17,7 +17,7 @@ from headwater.protocol import properties, row_tracking
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
-from headwater.protocol.features import ICEBERG_COMPAT, iceberg_compat, supports
+from headwater.protocol.features import FEATURES, ICEBERG_COMPAT, iceberg_compat, supports
 from headwater.protocol.types import (
     INTEGERS,
     ArrayType,
@@ -36,7 +36,6 @@ VERSIONS = tuple(ICEBERG_COMPAT)
 ROW_TRACKING_FIELD_IDS = (2147483540, 2147483539)
 
 _VIOLATION = "DELTA_ICEBERG_COMPAT_VIOLATION"
-_VECTORS = "delta.enableDeletionVectors"
 _TYPES_OF_V2 = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean", "date"}
     | {"timestamp", "timestamp_ntz"}
@@ -50,8 +49,8 @@ _LITERAL = re.compile(
 
 
 def switch(version: int) -> str:
-    """The property that enables a version."""
-    return f"delta.enableIcebergCompatV{version}"
+    """The name of the property that enables a version."""
+    return FEATURES[ICEBERG_COMPAT[version]].switches[0].name
 
 
 def entailed(configuration: Mapping[str, str], *, new: bool) -> dict[str, str]:
@@ -63,9 +62,9 @@ def entailed(configuration: Mapping[str, str], *, new: bool) -> dict[str, str]:
     enabled = _enabled(configuration)
     needed: dict[str, str] = {}
     if enabled and new:
-        needed[mapping.MODE] = "name"
+        needed[properties.COLUMN_MAPPING_MODE.name] = "name"
     if 3 in enabled:
-        needed[row_tracking.ENABLED] = "true"
+        needed[properties.ROW_TRACKING.name] = "true"
     return {**needed, **configuration}
 
 
@@ -135,19 +134,21 @@ def check_files(protocol: Protocol, metadata: Metadata, adds: Iterable[AddFile])
 
 
 def _enabled(configuration: Mapping[str, str]) -> list[int]:
-    return [version for version in VERSIONS if properties.boolean(configuration, switch(version))]
+    return [version for version in VERSIONS if FEATURES[ICEBERG_COMPAT[version]].is_used_by(configuration)]
 
 
 def _check_properties(version: int, protocol: Protocol, configuration: Mapping[str, str]) -> None:
     mode = mapping.mode(configuration, protocol)
     if mode == "none":
-        raise _wrong_property(version, mapping.MODE, "name", mode)
+        raise _wrong_property(version, properties.COLUMN_MAPPING_MODE.name, "name", mode)
     if version == 1 and supports(protocol, "deletionVectors"):
         raise _violation("INCOMPATIBLE_TABLE_FEATURE", version, feature="deletionVectors")
-    if version == 2 and supports(protocol, "deletionVectors") and properties.boolean(configuration, _VECTORS):
-        raise _violation("DELETION_VECTORS_SHOULD_BE_DISABLED", version, property=_VECTORS)
-    if version == 3 and not properties.boolean(configuration, row_tracking.ENABLED):
-        raise _wrong_property(version, row_tracking.ENABLED, "true", configuration.get(row_tracking.ENABLED, "not set"))
+    if version == 2 and supports(protocol, "deletionVectors") and properties.DELETION_VECTORS.of(configuration):
+        raise _violation("DELETION_VECTORS_SHOULD_BE_DISABLED", version, property=properties.DELETION_VECTORS.name)
+    if version == 3 and not properties.ROW_TRACKING.of(configuration):
+        raise _wrong_property(
+            version, properties.ROW_TRACKING.name, "true", configuration.get(properties.ROW_TRACKING.name, "not set")
+        )
 
 
 def _wrong_property(version: int, key: str, required: str, actual: str) -> HeadwaterError:

@@ -12,8 +12,6 @@ from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.schema import mapping
 
-ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
-_VECTORS = "delta.enableDeletionVectors"
 _VIOLATED = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
 
 
@@ -24,12 +22,12 @@ def check_definition(before: Metadata | None, protocol: Protocol, metadata: Meta
     :raises HeadwaterError: ``DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED``,
         ``DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING``.
     """
-    if not properties.boolean(metadata.configuration, ENABLED):
+    if not properties.SYMLINK_MANIFEST.of(metadata.configuration):
         return
-    had = before is not None and properties.boolean(before.configuration, ENABLED)
+    had = before is not None and properties.SYMLINK_MANIFEST.of(before.configuration)
     name = metadata.name or metadata.id
-    marked = before is not None and properties.boolean(before.configuration, _VECTORS)
-    if properties.boolean(metadata.configuration, _VECTORS) and not (had and marked):
+    marked = before is not None and properties.DELETION_VECTORS.of(before.configuration)
+    if properties.DELETION_VECTORS.of(metadata.configuration) and not (had and marked):
         rule = "PERSISTENT_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION"
         raise HeadwaterError(f"{_VIOLATED}.{rule}", {"tableName": name})
     mapped = before is not None and mapping.mode(before.configuration) != "none"
@@ -42,9 +40,8 @@ def check_enabling(before: Metadata, metadata: Metadata, *, has_vectors: bool) -
 
     :raises HeadwaterError: ``DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED``.
     """
-    enables = properties.boolean(metadata.configuration, ENABLED) and not properties.boolean(
-        before.configuration, ENABLED
-    )
+    manifests = properties.SYMLINK_MANIFEST
+    enables = manifests.of(metadata.configuration) and not manifests.of(before.configuration)
     if enables and has_vectors:
         rule = "EXISTING_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION"
         raise HeadwaterError(f"{_VIOLATED}.{rule}", {"tableName": metadata.name or metadata.id})

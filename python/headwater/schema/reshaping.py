@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, find_path, format_name
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
@@ -109,7 +110,7 @@ def replace_columns(
             {
                 "reason": f"they would drop {', '.join(map(format_name, dropped))}, which a table without column "
                 "mapping cannot do. Name them in the statement, or enable column mapping with ALTER TABLE ... SET "
-                "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')."
+                f"TBLPROPERTIES ('{properties.COLUMN_MAPPING_MODE.name}' = 'name')."
             },
         )
     return replaced

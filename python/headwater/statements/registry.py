@@ -10,7 +10,7 @@ from typing import Any
 
 from headwater.bridge.calls import Handler
 from headwater.bridge.messages import change, define, follow, maintain, read, trouble, write
-from headwater.statements import failures, parsing, refusals
+from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
 from headwater.statements.commit import recovery
 from headwater.statements.define import alter, create, drop_feature, show, sync_identity
@@ -27,7 +27,6 @@ from headwater.statements.maintain import (
     vacuum,
 )
 from headwater.statements.read import change_feed, describe
-from headwater.statements.upsert import upsert
 from headwater.statements.write import insert
 
 HANDLERS: Mapping[str, Handler[Any]] = {
@@ -47,18 +46,18 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "stream_committed": Handler(follow.StreamCommittedRequest, source.stream_committed),
     "plan_save": Handler(write.PlanSaveRequest, insert.plan_save),
     "resolve_write": Handler(write.ResolveWriteRequest, insert.resolve_write),
-    "write": Handler(write.WriteRequest, upsert.write),
+    "write": Handler(write.WriteRequest, writing.write),
     "replace_target": Handler(write.ReplaceTargetRequest, replace.replace_target),
     "replace": Handler(write.ReplaceRequest, replace.replace),
     "check_sink": Handler(follow.CheckSinkRequest, sink.check_sink),
     "plan_batch": Handler(follow.PlanBatchRequest, sink.plan_batch),
-    "write_batch": Handler(follow.WriteBatchRequest, upsert.write_batch),
+    "write_batch": Handler(follow.WriteBatchRequest, writing.write_batch),
     "delete": Handler(change.ChangeRequest, delete.delete),
     "update": Handler(change.ChangeRequest, update.update),
     "merge": Handler(change.ChangeRequest, merge.merge),
     "merge_target": Handler(change.MergeTargetRequest, merge_evolution.merge_target),
     "explain": Handler(change.ExplainRequest, explain.explain),
-    "create_table": Handler(define.CreateTableRequest, upsert.create_table),
+    "create_table": Handler(define.CreateTableRequest, writing.create_table),
     "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
     "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
     "analyze_table": Handler(maintain.AnalyzeTableRequest, compute_statistics.compute_statistics),

@@ -27,9 +27,10 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
+from headwater.protocol.concerns import Concern
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.times import timestamp_text
-from headwater.transaction.definition import Change, Concern, Definition, definition_changes
+from headwater.transaction.definition import Change, Definition, definition_changes
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate  # not loaded by plain appends
@@ -118,7 +119,7 @@ class Intent:
 
     def is_concerned(self, change: Change) -> bool:
         """Whether this transaction cannot commit after a change of the definition."""
-        match change.kind.concern:
+        match change.concern:
             case Concern.NOBODY:
                 return False
             case Concern.NUMBERING:

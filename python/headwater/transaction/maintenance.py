@@ -32,7 +32,7 @@ from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
 #: Commits between two checkpoints where ``delta.checkpointInterval`` is not set or not valid.
-_DEFAULT_INTERVAL = int(properties.text({}, "delta.checkpointInterval") or 0)
+_DEFAULT_INTERVAL = int(properties.CHECKPOINT_INTERVAL.of({}) or 0)
 #: Checksums that may wait for one table; each holds a snapshot. The oldest is skipped.
 _MOST_PENDING = 16
 
@@ -101,7 +101,7 @@ def checkpoint_is_due(snapshot: Snapshot) -> bool:
 
 
 def _interval(snapshot: Snapshot) -> int:
-    text = snapshot.metadata.configuration.get("delta.checkpointInterval", "")
+    text = properties.CHECKPOINT_INTERVAL.text(snapshot.metadata.configuration) or ""
     return int(text) if text.isdecimal() and int(text) > 0 else _DEFAULT_INTERVAL
 
 

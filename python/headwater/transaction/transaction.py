@@ -256,7 +256,7 @@ class Transaction:
         self._bulk = Bulk(removed, added, clock.milliseconds())
 
     def keep_row_ids_above(self, mark: int) -> None:
-        """Give no row id up to ``mark``, where files are added that have some the table no longer knows of."""
+        """Give new rows only ids above ``mark``: files are added whose row ids the table no longer has on record."""
         self._row_ids.reserve(mark)
 
     def mark(self, mark: Mark) -> None:
@@ -482,7 +482,7 @@ class Transaction:
 
     def _may_mark(self) -> bool:
         """Whether the table may have new deletion vectors."""
-        return properties.boolean(self.metadata.configuration, "delta.enableDeletionVectors")
+        return properties.DELETION_VECTORS.of(self.metadata.configuration)
 
     def _follow_moves(self, winner: WinningCommit) -> WinningCommit:
         """Go with rows that a winner moved, and take along rows that it deleted; what of it is still to be checked.
@@ -527,7 +527,7 @@ class Transaction:
         files: list[AddFile | RemoveFile] = [*self._all_adds, *self._all_removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT
-        level = properties.text(self.metadata.configuration, "delta.isolationLevel") or ""
+        level = properties.ISOLATION_LEVEL.of(self.metadata.configuration) or ""
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 
     def _load(self, version: int | None, tip: ParsedActions | None = None) -> Snapshot:

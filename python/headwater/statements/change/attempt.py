@@ -17,6 +17,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.properties import Property
 from headwater.protocol.row_tracking import HiddenColumns, hidden_columns
 from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
@@ -47,19 +48,19 @@ class Attempt:
         """The table as it will be."""
         return Target(self.snapshot.table_path, self.txn.protocol, self.txn.metadata)
 
-    def enabled(self, name: str) -> bool:
-        """Whether a table property is set to true."""
-        return properties.boolean(self.txn.metadata.configuration, name)
+    def enabled(self, switch: Property[bool]) -> bool:
+        """Whether a table property is on."""
+        return switch.of(self.txn.metadata.configuration)
 
     @property
     def writes_vectors(self) -> bool:
         """Whether replaced rows are marked in deletion vectors, instead of files being rewritten."""
-        return self.enabled("delta.enableDeletionVectors")
+        return self.enabled(properties.DELETION_VECTORS)
 
     @property
     def writes_changes(self) -> bool:
         """Whether the table has a change data feed."""
-        return self.enabled("delta.enableChangeDataFeed")
+        return self.enabled(properties.CHANGE_DATA_FEED)
 
     @property
     def gathered(self) -> Gathering | None:
@@ -130,7 +131,7 @@ def check_appends_only(attempt: Attempt) -> None:
 
     :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
-    if attempt.enabled("delta.appendOnly"):
+    if attempt.enabled(properties.APPEND_ONLY):
         name = attempt.txn.metadata.name or attempt.request.message.name
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": name})
 

@@ -103,7 +103,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
 
 def _retention(newest: Snapshot) -> int:
     """How long VACUUM keeps what is removed from a table, in milliseconds."""
-    return properties.milliseconds(newest.metadata.configuration, properties.FILE_RETENTION) or 0
+    return properties.FILE_RETENTION.of(newest.metadata.configuration)
 
 
 def staleness_limit(statement: Statement) -> int:

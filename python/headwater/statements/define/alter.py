@@ -22,6 +22,7 @@ from headwater.bridge.messages.define import (
 )
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.properties import (
     CONSTRAINT_PREFIX,
     PROPERTIES,
@@ -31,7 +32,7 @@ from headwater.protocol.properties import (
     normalize,
     refuse_universal_format,
 )
-from headwater.schema import clustering, mapping
+from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
 from headwater.statements import notices
@@ -75,7 +76,7 @@ def _ends_mapping(request: AlterTableRequest) -> bool:
         if isinstance(change, (SetProperty, RemoveProperty)):
             key = canonical_name(change.key, allow_arbitrary=True)
             value = change.value if isinstance(change, SetProperty) else "none"
-            if key == mapping.MODE and value.lower() == "none":
+            if key == properties.COLUMN_MAPPING_MODE.name and value.lower() == "none":
                 return True
     return False
 

@@ -59,8 +59,6 @@ from headwater.schema.reshaping import (
 from headwater.statements.column_uses import ColumnUses
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
-_WIDENING = "delta.enableTypeWidening"
-_STATISTICS_COLUMNS = "delta.dataSkippingStatsColumns"
 #: One change within an ALTER COLUMN.
 _Part = ChangeColumnType | ChangeColumnNullability | ChangeColumnDefault | CommentColumn | MoveColumn
 
@@ -235,15 +233,15 @@ def _within_any(path: Sequence[str], columns: Sequence[Path]) -> bool:
 
 def _follow_in_statistics_columns(draft: Draft, follow: Callable[[Path], Path | None]) -> None:
     configuration = dict(draft.metadata.configuration)
-    named = parse_name_list(configuration.get(_STATISTICS_COLUMNS, ""))
+    named = parse_name_list(configuration.get(properties.INDEXED_COLUMNS.name, ""))
     kept = [path for column in named if (path := follow(column)) is not None]
     if kept == named:
         return
     if kept:
-        configuration[_STATISTICS_COLUMNS] = ",".join(map(format_name, kept))
+        configuration[properties.INDEXED_COLUMNS.name] = ",".join(map(format_name, kept))
     else:
         # An empty list would mean no statistics at all.
-        del configuration[_STATISTICS_COLUMNS]
+        del configuration[properties.INDEXED_COLUMNS.name]
     draft.metadata = replace(draft.metadata, configuration=configuration)
 
 
@@ -357,7 +355,7 @@ def _set_schema(draft: Draft, schema: StructType) -> None:
 
 
 def _widens(draft: Draft) -> bool:
-    return properties.boolean(draft.metadata.configuration, _WIDENING)
+    return properties.TYPE_WIDENING.of(draft.metadata.configuration)
 
 
 def _refuse_dependents(draft: Draft, paths: Sequence[Path], change: str) -> None:

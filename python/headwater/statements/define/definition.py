@@ -18,6 +18,7 @@ from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
@@ -25,7 +26,6 @@ from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_
 from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
-    UNIVERSAL_FORMATS,
     check_retention,
     for_new_table,
     refuse_universal_format,
@@ -71,7 +71,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     configuration = _configuration(request, statement, source)
     if mapping.mode(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
-        configuration[mapping.MAX_ID] = str(highest)
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
     check_statistics_columns(schema, partition_columns, configuration)
     check_identity_columns(schema, partition_columns)
@@ -175,7 +175,7 @@ def _configuration(request: CreateTableRequest, statement: Statement, source: Sn
         kept = {
             key: value
             for key, value in source.metadata.configuration.items()
-            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != UNIVERSAL_FORMATS
+            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != properties.UNIVERSAL_FORMATS.name
         }
         configuration = {**kept, **for_new_table(request.properties, {})}
     for constraint in request.constraints if source is None else ():

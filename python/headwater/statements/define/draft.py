@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from headwater.protocol.features import iceberg_compat
 from headwater.protocol.indexed_columns import check_statistics_columns
@@ -89,7 +90,7 @@ class Draft:
                 mapping.max_column_id(configuration, schema),
                 nested=iceberg.needs_nested_ids(configuration),
             )
-            configuration[mapping.MAX_ID] = str(highest)
+            configuration[properties.MAX_COLUMN_ID.name] = str(highest)
         self._install(schema, configuration)
 
     def set_configuration(self, configuration: dict[str, str]) -> None:
@@ -103,7 +104,7 @@ class Draft:
         if mapping.mode(configuration) != "none" and (nested or mapping.mode(before.configuration) == "none"):
             highest = mapping.max_column_id(configuration, schema)
             schema, highest = mapping.assign(schema, highest, keep_names=True, nested=nested)
-            configuration[mapping.MAX_ID] = str(highest)
+            configuration[properties.MAX_COLUMN_ID.name] = str(highest)
         self._install(schema, configuration)
         has_files = self.snapshot.num_files > 0
         iceberg.check_enabling(before, self.metadata, self.protocol, was=was, has_files=has_files)

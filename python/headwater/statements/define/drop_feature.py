@@ -38,7 +38,6 @@ from headwater.protocol import properties
 from headwater.protocol.features import (
     CHECKPOINT_PROTECTION,
     FEATURES,
-    PROTECTED_BEFORE,
     Feature,
     check_writable,
     supported_features,
@@ -59,8 +58,6 @@ _CHECKPOINT_ATTEMPTS = 3
 _READ_AT_ONCE = 256
 #: If false, features of readers wait for the retention of the log unless TRUNCATE HISTORY names a shorter one.
 _BY_CHECKPOINTS = "spark.databricks.delta.tableFeatures.fastDropFeature.enabled"
-_LOG_RETENTION = "delta.logRetentionDuration"
-_TRUNCATE_RETENTION = "delta.dropFeatureTruncateHistory.retentionDuration"
 _DAY = 24 * 3600 * 1000
 
 
@@ -236,7 +233,7 @@ class _Drop:
             added = [CHECKPOINT_PROTECTION] if protects else []
             draft.protocol = without_feature(draft.protocol, name, added)
             if protects:
-                before = {**draft.metadata.configuration, PROTECTED_BEFORE: str(snapshot.version + 1)}
+                before = {**draft.metadata.configuration, properties.PROTECTED_BEFORE.name: str(snapshot.version + 1)}
                 draft.metadata = replace(draft.metadata, configuration=before)
             return operation
 
@@ -254,7 +251,7 @@ class _Drop:
                 "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD", self._wait(snapshot, snapshot.timestamp)
             )
         if self._truncates:
-            truncate(snapshot, _milliseconds(snapshot, _TRUNCATE_RETENTION))
+            truncate(snapshot, properties.TRUNCATED_HISTORY_RETENTION.of(snapshot.metadata.configuration))
         else:
             clean_up(snapshot)
         listing = list_log(snapshot.table_path, snapshot.store)
@@ -275,7 +272,7 @@ class _Drop:
         if self._removal.trace(snapshot) is None:
             return
         snapshot = self.add_checkpoint()
-        truncate(snapshot, _milliseconds(snapshot, _TRUNCATE_RETENTION))
+        truncate(snapshot, properties.TRUNCATED_HISTORY_RETENTION.of(snapshot.metadata.configuration))
         if self._removal.trace(snapshot) is not None:
             listing, version = list_log(snapshot.table_path, snapshot.store), protected_before(snapshot)
             raise self._must_wait(
@@ -286,11 +283,12 @@ class _Drop:
 
     def _wait(self, snapshot: Snapshot, since: int) -> _Wait:
         """The wait until a version that was committed at a time is the oldest that must be kept."""
-        name = _TRUNCATE_RETENTION if self._truncates else _LOG_RETENTION
+        retention = properties.TRUNCATED_HISTORY_RETENTION if self._truncates else properties.LOG_RETENTION
+        configuration = snapshot.metadata.configuration
         if not self._truncates:
             since = -(-since // _DAY) * _DAY  # that retention begins at midnight
-        until = since + _milliseconds(snapshot, name)
-        return _Wait(name, properties.text(snapshot.metadata.configuration, name) or "", until)
+        until = since + retention.of(configuration)
+        return _Wait(retention.name, retention.text(configuration) or "", until)
 
     def _must_wait(self, condition: str, wait: _Wait, **parameters: object) -> HeadwaterError:
         return HeadwaterError(
@@ -311,10 +309,6 @@ def _twin(feature: Feature, present: frozenset[str]) -> str | None:
     """The preview of a feature, or the feature of a preview, if a table has it too."""
     twins = {feature.preview, *(other.name for other in FEATURES.values() if other.preview == feature.name)}
     return next((name for name in twins if name in present), None)
-
-
-def _milliseconds(snapshot: Snapshot, name: str) -> int:
-    return properties.milliseconds(snapshot.metadata.configuration, name) or 0
 
 
 def _last_use(removal: Removal, snapshot: Snapshot, listing: LogListing) -> int | None:

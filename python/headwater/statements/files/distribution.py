@@ -56,7 +56,7 @@ def gathering(statement: Statement, metadata: Metadata, options: Options) -> Gat
     if asked is None and statement.conf(_ENABLED) is not None:
         asked = statement.flag(_ENABLED)
     if asked is None:
-        asked = properties.boolean(metadata.configuration, "delta.autoOptimize.optimizeWrite")
+        asked = properties.OPTIMIZE_WRITE.of(metadata.configuration)
     if not asked:
         return None
     partitions = statement.whole_number(_MAX_PARTITIONS, _DEFAULT_MAX_PARTITIONS)

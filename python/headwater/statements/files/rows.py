@@ -37,7 +37,7 @@ from headwater.schema import mapping
 from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
 from headwater.schema.generated import generated_checks, generated_columns
-from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
+from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import (
     NULL,
     STAR,
@@ -66,6 +66,7 @@ from headwater.statements.commit.opening import Options
 from headwater.statements.files.change_data import change_column, inserted_rows, is_change_file, with_changes
 from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.identities import advanced_identities, identity_values
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"
@@ -138,6 +139,7 @@ def write_rows(
     plan: int,
     provided: Sequence[str],
     options: Options,
+    *,
     extra_checks: Sequence[tuple[Check, str]] = (),
     data_change: bool = True,
     enforce: bool = True,
@@ -180,15 +182,9 @@ def write_rows(
     statement.step("write rows")
     files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
     written = describe_files(target, files, data_change, has_pairs=changes)
-    written.schema = advanced_identities(target, identities, [f for f in files if not is_change_file(f)])
+    of_rows = [file for file in files if not is_change_file(file)]
+    written.schema = advanced_identities(schema, identities, statistics_leaves(target), of_rows)
     return written
-
-
-def advanced_identities(
-    target: Target, identities: Sequence[IdentityColumn], files: Sequence[WrittenFile]
-) -> StructType | None:
-    """The table's schema after a write job gave values to identity columns; None where it gave none."""
-    return _advance(target.schema, identities, statistics_leaves(target), files) if identities and files else None
 
 
 def describe_files(
@@ -376,12 +372,6 @@ def _shown(column: StructField) -> bool:
     return is_primitive or isinstance(column.type, DecimalType)
 
 
-def identity_values(column: IdentityColumn) -> Expression:
-    """The next values of an identity column, one a row, in order."""
-    steps = infix("*", Number(column.step, is_long=True), call("monotonically_increasing_id"))
-    return infix("+", Number(column.next_value, is_long=True), steps)
-
-
 def is_void(column: StructField) -> bool:
     """Whether a column has only nulls, which no file holds."""
     return column.type == PrimitiveType("void")
@@ -395,10 +385,8 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
     mode = mapping.mode(target.metadata.configuration, target.protocol)
     stored = without_void(target.schema)
     physical = {f.name.lower(): f.physical_name for f in target.schema}
-    codec = options.get("compression") or properties.text(
-        target.metadata.configuration, "delta.parquet.compression.codec"
-    )
-    shreds = properties.boolean(target.metadata.configuration, "delta.enableVariantShredding")
+    codec = options.get("compression") or properties.COMPRESSION_CODEC.of(target.metadata.configuration) or None
+    shreds = properties.VARIANT_SHREDDING.of(target.metadata.configuration)
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
     partition_by = [
         physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
@@ -469,22 +457,3 @@ def _partition_text(column: StructField, text: str | None) -> str | None:
     # `2020-01-01 00:00:00` in UTC becomes the unambiguous form readers need no time zone for.
     whole, _, fraction = text.partition(".")
     return f"{whole.replace(' ', 'T')}.{fraction.ljust(6, '0')}Z"
-
-
-def _advance(
-    schema: StructType,
-    identities: Sequence[IdentityColumn],
-    leaves: Sequence[tuple[tuple[str, ...], Any]],
-    files: Sequence[WrittenFile],
-) -> StructType:
-    positions = {path: i for i, (path, _) in enumerate(leaves)}
-    marks = {}
-    for column in identities:
-        stored = schema.find(column.name)
-        assert stored is not None
-        ascends = column.step > 0
-        bounds = [file.statistics[positions[(stored.physical_name,)]][1 if ascends else 0] for file in files]
-        known = [bound for bound in bounds if isinstance(bound, int)]
-        assert len(known) == len(bounds)
-        marks[column.name] = max(known) if ascends else min(known)
-    return with_high_water_marks(schema, marks)

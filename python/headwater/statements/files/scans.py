@@ -38,6 +38,7 @@ from headwater.log import deletion_vectors
 from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot import table_exists as log_exists
+from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
 from headwater.protocol.row_tracking import hidden_columns, is_enabled
@@ -172,8 +173,8 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
         configuration=dict(metadata.configuration),
         properties={
             **metadata.configuration,
-            "delta.minReaderVersion": str(protocol.min_reader_version),
-            "delta.minWriterVersion": str(protocol.min_writer_version),
+            properties.MIN_READER_VERSION.name: str(protocol.min_reader_version),
+            properties.MIN_WRITER_VERSION.name: str(protocol.min_writer_version),
             **{f"delta.feature.{name}": "supported" for name in sorted(features)},
         },
         column_mapping_mode=mapping.mode(metadata.configuration, protocol),

@@ -87,7 +87,7 @@ def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
                 "DELTA_CLUSTERING_COLUMNS_MISMATCH",
                 {"given": ", ".join(wanted), "existing": ", ".join(existing) or "none"},
             )
-    if sink.mode == "Complete" and properties.boolean(snapshot.metadata.configuration, "delta.appendOnly"):
+    if sink.mode == "Complete" and properties.APPEND_ONLY.of(snapshot.metadata.configuration):
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": snapshot.metadata.name or sink.table})
 
 

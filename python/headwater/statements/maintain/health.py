@@ -19,10 +19,10 @@ from headwater import clock
 from headwater.bridge.messages.define import RowsAnswer
 from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import needed_files, removed_between, unreferenced, without_links
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import needed_files, removed_between, unreferenced, without_links
 from headwater.protocol import properties
 from headwater.protocol.columns import format_name
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
@@ -202,7 +202,7 @@ def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
 
 
 def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
-    retention = properties.milliseconds(snapshot.metadata.configuration, properties.FILE_RETENTION) or 0
+    retention = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
     before = now - retention
     outside = last_version_at(listing, snapshot, before)
     known = last_vacuum(snapshot)

@@ -276,12 +276,12 @@ class Run:
 def _columns_with_statistics(metadata: Metadata) -> int:
     """How many of the table's columns have statistics. Where no property names them, all up to the limit count, as in
     Delta Lake's own connector."""
-    if "delta.dataSkippingStatsColumns" in metadata.configuration:
+    if properties.INDEXED_COLUMNS.name in metadata.configuration:
         indexed = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
         return len({path[0] for path, _ in indexed})
-    limit = properties.whole(metadata.configuration, "delta.dataSkippingNumIndexedCols")
+    limit = properties.INDEXED_COLUMNS_LIMIT.of(metadata.configuration)
     columns = len(metadata.schema)
-    return columns if limit is None or limit < 0 else min(columns, limit)
+    return columns if limit < 0 else min(columns, limit)
 
 
 def _sizes(sizes: Sequence[int]) -> dict[str, Any]:

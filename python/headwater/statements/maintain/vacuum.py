@@ -1,7 +1,7 @@
 """VACUUM: deletes the files that no version within the retention needs.
 
 Owns the statement's forms, its guards, and the state that VACUUM LITE goes on from. Which files may go is
-:mod:`headwater.log.garbage`'s. FULL lists what lies below the table, LITE finds it in the commits since the last
+:mod:`headwater.log.vacuum`'s. FULL lists what lies below the table, LITE finds it in the commits since the last
 VACUUM, USING INVENTORY takes a listing that a store made. Promises: nothing outside of the table's folder is deleted,
 nor a file that a running statement of this process may have written; an interrupted VACUUM can be run again; one on a
 full disk makes room, be it without a record in the history. With
@@ -24,7 +24,10 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import VacuumRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
-from headwater.log.garbage import (
+from headwater.log.history import last_version_at
+from headwater.log.segment import list_log
+from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import (
     Garbage,
     inside_table,
     is_entered,
@@ -35,9 +38,6 @@ from headwater.log.garbage import (
     without_links,
     without_other_tables,
 )
-from headwater.log.history import last_version_at
-from headwater.log.segment import list_log
-from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
@@ -109,7 +109,7 @@ class _Retention:
 
 
 def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement) -> _Retention:
-    configured = properties.milliseconds(snapshot.metadata.configuration, properties.FILE_RETENTION) or 0
+    configured = properties.FILE_RETENTION.of(snapshot.metadata.configuration)
     if request.arguments.hours is None:
         return _Retention(None, configured)
     text = number_of(request.arguments.hours, statement)

@@ -155,7 +155,7 @@ def batch_named(table: Snapshot, application: str) -> int | None:
 
 def may_have_expired(table: Snapshot) -> bool:
     """Whether a version that has no ``txn`` of an application may have had one."""
-    return properties.milliseconds(table.metadata.configuration, "delta.setTransactionRetentionDuration") is not None
+    return properties.TRANSACTION_RETENTION.of(table.metadata.configuration) is not None
 
 
 def batches_in(table: Snapshot, application: str, files: pa.Table) -> set[int]:

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from headwater import clock
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.protocol import properties
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.stores import FileInfo, Tree
@@ -42,8 +42,8 @@ _STAYS = 3_600_000
 _REPLACED_STAY = 48 * 3_600_000
 #: Of a companion's table. Its versions are of use to nobody but those who have just opened it.
 PROPERTIES: Mapping[str, str] = {
-    properties.FILE_RETENTION: f"interval {_STAYS // 3_600_000} hours",
-    properties.LOG_RETENTION: "interval 1 days",
+    properties.FILE_RETENTION.name: f"interval {_STAYS // 3_600_000} hours",
+    properties.LOG_RETENTION.name: "interval 1 days",
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.columns import find_path, format_name
 from headwater.protocol.types import StructType
 from headwater.schema.constraints import check_constraints, invariants
@@ -27,7 +28,7 @@ def may_evolve(options: Options, statement: Statement) -> bool:
 
 def widens(snapshot: Snapshot) -> bool:
     """Whether columns of a table may take a wider type."""
-    return snapshot.metadata.configuration.get("delta.enableTypeWidening", "false").lower() == "true"
+    return properties.TYPE_WIDENING.of(snapshot.metadata.configuration)
 
 
 def grown_schema(

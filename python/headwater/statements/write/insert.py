@@ -25,6 +25,7 @@ from headwater.bridge.messages.write import (
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
 from headwater.protocol.requirements import needed_features, protocol_for
@@ -226,7 +227,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
-        statement, target, request.plan, names, options, checks, data_change=data_change, changes=changes
+        statement, target, request.plan, names, options, extra_checks=checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
@@ -344,7 +345,7 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     if mapping.mode(configuration, txn.protocol) != "none":
         nested = iceberg.needs_nested_ids(configuration)
         schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
-        configuration[mapping.MAX_ID] = str(highest)
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
     changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
     iceberg.check_definition(metadata, txn.protocol, changed)

@@ -51,7 +51,7 @@ def needs_change_data(snapshot: Snapshot, overwrite: Overwrite, data_change: boo
     """Whether the write needs change data. Where it removes and adds whole files, the log itself has the changes."""
     if overwrite.predicate is None or not data_change:
         return False
-    if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
+    if not properties.CHANGE_DATA_FEED.of(snapshot.metadata.configuration):
         return False
     return bool(_matching(snapshot, overwrite)[1].num_rows > 0)
 

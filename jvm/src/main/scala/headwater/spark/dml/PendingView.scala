@@ -2,6 +2,7 @@ package headwater.spark.dml
 
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, NamedRelation}
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
@@ -41,12 +42,24 @@ object PendingView {
           case other => other
         }
         val name = aliased.collect { case SubqueryAlias(identifier, _: Project) => (identifier.qualifier :+ identifier.name).mkString(".") }.mkString
-        name -> table.transformAllExpressionsWithSubqueries {
+        name -> assignable(table.transformAllExpressionsWithSubqueries {
           case column: AttributeReference if values.contains(column.exprId) => replaced(column, values(column.exprId))
           case OuterReference(column: AttributeReference) if values.contains(column.exprId) =>
             replaced(column, values(column.exprId)).transform { case inner: AttributeReference => OuterReference(inner) }
-        }
+        })
     }
+  }
+
+  /** The table's column that a view's column is: Spark reads those of CHAR with their padding. None if the view computes it. */
+  def column(value: Expression): Option[Attribute] = value match {
+    case attribute: Attribute => Some(attribute)
+    case padding: StaticInvoke if padding.functionName == "readSidePadding" => column(padding.arguments.head)
+    case Alias(inner, _) => column(inner)
+    case _ => None
+  }
+
+  private def assignable(statement: LogicalPlan): LogicalPlan = statement.transformExpressions {
+    case assignment: Assignment => assignment.copy(key = column(assignment.key).getOrElse(assignment.key))
   }
 
   private def replaced(column: AttributeReference, value: Expression): Expression = value match {

@@ -42,6 +42,12 @@ object SparkInternals {
   def catalog(session: SparkSession): TableCatalog =
     classic(session).sessionState.catalogManager.catalog(CatalogManager.SESSION_CATALOG_NAME).asInstanceOf[TableCatalog]
 
+  def parsedName(session: SparkSession, name: String): Seq[String] = classic(session).sessionState.sqlParser.parseMultipartIdentifier(name)
+
+  /** Whether each MERGE of the session may give its target new columns. */
+  def autoMerge(session: SparkSession): Boolean =
+    conf(session).getConfString("spark.databricks.delta.schema.autoMerge.enabled", "false").trim.equalsIgnoreCase("true")
+
   def currentCatalog(session: SparkSession): CatalogPlugin = classic(session).sessionState.catalogManager.currentCatalog
 
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame = Dataset.ofRows(classic(session), plan)

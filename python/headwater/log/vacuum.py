@@ -1,4 +1,4 @@
-"""Which files below a table no version within its retention needs: what VACUUM deletes.
+"""What VACUUM may delete: the files below a table that no version within its retention needs.
 
 Owns the choice, as functions of a snapshot, the commits before it and what lies below the table. Paths are decoded and
 relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Remove
@@ -25,10 +25,10 @@ from headwater.log.files import canonical_path, canonical_paths
 from headwater.log.history import last_version_at
 from headwater.log.segment import LogListing
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.protocol.partition_paths import escape_name
-from headwater.protocol.properties import UNIVERSAL_FORMATS
 from headwater.stores import FileInfo, Tree
 
 #: Folders whose names begin as those of hidden ones do, and which hold files of the table all the same.
@@ -60,7 +60,7 @@ def is_entered(snapshot: Snapshot) -> Callable[[str], bool]:
     columns = [column for name in snapshot.partition_columns if (column := snapshot.schema.find(name)) is not None]
     names = {name for column in columns for name in (column.name, column.physical_name)}
     partitions = tuple(f"{escape_name(name)}=" for name in names) + tuple(f"{name}=" for name in names)
-    formats = snapshot.metadata.configuration.get(UNIVERSAL_FORMATS, "").lower()
+    formats = snapshot.metadata.configuration.get(properties.UNIVERSAL_FORMATS.name, "").lower()
 
     def enters(name: str) -> bool:
         if name == _ICEBERG_FOLDER and "iceberg" in formats:
