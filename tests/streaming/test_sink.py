@@ -261,7 +261,7 @@ class TestNothingRemainsOfARefusedQuery:
             return not (directory / f"{database}.db" / name).exists()
         return False
 
-    def test_by_us(self, feed: Feed, database: str, fails: Fails) -> None:
+    def test_headwater_refuses_it(self, feed: Feed, database: str, fails: Fails) -> None:
         with fails("DELTA_UNSUPPORTED_OUTPUT_MODE"):
             feed.writer(mode="update").toTable("refused")
         assert self.gone(feed.spark, "refused")

@@ -261,7 +261,7 @@ class TestNotYet:
             (lambda t: t.cloneAtTimestamp("2020-01-01", "/x", True), "CLONE"),
         ],
     )
-    def test_is_said(self, table, session, call, statement):
+    def test_a_method_that_is_missing_says_so(self, table, session, call, statement):
         with pytest.raises(AnalysisException) as raised:
             call(table)
         assert raised.value.getCondition() == "HEADWATER_STATEMENT_NOT_SUPPORTED"

@@ -83,9 +83,9 @@ class Kind(Enum):
     PROPERTY = "a property, which says itself whom it concerns", Concern.NOBODY
     DEFAULT = "a column's default, which a statement takes when it is analysed", Concern.NOBODY
     NEW_COLUMN = "a new nullable column", Concern.NOBODY
-    RELAXED = "a constraint, NOT NULL or generation expression less", Concern.NOBODY
+    RELAXED = "a constraint, NOT NULL or generation expression dropped", Concern.NOBODY
     MAPPING_ENABLED = "column mapping by name, with the names that files have", Concern.NOBODY
-    NEW_FEATURE = "a feature more, whose use is judged by metadata", Concern.NOBODY
+    NEW_FEATURE = "a new feature, whose use shows in the metadata", Concern.NOBODY
     IDENTITY_MARK = "a high-water mark of an identity column", Concern.NUMBERING
     COMPUTED_COLUMN = "a NOT NULL, generated or identity column, or an invariant", Concern.NEW_FILES
     CONDITION = "a CHECK constraint or NOT NULL", Concern.UNPROVEN_FILES

@@ -7,7 +7,8 @@ marks its rows where they are now. Neither runs its job again. Follows the proto
 
 The record is small: the files themselves are the commit's ``add`` and ``remove`` actions, which it counts through in
 their order. Promises: a copy holds the live rows of its inputs, one input after the other and each in the order of its
-rows, or there is no record of it. A record that does not fit its commit counts as none: a conflict then is one.
+rows, or there is no record of it. A record that does not fit its commit is ignored, and
+the conflict stands.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ class Transaction:
         self._bulk = Bulk(removed, added, clock.milliseconds())
 
     def keep_row_ids_above(self, mark: int) -> None:
-        """Give no row id up to ``mark``, where files are added that have some the table no longer knows of."""
+        """Give new rows only ids above ``mark``: files are added whose row ids the table no longer has on record."""
         self._row_ids.reserve(mark)
 
     def mark(self, mark: Mark) -> None:

@@ -66,7 +66,7 @@ def _update(attempt: Attempt) -> CommitAnswer:
         attempt.statement.step("update matching rows", 1, steps(attempt, whole))
     job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
     if found is not None:
-        _check_same(found, job)
+        _check_same(attempt.snapshot.table_path, found, job)
     else:
         scan_time = attempt.milliseconds()
     if whole:
@@ -100,18 +100,16 @@ def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
     return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=False)
 
 
-def _check_same(found: Job, done: Job) -> None:
+def _check_same(table_path: str, found: Job, done: Job) -> None:
     """Check that the rows found are the rows updated.
 
-    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    :raises HeadwaterError: ``HEADWATER_CONDITION_NOT_REPEATABLE``.
     """
     ordered = [found.positions[number] for number in sorted(found.positions)]
     if dict(enumerate(ordered)) != done.positions:
-        reason = (
-            f"the condition was true for {found.replaced} rows, and then for {done.replaced}, or for others; nothing "
-            "was committed"
-        )
-        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+        counts = {"first": found.replaced, "second": done.replaced}
+        named = {"operation": "UPDATE", "tableName": table_path}
+        raise HeadwaterError("HEADWATER_CONDITION_NOT_REPEATABLE", {**named, **counts})
 
 
 def _files(attempt: Attempt) -> pa.Table:

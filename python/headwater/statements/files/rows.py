@@ -139,6 +139,7 @@ def write_rows(
     plan: int,
     provided: Sequence[str],
     options: Options,
+    *,
     extra_checks: Sequence[tuple[Check, str]] = (),
     data_change: bool = True,
     enforce: bool = True,

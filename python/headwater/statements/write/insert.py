@@ -227,7 +227,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
-        statement, target, request.plan, names, options, checks, data_change=data_change, changes=changes
+        statement, target, request.plan, names, options, extra_checks=checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))

@@ -1,5 +1,7 @@
 package headwater.spark.bridge
 
+import java.io.{PrintStream, PrintWriter}
+
 import headwater.spark.HeadwaterException
 import org.apache.spark.sql.headwater.streaming.StreamBatch
 
@@ -13,6 +15,19 @@ private object StoppedQuery {
   def within[A](context: StatementContext)(work: => A): A =
     try work
     catch { case e: HeadwaterException if Interrupted(e.getCondition) && context.isCancelled && StreamBatch.queryId(context.session) != null =>
-      throw new InterruptedException(e.getMessage).initCause(e)
+      throw new Stopped(e)
     }
+
+  /**
+   * Prints as one line, whatever stack traces Spark adds. Of a `foreachBatch` in Python, Spark gets the printed text, and searches it for the
+   * name of the exception with a regular expression that overflows the stack on some thousand characters.
+   */
+  private class Stopped(error: HeadwaterException) extends InterruptedException(error.getMessage) {
+    initCause(error)
+    override def fillInStackTrace(): Throwable = this
+    override def setStackTrace(trace: Array[StackTraceElement]): Unit = ()
+    override def toString: String = s"${classOf[InterruptedException].getName}: $getMessage"
+    override def printStackTrace(to: PrintWriter): Unit = to.println(this)
+    override def printStackTrace(to: PrintStream): Unit = to.println(this)
+  }
 }

@@ -1,5 +1,8 @@
 package headwater.spark.dml
 
+import java.util.Locale
+
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
@@ -110,7 +113,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
       coerce: Boolean): DmlClause = {
     // Spark ignores an assignment to a key that is none of these columns.
-    assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
+    assignments.map(_.key).find(key => !key.references.subsetOf(target.outputSet)).foreach { key =>
       throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
     }
     val values = aligned(table, assignments)(AssignmentUtils.alignUpdateAssignments(declared(target, table), _, fromStar, coerce))
@@ -120,9 +123,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   /** The values. Spark's error for one that does not fit lacks the table's name, which is added. */
   private def aligned(table: HeadwaterTable, assignments: Seq[Assignment], insert: Boolean = false)(
       align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] = {
-    val paths = assignments.map(assignment => path(assignment.key))
-    def overlap(one: Seq[String], other: Seq[String]) = one.zip(other).forall { case (a, b) => conf.resolver(a, b) }
-    paths.filter(_.nonEmpty).combinations(2).collectFirst { case Seq(one, other) if overlap(one, other) => Seq(one, other) }
+    assignedTwice(assignments.map(assignment => path(assignment.key)))
       .foreach(twice => throw Bridge.refusal(session, AssignedTwiceRequest(twice.map(SparkInternals.quoted), insert)))
     try StoreAssignment.values(conf, assignments.map(uncast))(align).zip(table.tableSchema).map { case (value, column) =>
       DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
@@ -131,6 +132,19 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
     }
+  }
+
+  /** Two paths of which one is or leads to the other. Each path is looked at once: an `UPDATE SET *` may have thousands. */
+  private def assignedTwice(paths: Seq[Seq[String]]): Option[Seq[Seq[String]]] = {
+    val assigned, leadingTo = mutable.HashMap[Seq[String], Seq[String]]()
+    paths.iterator.filter(_.nonEmpty).map { path =>
+      val names = if (conf.caseSensitiveAnalysis) path else path.map(_.toLowerCase(Locale.ROOT))
+      val ways = names.inits.filter(_.nonEmpty).toSeq
+      val other = ways.flatMap(assigned.get).headOption.orElse(leadingTo.get(names))
+      assigned(names) = path
+      ways.tail.foreach(leadingTo.getOrElseUpdate(_, path))
+      other.map(Seq(_, path))
+    }.collectFirst { case Some(twice) => twice }
   }
 
   /** The target's columns with their CHAR and VARCHAR lengths. */
