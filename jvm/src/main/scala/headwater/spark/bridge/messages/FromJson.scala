@@ -23,7 +23,8 @@ object FromJson {
   /** What this side does not look into. */
   implicit val node: FromJson[JsonNode] = required(_)
 
-  implicit def option[A](implicit of: FromJson[A]): FromJson[Option[A]] = node => if (node == null || node.isNull) None else Some(of.read(node))
+  implicit def option[A](implicit of: FromJson[A]): FromJson[Option[A]] =
+    node => if (node == null || node.isNull) None else Some(of.read(node))
 
   implicit def seq[A](implicit of: FromJson[A]): FromJson[Seq[A]] = node => required(node).elements().asScala.map(of.read).toVector
 

@@ -30,7 +30,9 @@ case class ShowDeltaTablesCommand(shown: ShowTablesCommand) extends LeafRunnable
   /** The metastore's entry of a Delta table; it may have been dropped since. */
   private def entry(session: SparkSession, row: Row): Option[CatalogTable] =
     if (!row.getString(3).contains("Provider: ")) None
-    else scala.util.Try(SparkInternals.sessionCatalog(session).getTableMetadata(TableIdentifier(row.getString(1), Some(row.getString(0))))).toOption
+    else scala.util.Try(SparkInternals.sessionCatalog(session).getTableMetadata(TableIdentifier(
+      row.getString(1),
+      Some(row.getString(0))))).toOption
       .filter(_.provider.exists(_.equalsIgnoreCase("delta")))
 
   private def information(table: CatalogTable, summary: TableSummary): String = table.copy(
