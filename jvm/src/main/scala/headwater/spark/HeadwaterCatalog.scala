@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
 import headwater.spark.bridge.messages.{
   AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
 }
@@ -129,7 +129,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     found
   }
 
-  private def locationOf(table: CatalogTable): String = SparkInternals.tablePath(session, new Path(table.location))
+  private def locationOf(table: CatalogTable): String = TableLocation.path(session, new Path(table.location))
 
   // --- create and replace ----------------------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (isPath(ident)) (pathOf(ident), true)
     else existing.map(table => (locationOf(table), table.tableType == CatalogTableType.EXTERNAL))
       .orElse(location.map((_, true)))
-      .getOrElse((SparkInternals.tablePath(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
+      .getOrElse((TableLocation.path(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
   }
 
   private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
@@ -288,7 +288,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     CatalogTable(
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
-      storage = CatalogStorageFormat.empty.copy(locationUri = Some(SparkInternals.qualified(session, new Path(location)).toUri)),
+      storage = CatalogStorageFormat.empty.copy(locationUri = Some(TableLocation.qualified(session, new Path(location)).toUri)),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))
@@ -317,7 +317,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     Bridge.call(session, CheckSameSchemaRequest(table.path, path))
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
     sessionCatalog.alterTable(entry.copy(storage =
-      entry.storage.copy(locationUri = Some(SparkInternals.qualified(session, new Path(path)).toUri))))
+      entry.storage.copy(locationUri = Some(TableLocation.qualified(session, new Path(path)).toUri))))
   }
 
   override def dropTable(ident: Identifier): Boolean = {

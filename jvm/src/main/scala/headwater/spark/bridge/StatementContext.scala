@@ -241,7 +241,7 @@ final class StatementContext(val session: SparkSession) {
   def parquetFiles(question: String): String = {
     val asked = Json.read[ParquetFilesQuestion](question)
     ParquetSource.of(plans(asked.plan), asked.most).map { source =>
-      val files = source.files.map(file => ParquetFile(SparkInternals.tablePath(session, file.getPath), file.getLen))
+      val files = source.files.map(file => ParquetFile(TableLocation.path(session, file.getPath), file.getLen))
       Json.write(ParquetFiles(files, asked.expressions.map(number => source.column(expressions(number)))))
     }.orNull
   }

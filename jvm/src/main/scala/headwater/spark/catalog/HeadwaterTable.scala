@@ -2,7 +2,7 @@ package headwater.spark.catalog
 
 import java.util
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
 import headwater.spark.write.WriteTarget
@@ -147,5 +147,5 @@ object HeadwaterTable {
     new HeadwaterTable(session, info.path, effective, catalogTable, info)
   }
 
-  def path(session: SparkSession, location: String): String = SparkInternals.tablePath(session, new Path(location))
+  def path(session: SparkSession, location: String): String = TableLocation.path(session, new Path(location))
 }

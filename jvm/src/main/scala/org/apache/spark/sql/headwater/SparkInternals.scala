@@ -1,12 +1,9 @@
 package org.apache.spark.sql.headwater
 
-import headwater.spark.bridge.{Bridge, StoreFailure}
-import headwater.spark.bridge.messages.NoFileSystemRequest
-import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import scala.util.control.NonFatal
 
+import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
@@ -211,24 +208,6 @@ object SparkInternals {
   def refreshCaches(session: SparkSession, path: String): Unit =
     try classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
     catch { case NonFatal(_) => }
-
-  def qualified(session: SparkSession, location: Path): Path =
-    try StoreFailure.wrapping(location.getFileSystem(hadoopConf(session)).makeQualified(location))
-    catch { case e: StoreFailure => throw Bridge.refusal(session, NoFileSystemRequest(location.toString, e.described)) }
-
-  /** A location as the log and the handler name it: a plain path on the local file system, else a URI. */
-  def tablePath(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath
-  else {
-    val qualified = this.qualified(session, location)
-    if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
-  }
-
-  /** Avoids a copy of the whole Hadoop configuration, which costs more than everything else when a table is opened. */
-  private def isLocal(session: SparkSession, location: Path): Boolean = location.isAbsolute && location.toUri.getAuthority == null && {
-    def default = Option(conf(session).getConfString("fs.defaultFS", null))
-      .getOrElse(session.sparkContext.hadoopConfiguration.get("fs.defaultFS", "file:///"))
-    Option(location.toUri.getScheme).getOrElse(default.takeWhile(_ != ':')) == "file"
-  }
 
   /** The rows of a JSON array, typed by a schema. */
   def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {
