@@ -73,7 +73,7 @@ def test_unknown_names_come_with_a_suggestion():
         ("delta.randomPrefixLength", "1", "0"),
     ],
 )
-def test_values(name, good, bad):
+def test_a_good_value_passes_and_a_bad_one_is_refused(name, good, bad):
     validate(name, good)
     with pytest.raises(HeadwaterError) as error:
         validate(name, bad)

@@ -53,7 +53,9 @@ def schema(*fields):
         ),
     ],
 )
-def test_refused(table, partitions, configuration, condition, mentions):
+def test_a_schema_that_no_file_can_hold_is_refused_by_its_condition(
+    table, partitions, configuration, condition, mentions
+):
     with pytest.raises(HeadwaterError) as error:
         check_schema(table, partitions, configuration)
     assert error.value.condition == condition
@@ -67,7 +69,7 @@ def test_not_null_inside_an_array_is_refused_and_inside_a_struct_is_not():
         check_schema(schema(("a", ArrayType(StructType((field,))))), [], {})
 
 
-def test_accepted():
+def test_what_mapping_allows_and_what_can_partition_is_accepted():
     mapped = {"delta.columnMapping.mode": "name"}
     check_schema(schema(("a b", INT), ("v", VOID), ("_change_type", STRING)), [], mapped)
     check_schema(schema(("a", INT), ("b", PrimitiveType("binary")), ("d", DecimalType(38, 38))), ["B", "d"], {})

@@ -383,6 +383,26 @@ def test_void_columns(spark, rows, database):
     assert rows("SELECT id, s FROM t ORDER BY id") == [(1, (None, 2)), (2, None), (3, ("z", 3))]
 
 
+def test_files_that_hold_a_void_field_are_rewritten(spark, rows, tmp_path):
+    """Spark cannot read the field by the type it has taken since; an UPDATE that sets it does not read it."""
+    path, table = tmp_path / "t", f"delta.`{tmp_path}/t`"
+    vectors = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    spark.sql(f"CREATE TABLE {table} (id INT, s STRUCT<x: STRING, y: INT>) USING delta {vectors}")
+    spark.sql(f"INSERT INTO {table} VALUES (9, named_struct('x', 'z', 'y', 3))")
+    old = spark.sql("SELECT id, named_struct('x', NULL, 'y', 2) AS s FROM VALUES (1), (2) AS v (id)")
+    old.coalesce(1).write.parquet(f"{tmp_path}/old")
+    (file,) = (tmp_path / "old").glob("*.parquet")
+    shutil.copy(file, path / "old.parquet")
+    fields = {"path": "old.parquet", "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 1}
+    statistics = '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2}}'
+    line = json.dumps({"add": {**fields, "dataChange": True, "stats": statistics}})
+    (path / f"_delta_log/{2:020}.json").write_text(line)
+    with pytest.raises(Exception, match="PARQUET_COLUMN_DATA_TYPE_MISMATCH"):
+        rows(f"SELECT * FROM {table}")
+    spark.sql(f"UPDATE {table} SET s.x = NULL WHERE id <= 2")
+    assert rows(f"SELECT * FROM {table} ORDER BY id") == [(1, (None, 2)), (2, (None, 2)), (9, ("z", 3))]
+
+
 def test_nulls_at_every_depth(spark, rows, database):
     spark.sql(
         "CREATE TABLE t (s STRUCT<a: STRUCT<b: INT>>, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, ARRAY<INT>>) USING delta"

@@ -156,7 +156,7 @@ NOT_BOOLEAN = ("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
         ),
     ],
 )
-def test_refused(table, refused, fails, statement, error, words):
+def test_a_statement_that_cannot_run_is_refused_and_changes_nothing(table, refused, fails, statement, error, words):
     if error is None:
         with pytest.raises(Exception, match="SCALAR_SUBQUERY"):
             table.run(statement)

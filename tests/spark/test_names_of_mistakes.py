@@ -42,5 +42,5 @@ def test_a_sample(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.soak
-def test_all(spark: Any, tmp_path: Path) -> None:
+def test_each_mistake_has_its_listed_outcome(spark: Any, tmp_path: Path) -> None:
     assert _differing(mistakes.outcomes(spark, str(tmp_path), "mistakes")) == []

@@ -1,5 +1,6 @@
 import json
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_only_a_name_that_the_catalog_has_is_replaced(tmp_path, statement):
         assert refused.value.condition == condition
     create_table({**replacing, "known": False, "schema": schema}, statement)
     assert open_snapshot(str(path), statement).version == 0
-    allowed = ({}, {"known": False, "external": False}, {"name": None})
+    allowed: tuple[dict[str, Any], ...] = ({}, {"known": False, "external": False}, {"name": None})
     for version, change in enumerate(allowed, 1):
         create_table({**replacing, **change}, statement)
         assert open_snapshot(str(path), statement).version == version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -53,7 +54,7 @@ def live(path, statement, version=None):
 
 def test_every_version_of_random_tables_comes_back(table, statement):
     drawn = random.Random(7)
-    present = {}
+    present: dict[Any, Any] = {}
     for number in range(12):
         adds, removes = [], []
         for name in [f"f%20{i}.parquet" for i in range(8)]:

@@ -228,7 +228,7 @@ def test_retention_is_kept_and_guarded(tmp_path):
         ("'week'", "DELTA_ILLEGAL_OPTION"),
     ):
         if hours == "'week'":
-            checked.query = lambda sql: [{"value": "week"}]
+            checked.query = lambda sql: [{"value": "week"}]  # type: ignore[method-assign]
         with pytest.raises(HeadwaterError) as refused:
             run(model.path, checked, hours=hours)
         assert refused.value.condition == condition
@@ -398,7 +398,7 @@ class Spellings:
 def test_no_form_deletes_what_another_name_needs(tmp_path, form):
     statement = RecordingStatement({**UNCHECKED, **SILENT})
     kinds = schema_json(path="string", length="long", isDir="boolean", modificationTime="long")
-    statement.place_query = lambda text: (0, kinds)
+    statement.place_query = lambda text: (0, kinds)  # type: ignore[method-assign]
     deleted = 0
     for seed in range(60):
         names = Spellings(tmp_path / f"{seed}", statement, seed)
@@ -407,7 +407,7 @@ def test_no_form_deletes_what_another_name_needs(tmp_path, form):
         links = [path for path in table.rglob("*") if path.is_symlink()]
         listed = [f"{table}/{name}" for name in (*names.files, "in/f1.parquet", "out/f1.parquet", "l.parquet", "in2")]
         rows = [{"path": path, "length": 3, "isDir": path.endswith("in2"), "modificationTime": 5} for path in listed]
-        statement.query = lambda sql, rows=rows: rows
+        statement.query = lambda sql, rows=rows: rows  # type: ignore[method-assign]
         arguments = {"inventory": "SELECT 1"} if form == "inventory" else {"mode": form}
         opened = names.home / "link" if seed % 3 == 0 and form != "inventory" else table
         shown = run(opened, statement, hours="1", dryRun=True, **arguments)

@@ -255,7 +255,8 @@ CALLS: dict[str, Mistake] = {
 
 
 def outcomes(spark: Any, home: str, db: str, only: Container[str] | None = None) -> dict[str, str]:
-    """What becomes of each mistake: ``CONDITION (SQLSTATE)``, ``accepted`` or ``no condition``.
+    """What becomes of each mistake: ``CONDITION (SQLSTATE)``, ``CONDITION`` where the state is not to be had,
+    ``accepted`` or ``no condition``.
 
     :param only: the mistakes to make; None for all.
     """
@@ -276,12 +277,28 @@ def outcomes(spark: Any, home: str, db: str, only: Container[str] | None = None)
 _UNCONVERTED = re.compile(r"SparkException: \[([A-Z0-9_.]+)\].* SQLSTATE: (\w{5})")
 
 
+_NOT_OF_SPARK = re.compile(r"Cannot find main error class '([A-Z0-9_]+)'")
+
+
+def _of_java(error: Any) -> tuple[str | None, str | None]:
+    """Condition and SQLSTATE of an exception that PySpark shows as Java's; a client of Spark Connect has them all."""
+    try:
+        return (error.getCondition(), error.getSqlState()) if error is not None else (None, None)
+    except Exception:  # it has none
+        return None, None
+
+
 def _outcome(act: Callable[[], Any]) -> str:
     try:
         act()
     except Exception as error:
         condition = getattr(error, "getCondition", lambda: None)()
         state = getattr(error, "getSqlState", lambda: None)()
+        # PySpark asks Spark for the text of a condition that Spark does not have, and then has no more than its name.
+        if found := _NOT_OF_SPARK.search(str(error)):
+            return found[1]
+        if condition is None:
+            condition, state = _of_java(getattr(error, "java_exception", None))
         # PySpark does not make some of Spark's own exceptions its own, and shows their text.
         if condition is None and (found := _UNCONVERTED.search(str(error))):
             condition, state = found.groups()

@@ -75,7 +75,7 @@ NUMBERED_ON = replace(
 
 
 def feature(*names):
-    return replace(PROTOCOL, writer_features=PROTOCOL.writer_features | set(names))
+    return replace(PROTOCOL, writer_features=(PROTOCOL.writer_features or frozenset()) | set(names))
 
 
 def renamed(schema, old, new):

@@ -97,7 +97,9 @@ class LogListing:
 
 @dataclass(frozen=True)
 class LogSegment:
-    """The files that rebuild one version. Invariants:
+    """The files that rebuild one version.
+
+    Invariants:
 
     1. ``checkpoint`` is complete and not newer than ``version``; None only where ``ranges`` begin with version 0.
     2. ``ranges`` are in ascending order, without gap or overlap: the first begins right after the checkpoint.

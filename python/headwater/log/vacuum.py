@@ -1,13 +1,13 @@
 """What VACUUM may delete: the files below a table that no version within its retention needs.
 
 Owns the choice, as functions of a snapshot, the commits before it and what lies below the table. Paths are decoded and
-relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Remove
-File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for its deletion
-vector; so does one that is not older than the retention, and one in a hidden folder, other than that of change data and
-those of partitions. What belongs to another table below this one stays. No path leads out of the table. A log may name
-a file of the table in a way that does not show that it is one: through a link, by another scheme, with ``..``. So what
-has the name of a file that seems to lie elsewhere stays as well; so do links, and what the links lead to by which the
-log names a file.
+relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Add File
+and Remove File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for
+its deletion vector; so does one that is not older than the retention, and one in a hidden folder, other than that of
+change data and those of partitions. What belongs to another table below this one stays. No path leads out of the table.
+A log may name a file of the table in a way that does not show that it is one: through a link, by another scheme, with
+``..``. So what has the name of a file that seems to lie elsewhere stays as well; so do links, and what the links lead
+to by which the log names a file.
 """
 
 from __future__ import annotations

@@ -170,9 +170,7 @@ class TableStream:
         *,
         tracks: bool = False,
     ) -> None:
-        """
-        :param tracks: whether the stream has a schema log: it stops at each commit that changes the definition.
-        """
+        """:param tracks: whether the stream has a schema log: it stops at each commit that changes the definition."""
         self._path = table_path
         self._store = store
         self._definition = definition

@@ -243,7 +243,14 @@ class DeltaTable:
         """
         check_type("source", source, DataFrame, "a DataFrame")
         options = upsert_options(
-            keys, sequenceBy, deleteWhen, ignoreNullUpdates, exceptColumns, storedAs, tombstoneRetention, mergeSchema
+            keys,
+            sequence=sequenceBy,
+            deletes=deleteWhen,
+            ignores_nulls=ignoreNullUpdates,
+            left_out=exceptColumns,
+            stored_as=storedAs,
+            retention=tombstoneRetention,
+            merges_schema=mergeSchema,
         )
         source.writeTo(self._name).options(**options).append()
 

@@ -127,7 +127,7 @@ def write_batch(request: WriteBatchRequest, options: Options, statement: Stateme
     rows = _Rows(request.plan, request.schema, False)
     application = (batch.query_id, batch.batch_id)
     parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
-    return _Batch(upsert, seen, None, rows, options, statement, application, parameters).run()
+    return _Batch(upsert, seen, None, rows, options, statement, application=application, parameters=parameters).run()
 
 
 def _of_table(events: Events, columns: StructType) -> StructType:
@@ -173,6 +173,7 @@ class _Batch:
         rows: _Rows,
         options: Options,
         statement: Statement,
+        *,
         application: tuple[str, int] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> None:

@@ -10,8 +10,8 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.dml.VariableResolver
 
 /**
- * Refuses the names of a MERGE that Spark would not resolve. Some clauses see one side only, and Spark's error would suggest the very name, as
- * the other side has it. A name that is not unique, and one in a subquery, is left to Spark.
+ * Refuses the names of a MERGE that Spark would not resolve. Some clauses see one side only, and Spark's error would suggest the very name,
+ * as the other side has it. A name that is not unique, and one in a subquery, is left to Spark.
  */
 class NamesOfMerge(session: SparkSession) {
   private lazy val names = new VariableResolver(session)

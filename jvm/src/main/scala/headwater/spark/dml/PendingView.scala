@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
- * A temporary view as the target of a DELETE, UPDATE or MERGE, before Spark resolves the statement against it. Spark leaves assignments to it
- * alone, as it does for a [[PendingTarget]].
+ * A temporary view as the target of a DELETE, UPDATE or MERGE, before Spark resolves the statement against it. Spark leaves assignments to
+ * it alone, as it does for a [[PendingTarget]].
  *
  * @param columns the view's columns, each of one [[DmlTarget]]
  */
@@ -24,7 +24,10 @@ object PendingView {
 
   def open(plan: LogicalPlan): LogicalPlan = plan.transform { case view: PendingView => view.opened }
 
-  /** The view's name, and the resolved statement with the table and its columns in place of those of the view; None if its target is no view. */
+  /**
+   * The view's name, and the resolved statement with the table and its columns in place of those of the view; None if its target is no
+   * view.
+   */
   def inlined(statement: LogicalPlan): Option[(String, LogicalPlan)] = {
     val target = statement match {
       case DeleteFromTable(table, _) => Some(table)
@@ -41,7 +44,9 @@ object PendingView {
           case merge: MergeIntoTable => merge.copy(targetTable = relation)
           case other => other
         }
-        val name = aliased.collect { case SubqueryAlias(identifier, _: Project) => (identifier.qualifier :+ identifier.name).mkString(".") }.mkString
+        val name = aliased.collect { case SubqueryAlias(identifier, _: Project) =>
+          (identifier.qualifier :+ identifier.name).mkString(".")
+        }.mkString
         name -> assignable(table.transformAllExpressionsWithSubqueries {
           case column: AttributeReference if values.contains(column.exprId) => replaced(column, values(column.exprId))
           case OuterReference(column: AttributeReference) if values.contains(column.exprId) =>

@@ -37,7 +37,8 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   /** Gives the command the statement's text, for Spark's UI. Rules may drop the text of the statement, but not that of all its parts. */
   private def withText(made: LogicalPlan, statement: LogicalPlan): LogicalPlan = made match {
     case command: HeadwaterDmlCommand =>
-      val origins = statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
+      val origins =
+        statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
       origins.find(origin => origin.sqlText.isDefined && origin.objectType.isEmpty) match {
         case Some(origin) => CurrentOrigin.withOrigin(Origin(sqlText = origin.sqlText))(command.copy())
         case None => command
@@ -56,18 +57,27 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case MergeIntoTable(DmlTarget(target, table), source, condition, matched, notMatched, notMatchedBySource, evolves) =>
       val both = Join(target, source, Inner, None, JoinHint.NONE)
       condition.foreach { e =>
-        if (!e.deterministic && e.children.forall(_.deterministic)) throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))
+        if (!e.deterministic && e.children.forall(_.deterministic))
+          throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))
       }
       checked(both, Some(condition))
       def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
-      HeadwaterDmlCommand("merge", table, DmlPieces(
-        target, Some(source), Some(condition), clauses(matched), clauses(notMatched), clauses(notMatchedBySource)))
+      HeadwaterDmlCommand(
+        "merge",
+        table,
+        DmlPieces(
+          target,
+          Some(source),
+          Some(condition),
+          clauses(matched),
+          clauses(notMatched),
+          clauses(notMatchedBySource)))
     case DeleteFromTable(ViewOf(table), _) => refuse("DELETE", table)
     case UpdateTable(ViewOf(table), _, _) => refuse("UPDATE", table)
     case m: MergeIntoTable => m.targetTable match {
-      case ViewOf(table) => refuse("MERGE", table)
-      case _ => m
-    }
+        case ViewOf(table) => refuse("MERGE", table)
+        case _ => m
+      }
     case other => other
   }
 
@@ -80,7 +90,9 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     inlined
   }.getOrElse(statement)
 
-  private def assignments(statement: LogicalPlan): Seq[Assignment] = statement.expressions.flatMap(_.collect { case assignment: Assignment => assignment })
+  private def assignments(statement: LogicalPlan): Seq[Assignment] = statement.expressions.flatMap(_.collect {
+    case assignment: Assignment => assignment
+  })
 
   /** The names on the way to an assigned column or field; none if it is computed. */
   private def path(key: Expression): Seq[String] = key match {
@@ -110,7 +122,11 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     }
 
   private def updating(
-      target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
+      target: LogicalRelation,
+      table: HeadwaterTable,
+      condition: Option[Expression],
+      assignments: Seq[Assignment],
+      fromStar: Boolean,
       coerce: Boolean): DmlClause = {
     // Spark ignores an assignment to a key that is none of these columns.
     assignments.map(_.key).find(key => !key.references.subsetOf(target.outputSet)).foreach { key =>
@@ -126,8 +142,8 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     assignedTwice(assignments.map(assignment => path(assignment.key)))
       .foreach(twice => throw Bridge.refusal(session, AssignedTwiceRequest(twice.map(SparkInternals.quoted), insert)))
     try StoreAssignment.values(conf, assignments.map(uncast))(align).zip(table.tableSchema).map { case (value, column) =>
-      DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
-    }
+        DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
+      }
     catch {
       case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))

@@ -20,10 +20,11 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
     case update @ UpdateTable(PendingTarget(table), assignments, _) =>
       retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.wrap(assignments)))
-    case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
-      case PendingTarget(table) => prepare(merge, table)
-      case target => PendingView.find(target).map(throughView(merge, _)).getOrElse(merge)
-    }
+    case merge: MergeIntoTable if merge.sourceTable.resolved =>
+      merge.targetTable match {
+        case PendingTarget(table) => prepare(merge, table)
+        case target => PendingView.find(target).map(throughView(merge, _)).getOrElse(merge)
+      }
     case delete: DeleteFromTable if PendingView.find(delete.table).isDefined => delete.copy(table = PendingView.open(delete.table))
     case update: UpdateTable if PendingView.find(update.table).isDefined =>
       update.copy(table = PendingView.open(update.table), assignments = AssignedValue.wrap(update.assignments))
@@ -35,18 +36,21 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     val table = DmlTarget.unapply(view.columns.child).get._2
     val actions = merge.matchedActions ++ merge.notMatchedActions
     if (merge.withSchemaEvolution) throw Bridge.refusal(session, NotATableRequest("MERGE", view.view.mkString("."), "evolution"))
-    val answer = Bridge.call(session, MergeTargetRequest(
-      table = table.path,
-      version = table.snapshotVersion,
-      tableId = table.info.tableId,
-      withSchemaEvolution = false,
-      source = merge.sourceTable.schema.json,
-      star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-      assigned = Nil))
-    val computed = view.columns.projectList.filter(column => PendingView.valueOf(column) match {
-      case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
-      case _ => false
-    })
+    val answer = Bridge.call(
+      session,
+      MergeTargetRequest(
+        table = table.path,
+        version = table.snapshotVersion,
+        tableId = table.info.tableId,
+        withSchemaEvolution = false,
+        source = merge.sourceTable.schema.json,
+        star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+        assigned = Nil))
+    val computed = view.columns.projectList.filter(column =>
+      PendingView.valueOf(column) match {
+        case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
+        case _ => false
+      })
     val opened = merge.copy(targetTable = PendingView.open(merge.targetTable))
     names.check(opened)
     wrapped(expandStars(opened, computed.map(_.name.toLowerCase).toSet))
@@ -74,14 +78,16 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     table.requireLatest()
     val actions = merge.matchedActions ++ merge.notMatchedActions
     val assigned = new AssignedColumns(merge, SparkInternals.conf(session).resolver)
-    val answer = Bridge.call(session, MergeTargetRequest(
-      table = table.path,
-      version = table.snapshotVersion,
-      tableId = table.info.tableId,
-      withSchemaEvolution = merge.withSchemaEvolution,
-      source = merge.sourceTable.schema.json,
-      star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-      assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
+    val answer = Bridge.call(
+      session,
+      MergeTargetRequest(
+        table = table.path,
+        version = table.snapshotVersion,
+        tableId = table.info.tableId,
+        withSchemaEvolution = merge.withSchemaEvolution,
+        source = merge.sourceTable.schema.json,
+        star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+        assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
     val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge

@@ -14,7 +14,8 @@ final case class OldVersionRequest(table: String) extends Call[Unit]("old_versio
 
 final case class UnsupportedPredicateRequest(predicate: String, deterministic: Boolean) extends Call[Unit]("unsupported_predicate")
 
-final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None) extends Call[Unit]("not_a_table")
+final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None)
+    extends Call[Unit]("not_a_table")
 
 final case class AssignedTwiceRequest(columns: Seq[String], insert: Boolean) extends Call[Unit]("assigned_twice")
 
@@ -42,20 +43,30 @@ final case class ReplaceOtherFormatRequest(name: String, provider: String) exten
 final case class NotParsedRequest(text: String) extends Call[Option[String]]("not_parsed")
 
 final case class JobCause(
-    `class`: String, message: Option[String], at: Seq[String], condition: Option[String], parameters: Map[String, Option[String]])
+    `class`: String,
+    message: Option[String],
+    at: Seq[String],
+    condition: Option[String],
+    parameters: Map[String, Option[String]])
     extends Message
 
 final case class TableRead(path: String, version: Long) extends Message
 
-final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead]) extends Call[Option[ErrorDescription]]("explain_failure")
+final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead])
+    extends Call[Option[ErrorDescription]]("explain_failure")
 
 final case class BegunCommit(table: String, version: Long, txnId: String, path: String, counts: Option[Seq[Long]], rows: Option[JsonNode])
     extends Message
 
 object BegunCommit {
-  implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in => BegunCommit(
-    in[String]("table"), in[Long]("version"), in[String]("txnId"), in[String]("path"), in[Option[Seq[Long]]]("counts"),
-    in[Option[JsonNode]]("rows")))
+  implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in =>
+    BegunCommit(
+      in[String]("table"),
+      in[Long]("version"),
+      in[String]("txnId"),
+      in[String]("path"),
+      in[Option[Seq[Long]]]("counts"),
+      in[Option[JsonNode]]("rows")))
 }
 
 final case class RecoverCommitRequest(commit: BegunCommit) extends Call[CommitAnswer]("recover_commit")

@@ -23,12 +23,14 @@ class VariableResolver(session: SparkSession) extends ColumnResolutionHelper {
     case name: UnresolvedAttribute if isDefault(name) => expression
     case known if known.resolved => known
     case unknown => resolveExpressionByPlanOutput(unknown, scope, includeLastResort = true) match {
-      case Alias(child, _) if !unknown.isInstanceOf[Alias] => child
-      case other => other
-    }
+        case Alias(child, _) if !unknown.isInstanceOf[Alias] => child
+        case other => other
+      }
   }
 
-  /** The first name in an expression that nothing has. Those that Spark has an error of its own for, and those of DataFrames, do not count. */
+  /**
+   * The first name in an expression that nothing has. Those that Spark has an error of its own for, and those of DataFrames, do not count.
+   */
   def unresolved(expression: Expression, scope: LogicalPlan): Option[UnresolvedAttribute] = expression.collectFirst {
     case name: UnresolvedAttribute
         if !isDefault(name) && name.getTagValue(LogicalPlan.PLAN_ID_TAG).isEmpty && isUnknown(name, scope) => name
@@ -60,7 +62,11 @@ object VariableResolver {
     }
   }
 
-  private def evaluable(expression: Expression): Expression = expression.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
+  private def evaluable(expression: Expression): Expression = expression.transformUp { case replaceable: RuntimeReplaceable =>
+    replaceable.replacement
+  }
 
-  private val value: PartialFunction[Expression, Expression] = { case variable: VariableReference if variable.canFold => variable.varDef.currentValue }
+  private val value: PartialFunction[Expression, Expression] = {
+    case variable: VariableReference if variable.canFold => variable.varDef.currentValue
+  }
 }
