@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import HeadwaterError, conditions
+from headwater.exceptions import CONFLICTS
 from support.sparks.faults.sitecustomize import VALUE
 
 pytestmark = pytest.mark.spark
@@ -44,10 +45,25 @@ def test_every_condition(frontend: str, request: pytest.FixtureRequest, tmp_path
         error = expected(name)
         assert "text" in found, f"{name} was not raised"
         assert (found["condition"], found["state"]) == (name, error.sql_state)
-        assert found["class"] == "AnalysisException"
+        assert found["analysis"]
         assert found["text"].startswith(f"[{name}] {error.text} SQLSTATE: {error.sql_state}"), found["text"]
         assert found["parameters"] == error.parameters
         assert_for_users(found)
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_conflicts_are_caught_by_their_class(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    driver = request.getfixturevalue(frontend)
+    classes = {kind.__name__: condition for condition, kind in CONFLICTS.items()}
+    texts = {name: f"SELECT * FROM delta.`{tmp_path}/raise_{condition}`" for name, condition in classes.items()}
+    assert driver.run("catch_conflicts", texts=texts) == {name: [classes[name], True] for name in classes}
+    base = dict.fromkeys(["DeltaConcurrentModificationException"], texts["ConcurrentAppendException"])
+    assert driver.run("catch_conflicts", texts=base) == {next(iter(base)): ["DELTA_CONCURRENT_APPEND", True]}
+
+
+def test_every_conflict_has_a_class() -> None:
+    conflicts = {name for name, condition in conditions().items() if condition["sqlState"] == "2D521"}
+    assert conflicts - {"DELTA_DUPLICATE_ACTIONS_FOUND"} == set(CONFLICTS)
 
 
 def test_every_condition_in_the_sql_shell(sparks: Any, tmp_path: Path) -> None:

@@ -230,5 +230,5 @@ def test_the_feeds_own_columns_and_a_feed(spark: Any, tmp_path: Path, fails: Any
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({on})")
     table = f"delta.`{tmp_path / 'c'}`"
     spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES ({on})")
-    with fails("DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS", name):
+    with fails("RESERVED_CDC_COLUMNS_ON_WRITE", name):
         spark.sql(f"ALTER TABLE {table} ADD COLUMN {name} INT")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
@@ -169,6 +169,19 @@ def test_all_rows_of_a_copy_are_deleted(table) -> None:
     assert [file.path for file in compaction._copies.given_up] == ["all.parquet"]
 
 
+def test_a_delete_follows_a_compaction_whose_input_was_removed_whole(table) -> None:
+    """The compaction is made all the same, without that input's rows, and says where the other rows are."""
+    compaction = _compaction(table)
+    table.delete(range(5)).commit("DELETE", {})
+    last, middle = table.delete(range(10, 15)), table.delete([6, 7])
+    compaction.commit("OPTIMIZE", {})
+    last.commit("DELETE", {})
+    middle.commit("DELETE", {})
+    assert list(table.live(table.snapshot())) == ["all.parquet"]
+    assert table.numbers() == [5, 8, 9]
+    table.check_removals()
+
+
 def test_the_same_row_is_still_a_conflict(table) -> None:
     one, other = table.delete([1, 2]), table.delete([2])
     _compaction(table).commit("OPTIMIZE", {})
@@ -255,6 +268,9 @@ def test_a_removal_of_another_state_of_the_file(table) -> None:
         lambda record: record.update(rows=[20, 5, -10]),
         lambda record: record.update(rows="many"),
         lambda record: record.update(vectors={"0": {"storageType": 3}}),
+        lambda record: record.update(taken=[0, 0]),
+        lambda record: record.update(taken=[3]),
+        lambda record: record.update(taken=[-1]),
         lambda record: record.update(more=True),
         lambda record: record.clear(),
     ],
@@ -283,6 +299,10 @@ _STEPS = st.lists(
 
 
 @settings(deadline=None)
+@example(
+    files=[1, 1],
+    steps=[("delete", {1, 2}), ("compact", [0, 1]), ("commit", 0), ("delete", {0, 1})],
+)  # a compaction's input is removed whole before it commits, and another input after it was read
 @given(files=st.lists(st.integers(1, 6), min_size=1, max_size=5), steps=_STEPS)
 def test_no_row_is_lost_or_comes_back(files: list[int], steps: list[tuple[str, object]]) -> None:
     table = _Table()

@@ -34,14 +34,16 @@ FIELD = "headwaterMovedRows"
 
 class _CopyRecord(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """One copy: the number of its ``add`` and of its first ``remove`` action in the commit, the live rows of each of
-    its inputs; and by the input's number the descriptor of the deletion vector that the copy was made with, None for
-    none, where the ``remove`` action has a newer one.
+    its inputs; by the input's number the descriptor of the deletion vector that the copy was made with, None for
+    none, where the ``remove`` action has a newer one; and the numbers, rising, of the inputs without a ``remove``
+    action, as an earlier commit removed them whole.
     """
 
     add: int
     first_remove: int
     rows: list[int]
     vectors: dict[str, dict[str, Any] | None] = {}
+    taken: list[int] = []
 
 
 @dataclass
@@ -143,13 +145,13 @@ class Copies:
         """
         records = []
         for copy in self._copies:
-            if copy.outputs and copy.is_followed and not copy.taken:  # it is of the commit's actions alone
+            if copy.outputs and copy.is_followed:
                 newer = {
                     str(number): None if copied is None else copied.to_json()
                     for number, (source, copied) in enumerate(zip(copy.sources, copy.copied_with, strict=True))
-                    if source.deletion_vector != copied
+                    if source.deletion_vector != copied and number not in copy.taken
                 }
-                records.append(_CopyRecord(adds, removes, copy.rows, newer))
+                records.append(_CopyRecord(adds, removes, copy.rows, newer, sorted(copy.taken)))
             adds += len(copy.outputs)
             removes += len(copy.removes)
         return {FIELD: msgspec.to_builtins(records)} if records else {}
@@ -226,14 +228,18 @@ def places(winner: WinningCommit) -> dict[str, _Place]:
     try:
         for record in msgspec.convert(given, list[_CopyRecord]):
             output = winner.adds[record.add]
-            sources = winner.removes[record.first_remove : record.first_remove + len(record.rows)]
-            if len(sources) != len(record.rows) or output.num_records != sum(record.rows) or min(record.rows) < 0:
+            starts, taken = _starts(record.rows), set(record.taken)
+            numbers = [number for number in range(len(record.rows)) if number not in taken]
+            sources = winner.removes[record.first_remove : record.first_remove + len(numbers)]
+            if len(sources) != len(numbers) or len(numbers) + len(record.taken) != len(record.rows):
                 return {}
-            for number, (source, start) in enumerate(zip(sources, _starts(record.rows), strict=True)):
+            if output.num_records != sum(record.rows) or min(record.rows) < 0:
+                return {}
+            for number, source in zip(numbers, sources, strict=True):
                 copied_with = source.deletion_vector
                 if str(number) in record.vectors:
                     copied_with = DeletionVector.from_json(record.vectors[str(number)])
-                place = _Place(source, output, start, record.rows[number], copied_with)
+                place = _Place(source, output, starts[number], record.rows[number], copied_with)
                 found[canonical_path(source.path)] = place
     except (ValueError, TypeError, KeyError, IndexError):
         return {}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from support.sparks.by_name_scenarios import by_name
@@ -46,6 +46,7 @@ def describe(error: Exception) -> dict[str, Any]:
         return {"class": type(error).__name__, "condition": None, "state": None, "text": str(error)}
     return {
         "class": type(error).__name__,
+        "analysis": isinstance(error, AnalysisException),
         "condition": error.getCondition(),
         "state": error.getSqlState(),
         "text": str(error),
@@ -56,6 +57,21 @@ def describe(error: Exception) -> dict[str, Any]:
 def all_sql(spark: SparkSession, texts: list[str]) -> list[dict[str, Any]]:
     """Each statement's rows or error."""
     return [sql(spark, text) for text in texts]
+
+
+def catch_conflicts(spark: SparkSession, texts: dict[str, str]) -> dict[str, list[Any]]:
+    """By the name of a conflict's class, a statement: the condition that ``except`` of that class caught, and whether
+    the error is PySpark's AnalysisException still.
+    """
+    from headwater import exceptions
+
+    caught: dict[str, list[Any]] = {}
+    for name, text in texts.items():
+        try:
+            spark.sql(text).collect()
+        except getattr(exceptions, name) as error:
+            caught[name] = [error.getCondition(), isinstance(error, AnalysisException)]
+    return caught
 
 
 def in_new_threads(spark: SparkSession, text: str, times: int) -> list[str]:
