@@ -1,9 +1,9 @@
-"""Compiles ``jvm/`` into ``headwater.jar`` with nothing but a JDK and an installed PySpark.
+"""Compiles ``jvm/`` into ``headwater.jar`` and ``headwater-delta.jar`` with nothing but a JDK and an installed PySpark.
 
 PySpark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call
 compiles the Scala sources and one ``javac`` call any Java ones. Used by the wheel's build hook, by
 ``headwater.jar_path()`` in a source checkout, and by hand: ``python jvm/build.py``. Promises: standard library only;
-the same sources give the same bytes; a JAR whose recorded hash equals the sources' hash is not built again; a JAR
+the same sources give the same bytes; JARs whose recorded hash equals the sources' hash are not built again; a JAR
 appears whole or not at all.
 """
 
@@ -26,6 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "jvm" / "src" / "main"
 SHIMS = ROOT / "jvm" / "shims"
+#: The class names of Delta Lake's own connector, over the classes of headwater.jar.
+COMPAT = ROOT / "jvm" / "compat"
 SCALAC_OPTIONS = ROOT / "jvm" / "scalac.options"
 PACKAGE = ROOT / "python" / "headwater"
 JAR = PACKAGE / "jars" / "headwater.jar"
@@ -43,18 +45,27 @@ class BuildError(RuntimeError):
 
 
 def build(jar: Path = JAR, *, force: bool = False) -> Path:
-    """Build ``jar`` if it is missing or stale and return it.
+    """Build ``jar``, and the one of :data:`COMPAT` beside it, if one is missing or stale; return ``jar``.
 
     :raises BuildError: no JDK, no PySpark, or the sources do not compile (the compiler has then printed why).
     """
     expected = source_hash()
-    if not force and recorded_hash(jar) == expected:
+    if not force and _is_built(jar, expected):
         return jar
     with _only_one(jar):
         # Another process may have built it while this one waited.
-        if force or recorded_hash(jar) != expected:
+        if force or not _is_built(jar, expected):
             _build(jar, expected)
     return jar
+
+
+def compat_jar(jar: Path = JAR) -> Path:
+    """Where the JAR of :data:`COMPAT` lies: beside ``jar``."""
+    return jar.with_name(f"{jar.stem}-delta.jar")
+
+
+def _is_built(jar: Path, expected: str) -> bool:
+    return recorded_hash(jar) == expected == recorded_hash(compat_jar(jar))
 
 
 @contextmanager
@@ -70,18 +81,20 @@ def _build(jar: Path, expected: str) -> None:
     jdk, spark_jars = _find_jdk(), _find_spark_jars()
     print(f"Compiling {SOURCES} into {jar.name} ...", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="headwater-jar-") as work:
-        classes = Path(work) / "classes"
-        classes.mkdir()
-        _compile(jdk, spark_jars, classes)
-        entries = {path.relative_to(classes).as_posix(): path.read_bytes() for path in _files(classes)}
-        entries.update(_resources())
-        entries[_HASH_ENTRY] = expected.encode()
-        _write_jar(jar, entries)
+        classes, compat = Path(work) / "classes", Path(work) / "compat"
+        _compile(jdk, [spark_jars / "*"], [*_files(SOURCES), *_files(SHIMS)], classes)
+        _compile(jdk, [spark_jars / "*", classes], _files(COMPAT), compat)
+        _write_jar(compat_jar(jar), "headwater.delta", {**_classes(compat), _HASH_ENTRY: expected.encode()})
+        _write_jar(jar, "headwater", {**_classes(classes), **_resources(), _HASH_ENTRY: expected.encode()})
+
+
+def _classes(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
 
 
 def is_stale(jar: Path = JAR) -> bool:
-    """Whether the sources have changed since ``jar`` was built, or it is missing."""
-    return recorded_hash(jar) != source_hash()
+    """Whether the sources have changed since ``jar`` and the one beside it were built, or one is missing."""
+    return not _is_built(jar, source_hash())
 
 
 def recorded_hash(jar: Path) -> str | None:
@@ -99,6 +112,7 @@ def source_hash() -> str:
     for path in [
         *_files(SOURCES),
         *_files(SHIMS),
+        *_files(COMPAT),
         SCALAC_OPTIONS,
         ERROR_CONDITIONS,
         Path(__file__).resolve(),
@@ -128,14 +142,16 @@ def _build_properties() -> bytes:
     return text.encode()
 
 
-def _compile(jdk: Path, spark_jars: Path, classes: Path) -> None:
-    scala = [path for path in [*_files(SOURCES), *_files(SHIMS)] if path.suffix == ".scala"]
-    java = [path for path in _files(SOURCES) if path.suffix == ".java"]
+def _compile(jdk: Path, libraries: Iterable[Path], sources: Iterable[Path], classes: Path) -> None:
+    """Compile sources against libraries into the folder ``classes``, which is made."""
+    scala = [path for path in sources if path.suffix == ".scala"]
+    java = [path for path in sources if path.suffix == ".java"]
     if not scala and not java:
         raise BuildError(
-            f"There are no Scala or Java sources under {SOURCES}. The checkout is incomplete: clone it again."
+            f"Scala or Java sources are missing under {ROOT / 'jvm'}. The checkout is incomplete: clone it again."
         )
-    classpath = str(spark_jars / "*")
+    classes.mkdir()
+    classpath = os.pathsep.join(map(str, libraries))
     if scala:
         compiler = [str(jdk / "java"), *_JAVA_OPTIONS, "-cp", classpath, "scala.tools.nsc.Main", "-usejavacp"]
         _run([*compiler, f"@{SCALAC_OPTIONS}", "-d", str(classes), *map(str, [*scala, *java])], "The Scala compiler")
@@ -180,9 +196,10 @@ def _find_spark_jars() -> Path:
     )
 
 
-def _write_jar(jar: Path, entries: Mapping[str, bytes]) -> None:
+def _write_jar(jar: Path, module: str, entries: Mapping[str, bytes]) -> None:
     """Write a JAR that depends on ``entries`` alone: sorted, all of one time and mode; then move it into place."""
-    manifest = {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\nAutomatic-Module-Name: headwater\r\n\r\n"}
+    lines = f"Manifest-Version: 1.0\r\nAutomatic-Module-Name: {module}\r\n\r\n"
+    manifest = {"META-INF/MANIFEST.MF": lines.encode()}
     jar.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=jar.parent, prefix=".headwater-", suffix=".jar")
     try:

@@ -30,10 +30,12 @@ def checkout(tmp_path: Path) -> SimpleNamespace:
         shutil.copyfile(_ROOT / name, tmp_path / name)
     main = tmp_path / "jvm" / "src" / "main"
     services = main / "resources" / "META-INF" / "services"
-    for folder in (main / "scala", main / "java", services):
+    compat = tmp_path / "jvm" / "compat"
+    for folder in (main / "scala", main / "java", services, compat):
         folder.mkdir(parents=True)
     (main / "scala" / "A.scala").write_text("package a\nclass A { def b: B = new B(this) }\n")
     (main / "java" / "B.java").write_text("package a;\npublic class B { public B(A a) {} }\n")
+    (compat / "C.java").write_text("package c;\npublic class C extends a.A {}\n")
     (services / "some.Service").write_text("a.A\n")
     return SimpleNamespace(root=tmp_path, source=main / "scala" / "A.scala", **_load(tmp_path))
 
@@ -50,6 +52,8 @@ def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
         names = set(archive.namelist())
         assert b"4.2.0, 4.2.1" in archive.read("headwater/build.properties")
     assert {"a/A.class", "a/B.class", "META-INF/services/some.Service", "headwater/error-conditions.json"} <= names
+    with zipfile.ZipFile(jar.with_name("headwater-delta.jar")) as archive:
+        assert set(archive.namelist()) == {"META-INF/MANIFEST.MF", "META-INF/headwater-sources.sha256", "c/C.class"}
     assert checkout.build(force=True).read_bytes() == first
 
 

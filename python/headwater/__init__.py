@@ -1,7 +1,7 @@
 """Headwater: Delta tables for Apache Spark, run by Python.
 
-The public names are few: :func:`configure` and :func:`jar_path` here, and the ``headwater`` command in
-:mod:`headwater.cli.main`. Importing this package is cheap; nothing heavy is loaded until used.
+The public names are few: :func:`configure`, :func:`jar_path` and :func:`delta_jar_path` here, and the ``headwater``
+command in :mod:`headwater.cli.main`. Importing this package is cheap; nothing heavy is loaded until used.
 """
 
 from __future__ import annotations
@@ -42,3 +42,17 @@ def jar_path() -> str:
     from headwater import launch
 
     return str(launch.jar_path())
+
+
+def delta_jar_path() -> str:
+    """The absolute path of ``headwater-delta.jar``, for ``--jars`` or ``spark.jars`` beside :func:`jar_path`.
+
+    It has Headwater's extension, catalog and a Scala and Java API under the names of Delta Lake's own connector
+    (``io.delta.sql.DeltaSparkSessionExtension``, ``org.apache.spark.sql.delta.catalog.DeltaCatalog``,
+    ``io.delta.tables.DeltaTable``), for settings and programs that name these.
+
+    :raises RuntimeError: as :func:`jar_path`.
+    """
+    from headwater import launch
+
+    return str(launch.delta_jar_path())

@@ -20,6 +20,9 @@ from headwater.versions import require_supported
 
 EXTENSION = "headwater.spark.HeadwaterExtension"
 CATALOG = "headwater.spark.HeadwaterCatalog"
+#: The names that Delta Lake's own connector has for the two; ``headwater-delta.jar`` has them for ours.
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 _EXTENSIONS_KEY = "spark.sql.extensions"
 _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
@@ -64,22 +67,42 @@ def jar_path() -> Path:
     return jar
 
 
-def settings(existing: Mapping[str, str], jar: Path) -> dict[str, str]:
+def delta_jar_path() -> Path:
+    """See :func:`headwater.delta_jar_path`."""
+    return _beside(jar_path())
+
+
+def _beside(jar: Path) -> Path:
+    delta = jar.with_name("headwater-delta.jar")
+    if not delta.is_file():
+        raise RuntimeError(f"{delta} is missing: this installation of Headwater is damaged. Install it again with pip.")
+    return delta
+
+
+def settings(existing: Mapping[str, str], jar: Path, *, delta_names: bool = False) -> dict[str, str]:
     """The settings that Spark needs for Delta tables, merged with the ones it already has.
 
     Extensions and JARs are appended. The session catalog becomes Headwater's, which delegates every table that is not a
-    Delta table. A ``spark.headwater.python`` that is already set is kept.
+    Delta table. Extension and catalog may have the names of Delta Lake's own connector: these are kept, and get the JAR
+    that has them. A ``spark.headwater.python`` that is already set is kept.
+
+    :param delta_names: whether the JAR of these names is added in any case.
     """
+    extensions = existing.get(_EXTENSIONS_KEY)
+    named_extension, named_catalog = DELTA_EXTENSION in _items(extensions), existing.get(_CATALOG_KEY) == DELTA_CATALOG
+    jars = _append(existing.get(_JARS_KEY), str(jar))
+    if delta_names or named_extension or named_catalog:
+        jars = _append(jars, str(_beside(jar)))
     return {
-        _EXTENSIONS_KEY: _append(existing.get(_EXTENSIONS_KEY), EXTENSION),
-        _CATALOG_KEY: CATALOG,
-        _JARS_KEY: _append(existing.get(_JARS_KEY), str(jar)),
+        _EXTENSIONS_KEY: str(extensions) if named_extension else _append(extensions, EXTENSION),
+        _CATALOG_KEY: DELTA_CATALOG if named_catalog else CATALOG,
+        _JARS_KEY: jars,
         _PYTHON_KEY: existing.get(_PYTHON_KEY) or sys.executable,
     }
 
 
-def configure(builder: Any) -> None:
-    """See :func:`headwater.configure`."""
+def configure(builder: Any, *, delta_names: bool = False) -> None:
+    """See :func:`headwater.configure`; ``delta_names`` as of :func:`settings`."""
     import pyspark
 
     options = {key: str(value) for key, value in builder._options.items()}
@@ -88,9 +111,12 @@ def configure(builder: Any) -> None:
     require_supported(pyspark.__version__)
     jar = jar_path()
     _check_running_session(jar)
-    for key, value in settings({**default_settings(spark_home()), **options}, jar).items():
+    merged = settings({**default_settings(spark_home()), **options}, jar, delta_names=delta_names)
+    for key, value in merged.items():
         builder.config(key, value)
-    _add_to_running_driver(jar)
+    for own in (jar, jar.with_name("headwater-delta.jar")):
+        if str(own) in _items(merged[_JARS_KEY]):
+            _add_to_running_driver(own)
 
 
 def spark_home() -> Path:
@@ -200,8 +226,13 @@ def _values_of(option: str, arguments: Sequence[str]) -> dict[str, str]:
 
 def _append(existing: str | None, item: str) -> str:
     """``item`` at the end of the comma-separated list ``existing``, once."""
-    items = [part for part in (part.strip() for part in (existing or "").split(",")) if part]
+    items = _items(existing)
     return ",".join(items if item in items else [*items, item])
+
+
+def _items(listed: str | None) -> list[str]:
+    """The parts of a comma-separated list."""
+    return [part for part in (part.strip() for part in (listed or "").split(",")) if part]
 
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -255,8 +286,11 @@ def _check_running_session(jar: Path) -> None:
     found = {key: session.conf.get(key, None) or "" for key in (_EXTENSIONS_KEY, _CATALOG_KEY)}
     missing = [
         f"{key} = {value}"
-        for key, value in ((_EXTENSIONS_KEY, EXTENSION), (_CATALOG_KEY, CATALOG))
-        if value not in [part.strip() for part in found[key].split(",")]
+        for key, value, other in (
+            (_EXTENSIONS_KEY, EXTENSION, DELTA_EXTENSION),
+            (_CATALOG_KEY, CATALOG, DELTA_CATALOG),
+        )
+        if not {value, other}.intersection(_items(found[key]))
     ]
     if missing:
         from headwater.errors import HeadwaterError

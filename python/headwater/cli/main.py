@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from headwater import __version__, jar_path
+from headwater import __version__, delta_jar_path, jar_path
 from headwater.errors import HeadwaterError
 
 app = typer.Typer(
@@ -55,9 +55,16 @@ def _options(
 
 
 @app.command()
-def jar() -> None:
+def jar(
+    delta: Annotated[
+        bool,
+        typer.Option(
+            "--delta", help="The one beside it instead, for settings and programs that name io.delta's classes."
+        ),
+    ] = False,
+) -> None:
     """Print the path of headwater.jar, for --jars and spark.jars."""
-    typer.echo(jar_path())
+    typer.echo(delta_jar_path() if delta else jar_path())
 
 
 @app.command("spark-sql", context_settings=_PASS_ON)

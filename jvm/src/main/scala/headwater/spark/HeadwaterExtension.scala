@@ -11,7 +11,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = {
+  override def apply(extensions: SparkSessionExtensions): Unit = if (HeadwaterExtension.isFirst(extensions)) {
     SparkVersions.check()
     // The handler process needs a second for its imports. It takes it while Spark itself starts.
     Option(org.apache.spark.SparkEnv.get).foreach(env => Bridge.prepare(env.conf))
@@ -47,4 +47,11 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     } catch { case _: ClassNotFoundException => false }
     if (!known) thread.setContextClassLoader(getClass.getClassLoader)
   }
+}
+
+private object HeadwaterExtension {
+  private val known = java.util.Collections.newSetFromMap(new java.util.WeakHashMap[SparkSessionExtensions, java.lang.Boolean])
+
+  /** Whether these have not got ours yet: settings may name this class and a class derived from it. */
+  def isFirst(extensions: SparkSessionExtensions): Boolean = known.synchronized(known.add(extensions))
 }

@@ -1,0 +1,1 @@
+"""``delta.connect``: the same classes work with classic sessions and with Spark Connect's."""

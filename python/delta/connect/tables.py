@@ -1,0 +1,4 @@
+"""``delta.connect.tables``: see :mod:`headwater.tables`."""
+
+from delta.tables import *  # noqa: F403
+from delta.tables import __all__ as __all__
