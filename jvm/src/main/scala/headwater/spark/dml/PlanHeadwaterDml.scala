@@ -37,7 +37,8 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   /** The target with `_metadata`, if the statement uses it. Spark adds it to plans whose values are resolved, which these are not yet ([[AssignedValue]]). */
   private def withMetadata(target: LogicalRelation, statement: LogicalPlan): LogicalRelation = {
     val hidden = AttributeSet(target.metadataOutput)
-    if (statement.expressions.exists(_.references.exists(hidden.contains))) target.withMetadataColumns().asInstanceOf[LogicalRelation] else target
+    if (statement.expressions.exists(_.references.exists(hidden.contains))) target.withMetadataColumns().asInstanceOf[LogicalRelation]
+    else target
   }
 
   /** Gives the command the statement's text, for Spark's UI. Rules may drop the text of the statement, but not that of all its parts. */

@@ -2,7 +2,6 @@ package org.apache.spark.sql.headwater
 
 import scala.util.control.NonFatal
 
-import headwater.spark.scan.RowTrackingColumns
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -10,7 +9,9 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression
+}
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -77,8 +78,11 @@ object SparkInternals {
     case _ if names.nonEmpty && relation.output.exists(_.isMetadataCol) =>
       // Spark reads a column of a file only once: by its name, or for `_metadata`, which the statement uses.
       val metadata = relation.output.find(_.isMetadataCol).get
-      val fields = Seq(RowTrackingColumns.rowIdField, RowTrackingColumns.rowCommitVersionField)
-      (relation, fields.zip(names).map { case (field, name) => Alias(ExtractValue(metadata, Literal(field), SQLConf.get.resolver), name)() })
+      (
+        relation,
+        HeadwaterParquetFileFormat.RowFields.zip(names).map { case (field, name) =>
+          Alias(ExtractValue(metadata, Literal(field), SQLConf.get.resolver), name)()
+        })
     case files @ HadoopFsRelation(_, _, _, _, format: HeadwaterParquetFileFormat, _) if names.nonEmpty =>
       val columns = format.rowTracking.toSeq.flatMap(_.names).map(name => AttributeReference(name, LongType)())
       val schema = columns.foldLeft(files.dataSchema)((all, column) => all.add(column.name, column.dataType))

@@ -78,9 +78,11 @@ class HeadwaterParquetFileFormat(
 
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] = {
     def known(value: FileRowIds => Option[Long]): PartitionedFile => Any =
-      _.otherConstantMetadataColumnValues.get(FileRowIds.MetadataKey).flatMap(ids => value(ids.asInstanceOf[FileRowIds])).map(Long.box).orNull
+      _.otherConstantMetadataColumnValues.get(
+        FileRowIds.MetadataKey).flatMap(ids => value(ids.asInstanceOf[FileRowIds])).map(Long.box).orNull
     super.fileConstantMetadataExtractors ++ Map(
-      RowTrackingColumns.baseRowIdField -> known(_.baseRowId), RowTrackingColumns.defaultRowCommitVersionField -> known(_.defaultRowCommitVersion))
+      RowTrackingColumns.baseRowIdField -> known(_.baseRowId),
+      RowTrackingColumns.defaultRowCommitVersionField -> known(_.defaultRowCommitVersion))
   }
 
   // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
@@ -194,4 +196,9 @@ class HeadwaterParquetFileFormat(
     NestedFieldIds.use(job, dataSchema)
     if (hasChangeData) new ChangeDataWriterFactory(factory) else factory
   }
+}
+
+object HeadwaterParquetFileFormat {
+  /** The fields of `_metadata` that say which row a row is. */
+  val RowFields: Seq[String] = Seq(RowTrackingColumns.rowIdField, RowTrackingColumns.rowCommitVersionField)
 }
