@@ -71,6 +71,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "truncate": Handler(define.TruncateRequest, truncate.truncate),
     "describe_history": Handler(define.DescribeHistoryRequest, describe.describe_history),
     "describe_detail": Handler(define.DescribeDetailRequest, describe.describe_detail),
+    "describe_other_detail": Handler(define.DescribeOtherDetailRequest, describe.describe_other_detail),
     "describe_health": Handler(define.DescribeHealthRequest, health.describe_health),
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),

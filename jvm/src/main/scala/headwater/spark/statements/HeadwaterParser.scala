@@ -123,7 +123,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     val name = parsed.table
     def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
-    if (path.isDefined) table(Seq("delta", path.get))
+    if (path.isDefined && parsed.command == DescribedPath.Command) DescribedPath(path.get)
+    else if (path.isDefined) table(Seq("delta", path.get))
     else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
     else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(spark.parsePlanWithParameters(s"SELECT * FROM $name", _)).collectFirst {
       case UnresolvedRelation(parts, _, _) => table(parts)
