@@ -64,6 +64,7 @@ def cases() -> list[Case]:
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help="Only the case of this name; may be repeated.")] = None,
+    *,
     against: Annotated[
         str | None, typer.Option(metavar="REF", help="Compare with this commit of Headwater, not with the peer.")
     ] = None,

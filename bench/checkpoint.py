@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from bench import big_log
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.stores import LocalStore

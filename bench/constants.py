@@ -40,7 +40,7 @@ from headwater.protocol.file_names import commit_name
 from headwater.pruning import evaluation, prune
 from headwater.pruning.predicates import Column, In
 from headwater.statements.change import source_keys
-from headwater.statements.read import scans
+from headwater.statements.files import scans
 from headwater.stores import LocalStore, local, parquet_footers
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import keyed

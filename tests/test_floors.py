@@ -1,15 +1,31 @@
-"""Imports go down the floors only, and rooms and modules of a floor form no circle."""
+"""Imports go down the floors only, inside ``statements/`` too; rooms, members of a room and modules form no circle."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "headwater"
 #: From the ground up. A room imports rooms of lower floors; within a floor, imports may go one way.
 FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"__init__", "errors", "redaction", "suggestions", "time_zones", "times", "versions"}),
+    frozenset(
+        {
+            "__init__",
+            "backoff",
+            "clock",
+            "errors",
+            "redaction",
+            "suggestions",
+            "time_zones",
+            "times",
+            "versions",
+            "warn_once",
+        }
+    ),
     frozenset({"protocol"}),
     frozenset({"stores"}),
     frozenset({"log", "schema"}),
@@ -21,6 +37,23 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"cli", "__main__"}),
 )
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+#: The same inside ``statements/``: what statements share, then the statements themselves in their order.
+STATEMENTS: tuple[frozenset[str], ...] = (
+    frozenset({"column_uses", "expressions", "failures", "internal_names", "refusals", "settings"}),
+    frozenset({"notices"}),
+    frozenset({"commit"}),
+    frozenset({"files"}),
+    frozenset({"maintain"}),
+    frozenset({"read"}),
+    frozenset({"write"}),
+    frozenset({"change"}),
+    frozenset({"define"}),
+    frozenset({"follow"}),
+    frozenset({"upsert"}),
+    frozenset({"parsing", "writing"}),
+    frozenset({"registry"}),
+)
+STATEMENT_FLOOR = {member: number for number, floor in enumerate(STATEMENTS) for member in floor}
 
 
 def _module(file: Path) -> str:
@@ -35,13 +68,20 @@ def _room(module: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def _imported(module: str, *, lazily: bool = False) -> Iterator[str]:
-    """The modules of the package that a module imports.
+def _member(module: str) -> str | None:
+    """The module or folder of a room that a module is or lies in; None for the room itself."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 else None
 
-    :param lazily: with those imported inside functions.
-    """
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    for node in ast.walk(tree) if lazily else tree.body:
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """The modules of the package that a module imports, those inside functions too."""
+    return frozenset(_imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for name in node.names:
                 full = f"{node.module}.{name.name}"
@@ -80,7 +120,7 @@ def test_imports_go_down() -> None:
     up = [
         f"{module} imports {other}"
         for module in MODULES
-        for other in _imported(module, lazily=True)
+        for other in _imported(module)
         if FLOOR[_room(other)] > FLOOR[_room(module)] and module != "headwater"
     ]
     assert up == []
@@ -89,11 +129,42 @@ def test_imports_go_down() -> None:
 def test_rooms_form_no_circle() -> None:
     arrows: dict[str, set[str]] = {}
     for module in MODULES:
-        for other in _imported(module, lazily=True):
+        for other in _imported(module):
             if _room(other) != _room(module) and module != "headwater":
                 arrows.setdefault(_room(module), set()).add(_room(other))
     assert _circle(arrows) is None
 
 
 def test_modules_form_no_circle() -> None:
-    assert _circle({module: {o for o in _imported(module, lazily=True) if o != module} for module in MODULES}) is None
+    assert _circle({module: {o for o in _imported(module) if o != module} for module in MODULES}) is None
+
+
+def test_every_member_of_statements_has_a_floor() -> None:
+    members = {_member(module) for module in MODULES if _room(module) == "statements"} - {None}
+    assert members == STATEMENT_FLOOR.keys()
+
+
+def test_imports_inside_statements_go_down() -> None:
+    up = [
+        f"{module} imports {other}"
+        for module, other in _arrows_inside("statements")
+        if STATEMENT_FLOOR[_member(other) or ""] > STATEMENT_FLOOR[_member(module) or ""]
+    ]
+    assert up == []
+
+
+@pytest.mark.parametrize("room", sorted({_room(module) for module in MODULES if _member(module)}))
+def test_members_of_a_room_form_no_circle(room: str) -> None:
+    arrows: dict[str, set[str]] = {}
+    for module, other in _arrows_inside(room):
+        arrows.setdefault(_member(module) or "", set()).add(_member(other) or "")
+    assert _circle(arrows) is None
+
+
+def _arrows_inside(room: str) -> Iterator[tuple[str, str]]:
+    """Imports from one member of a room to another."""
+    for module in MODULES:
+        for other in _imported(module):
+            members = _member(module), _member(other)
+            if _room(module) == _room(other) == room and None not in members and members[0] != members[1]:
+                yield module, other

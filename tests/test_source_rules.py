@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+from headwater.protocol.properties import PROPERTIES
+from headwater.statements.registry import HANDLERS
 from support.paths import TESTS
+
+PACKAGE = TESTS.parent / "python/headwater"
 
 
 def test_tests_find_their_modules_without_changing_the_path() -> None:
@@ -12,3 +16,32 @@ def test_tests_find_their_modules_without_changing_the_path() -> None:
     change = re.compile(r"sys\.path(\[|\.(insert|append|extend)| *\+?=)")
     found = [str(file) for file in TESTS.rglob("*.py") if change.search(file.read_text(encoding="utf-8"))]
     assert not found
+
+
+def test_one_module_reads_the_clock() -> None:
+    """What dates a log can be set by a test, all at once."""
+    reads = re.compile(r"\btime\.time(_ns)?\(|\bdatetime\.now\(")
+    found = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if reads.search(file.read_text("utf-8"))}
+    assert found == {"clock.py"}
+
+
+def test_one_module_spells_the_names_of_table_properties() -> None:
+    """Elsewhere a property is a value, which has its type, its default and whom a change concerns. ``tables/`` is the
+    users' side, which imports nothing of the package.
+    """
+    spelled = re.compile("|".join(f"[\"']{re.escape(name)}[\"']" for name in PROPERTIES))
+    files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
+    found = {name for name, path in files.items() if spelled.search(path.read_text("utf-8"))}
+    assert found == {"protocol/properties.py", "tables/table.py"}
+
+
+def test_what_the_documents_call_missing_is_missing() -> None:
+    """No statement that has a handler, and the same in both documents."""
+    lists = {"CHANGELOG.md": r"^### Not yet\n\n(.*?)\.$", "README.md": r"^Not yet implemented, .*?: (.*?)\."}
+    found = []
+    for document, pattern in lists.items():
+        match = re.search(pattern, (TESTS.parent / document).read_text("utf-8"), re.MULTILINE)
+        assert match is not None, document
+        found.append(match[1].lower().split(", "))
+    assert found[0] == found[1]
+    assert [name for name in found[0] if any(handler.startswith(name) for handler in HANDLERS)] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ class Runs:
     """Stands for pytest's processes: what each comes to, and what each was asked."""
 
     def __init__(self, *outcomes: Outcomes) -> None:
-        self.outcomes, self.asked = list(outcomes), []
+        self.outcomes = list(outcomes)
+        self.asked: list[Any] = []
 
     def __call__(self, arguments):
         self.asked.append(list(arguments))

@@ -5,7 +5,8 @@ object BuildProperties {
   private val properties = {
     val read = new java.util.Properties()
     val stream = getClass.getResourceAsStream("/headwater/build.properties")
-    try read.load(stream) finally stream.close()
+    try read.load(stream)
+    finally stream.close()
     read
   }
 

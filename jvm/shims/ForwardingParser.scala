@@ -10,13 +10,14 @@ import org.apache.spark.sql.types.{DataType, StructType}
 /**
  * Passes everything on to another parser, which may be another extension's.
  *
- * `ParserInterface` has different methods in each Spark: 4.3 added `splitStatements` and `parseTemporalTableIdentifier`. This class forwards
- * the methods that all supported versions share, and inherits the others from Spark's own parser. So it compiles with each version, and runs
- * on each.
+ * `ParserInterface` has different methods in each Spark: 4.3 added `splitStatements` and `parseTemporalTableIdentifier`. This class
+ * forwards the methods that all supported versions share, and inherits the others from Spark's own parser. So it compiles with each
+ * version, and runs on each.
  */
 abstract class ForwardingParser(spark: ParserInterface) extends SparkSqlParser {
   override def parsePlan(text: String): LogicalPlan = spark.parsePlan(text)
-  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan = spark.parsePlanWithParameters(text, parameters)
+  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
+    spark.parsePlanWithParameters(text, parameters)
   override def parseExpression(text: String): Expression = spark.parseExpression(text)
   override def parseTableIdentifier(text: String): TableIdentifier = spark.parseTableIdentifier(text)
   override def parseFunctionIdentifier(text: String): FunctionIdentifier = spark.parseFunctionIdentifier(text)

@@ -75,3 +75,8 @@ def access_failed(error: OSError, path: str | None = None) -> HeadwaterError:
     reason = error.strerror or type(error).__name__
     where = error.filename if error.filename is not None else path or "a file"
     return HeadwaterError("DELTA_FILE_ACCESS_FAILED", {"path": where, "reason": reason, "advice": advice})
+
+
+def illegal_option(name: str, value: str, explain: str) -> HeadwaterError:
+    """The ``DELTA_ILLEGAL_OPTION`` of an option or setting; ``explain`` goes on after its name: ``must be …``."""
+    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})

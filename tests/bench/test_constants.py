@@ -22,7 +22,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_cases_that_comments_name_exist(bench):
     cases = {case.name for case in bench("bench.__main__").cases()} | {c.name for c in bench("bench.constants").cases()}
-    named = {}
+    named: dict[str, Any] = {}
     for source in (*(ROOT / "python" / "headwater").rglob("*.py"), *(ROOT / "jvm" / "src").rglob("*.scala")):
         text = re.sub(r"\s*\n\s*(?:#:?|//|\*)?\s*", " ", source.read_text(encoding="utf-8"))
         for names in NAMED.findall(text):

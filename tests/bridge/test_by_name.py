@@ -39,10 +39,16 @@ def test_statements_by_name(classic: Driver, connect: Driver, sparks: Sparks, tm
     assert found["merge"] == [[2, 1, 0, 1]]
     assert "collate" not in found["text"][0].lower()
     assert found["existing"] == [4, "Table spark_catalog.names.existing does not have property: path"]
+    assert found["of Hive"] == [[1], [1]]
+    assert found["SELECT * FROM f"] == [[5]]
+    assert "LOCATION 'file:HOME/else where'" in found["SHOW CREATE TABLE f"][0][0]
+    assert found["left there"] == 2
     assert found["DELETE FROM nowhere WHERE k = 1"] == "TABLE_OR_VIEW_NOT_FOUND"
     assert [name for name, result in expected if isinstance(result, str)] == [
         "INSERT INTO t VALUES (100, 'x', 0)",
         "DELETE FROM nowhere WHERE k = 1",
+        "CREATE OR REPLACE TABLE l USING delta LOCATION 'HOME/else where' AS SELECT 6 AS id",
+        "CREATE OR REPLACE TABLE o (b INT) USING delta LOCATION 'HOME/else where'",
     ]
     for place, driver in (("connect", connect), ("hive", hive), ("hive_connect", hive_connect)):
         answered = driver.run("by_name", home=str(tmp_path / place))

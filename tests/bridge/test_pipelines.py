@@ -159,7 +159,8 @@ def test_long_stories(pipeline: Pipeline, connect: Any) -> None:
     pipeline.send({"sensor": 99, "at": -1, "celsius": 1, "removed": False})
     assert pipeline.start("dry-run").returncode == 0
     assert connect.rows(f"SHOW TABLES IN {name}") == []
-    until, sent, columns, late = time.monotonic() + SECONDS, 0, 0, []
+    late: list[Any] = []
+    until, sent, columns = time.monotonic() + SECONDS, 0, 0
     while time.monotonic() < until:
         events = drawn(draw, sent, 20, keys=12)
         sent += 20

@@ -47,7 +47,7 @@ def five(table, make):
         (version(4, False), None, None),
     ],
 )
-def test_ranges(five, start, end, expected):
+def test_bounds_name_the_versions_between_them(five, start, end, expected):
     assert five.range(start, end) == (expected and VersionRange(*expected))
 
 
@@ -64,7 +64,7 @@ def test_ranges(five, start, end, expected):
         (version(1), second(-1), "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"),
     ],
 )
-def test_refused(five, start, end, condition):
+def test_bounds_that_name_no_versions_are_refused(five, start, end, condition):
     with pytest.raises(HeadwaterError) as caught:
         five.range(start, end)
     assert caught.value.condition == condition

@@ -25,8 +25,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
@@ -219,7 +220,7 @@ def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
             write_checkpoint(snapshot)
 
     monkeypatch.setattr(maintenance, "schedule", at_once)
-    monkeypatch.setattr("headwater.transaction.commit_loop._back_off", lambda attempt: None)
+    monkeypatch.setattr("headwater.backoff.OF_COMMITS", Backoff(0, 0))
     SEEN.clear()
     run_state_machine_as_test(
         CommitProtocol,

@@ -24,7 +24,7 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.statements import opening
+from headwater.statements.commit import opening
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance
 from support.faults.faulty_store import Crash, Fault, FaultyStore, allowed

@@ -35,7 +35,7 @@ from headwater.errors import conditions
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.statements import opening
+from headwater.statements.commit import opening
 from headwater.statements.registry import HANDLERS
 from headwater.transaction import Transaction, maintenance
 from support.faults.faulty_store import Fault, FaultyStore
@@ -137,7 +137,13 @@ def drop(feature: str, truncates: bool = False, **table: Any) -> Case:
 
 
 def batch(number: int = 0, mode: str = "Append", schema: str = schema_json(a="integer", b="string"), **options: str):
-    sink = {"table": PATH, "mode": mode, "partitionColumns": [], "clusteringColumns": None, "options": options}
+    sink: dict[str, Any] = {
+        "table": PATH,
+        "mode": mode,
+        "partitionColumns": [],
+        "clusteringColumns": None,
+        "options": options,
+    }
     asked = {"sink": sink, "queryId": "q", "batchId": number, "schema": schema}
     return [
         ("plan_batch", {"batch": asked}),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.transaction import maintenance
 from support.deleting_batches import World
 from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed

@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.stores import local as stores

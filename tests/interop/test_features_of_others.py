@@ -4,6 +4,8 @@ both of us to write alike.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -38,7 +40,7 @@ def test_the_peer_has_the_same_features(peer):
     """A feature new at the peer fails this test: describe it in our table, or say here why not."""
     theirs = {name: facts for name, *facts in peer.run(_THEIR_FEATURES)}
     assert theirs.keys() ^ FEATURES.keys() == ONLY_THEIRS.keys()
-    ours = {
+    ours: dict[str, list[Any]] = {
         name: [list(feature.legacy or (3 if feature.reader else 0, 7)), bool(feature.legacy)]
         + [feature.reader, feature.droppable, sorted(feature.requires)]
         for name, feature in FEATURES.items()

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from headwater.log.garbage import needed_files
 from headwater.log.snapshot import load_snapshot
+from headwater.log.vacuum import needed_files
 from headwater.stores import LocalStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.random]

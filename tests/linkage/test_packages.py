@@ -57,6 +57,15 @@ def test_a_file_has_one_class_and_says_what_it_owns(path: Path) -> None:
     assert not shared, f"{shared} serve more than this file: each has a file of its own"
 
 
+def test_no_line_is_wider_than_the_formatter_lets_code_be() -> None:
+    """scalafmt leaves comments as they are."""
+    most = int(re.findall(r"^maxColumn = (\d+)", (JVM.parent / ".scalafmt.conf").read_text("utf-8"), re.M)[0])
+    files = {path: path.read_text("utf-8").splitlines() for path in JVM.rglob("*.scala")}
+    wide = [f"{path.name}:{n}" for path, lines in files.items() for n, line in enumerate(lines, 1) if len(line) > most]
+    assert most <= 140
+    assert wide == []
+
+
 def _is_private(text: str, name: str) -> bool:
     """Whether a class serves its file alone: it is private to the package, or a case class that the file's one uses."""
     return bool(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.checkpoints.writing import Layout, last_checkpoint_checksum, write_checkpoint
+from headwater.log.checkpoint_writing import Layout, last_checkpoint_checksum, write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.actions import (

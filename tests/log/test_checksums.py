@@ -53,6 +53,7 @@ def test_a_commit_is_followed_by_its_checksum(snapshot):
 def test_what_is_written_is_read(snapshot):
     found = read_checksum(snapshot.table_path, snapshot.store, snapshot.version)
     assert found == snapshot.checksum(snapshot.commit_info["txnId"])
+    assert found.set_transactions is not None
     assert found.set_transactions == (SetTransaction("app", 4, found.set_transactions[0].last_updated),)
 
 

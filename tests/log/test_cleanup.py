@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import Layout, write_checkpoint
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up
 from headwater.log.history import version_at
@@ -49,7 +50,7 @@ class Table:
         self.now = at
         self.version += 1
         v = self.version
-        actions = [CommitInfo({"inCommitTimestamp": at})]
+        actions: list[Any] = [CommitInfo({"inCommitTimestamp": at})]
         if v == 0:
             schema = '{"type":"struct","fields":[]}'
             actions += [self.protocol, Metadata("the-id", schema, (), self.configuration, created_time=1)]
@@ -186,7 +187,7 @@ def test_a_cleanup_cut_off_at_any_file_leaves_what_is_needed(kind):
     assert count > 10
     for allowed in range(0, count, 2):
         table.store = whole.copy()
-        deleted = []
+        deleted: list[Any] = []
 
         def delete(path, store=table.store, deleted=deleted, allowed=allowed):
             if len(deleted) == allowed:
@@ -194,7 +195,7 @@ def test_a_cleanup_cut_off_at_any_file_leaves_what_is_needed(kind):
             deleted.append(path)
             MemoryStore.delete(store, path)
 
-        table.store.delete = delete
+        table.store.delete = delete  # type: ignore[method-assign]
         with pytest.raises(OSError, match="the store is down"):
             table.clean(START + 11 * DAY)
         del table.store.delete
@@ -226,7 +227,7 @@ def test_commits_go_before_protected_checkpoints():
         deleted.append(isinstance(parse_name(path.rsplit("/", 1)[1]), CheckpointName))
         MemoryStore.delete(table.store, path)
 
-    table.store.delete = delete
+    table.store.delete = delete  # type: ignore[method-assign]
     table.clean(START + 11 * DAY)
     assert deleted == sorted(deleted)
     assert set(deleted) == {True, False}

@@ -82,7 +82,9 @@ def test_damage_is_an_error_that_names_file_and_line(data, place):
 
 def test_json_as_lenient_writers_have_it():
     line = b'{"commitInfo":{"x":NaN,"y":123456789012345678901234567890,"z":"\\ud83d"}}\n'
-    assert parse_actions(line, "x").commit_info["y"] == 123456789012345678901234567890
+    info = parse_actions(line, "x").commit_info
+    assert info is not None
+    assert info["y"] == 123456789012345678901234567890
 
 
 def test_commit_info_is_found_wherever_it_is():

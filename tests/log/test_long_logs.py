@@ -7,7 +7,7 @@ from threading import Lock
 
 import pytest
 
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 from headwater.protocol.file_names import commit_name

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from typing import Any
 
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
@@ -167,7 +168,7 @@ def test_a_snapshot_that_is_not_what_its_checksum_says_is_refused(store):
     path = f"{LOG}/{2:020d}.crc"
     right = json.loads(store.read(path))
     assert load_snapshot(PATH, store).version == 2
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "number of files 4, where the log gives 3": {"numFiles": 4},
         "size in bytes 7, where the log gives 30": {"tableSizeBytes": 7},
         "table id other, where the log gives the-id": {"metadata": {**right["metadata"], "id": "other"}},
@@ -216,7 +217,8 @@ class OfOneSession(MemoryStore):
 
 
 def test_what_a_session_is_given_reads_through_its_own_store(store):
-    cache, sessions = SnapshotCache(), []
+    sessions: list[Any] = []
+    cache = SnapshotCache()
     for number in range(3):
         for session in sessions:
             session.ended = True

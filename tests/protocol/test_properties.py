@@ -3,17 +3,15 @@
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.properties import (
     PROPERTIES,
-    boolean,
     canonical_name,
     for_new_table,
-    milliseconds,
     normalize,
     parse_bytes,
     parse_interval,
     validate,
-    whole,
 )
 
 DAY = 24 * 3600 * 1000
@@ -75,7 +73,7 @@ def test_unknown_names_come_with_a_suggestion():
         ("delta.randomPrefixLength", "1", "0"),
     ],
 )
-def test_values(name, good, bad):
+def test_a_good_value_passes_and_a_bad_one_is_refused(name, good, bad):
     validate(name, good)
     with pytest.raises(HeadwaterError) as error:
         validate(name, bad)
@@ -85,6 +83,14 @@ def test_values(name, good, bad):
 def test_every_default_is_a_value():
     for known in PROPERTIES.values():
         assert known.default is None or known.accepts(known.default)
+        assert known.of({}) == (known.absent if known.default is None else known.of({known.name: known.default}))
+
+
+def test_every_property_has_its_name_once():
+    listed = [value for value in vars(properties).values() if isinstance(value, properties.Property)]
+    assert len({known.name for known in listed}) == len(listed) >= 40
+    assert {known.name for known in listed} <= PROPERTIES.keys()
+    assert all(known.unused is None for known in listed), "what nothing acts on needs no name in code"
 
 
 def test_kept_properties_cannot_be_set():
@@ -102,9 +108,26 @@ def test_session_defaults_are_under_the_statement():
 
 
 def test_typed_reading_has_defaults():
-    assert milliseconds({}, "delta.deletedFileRetentionDuration") == 7 * DAY
-    assert milliseconds({}, "delta.setTransactionRetentionDuration") is None
-    assert whole({"delta.checkpointInterval": "5"}, "delta.checkpointInterval") == 5
-    assert boolean({}, "delta.enableExpiredLogCleanup") is True
-    assert boolean({}, "delta.autoOptimize.optimizeWrite") is False
+    assert properties.FILE_RETENTION.of({}) == 7 * DAY
+    assert properties.TRANSACTION_RETENTION.of({}) is None
+    assert properties.CHECKPOINT_INTERVAL.of({"delta.checkpointInterval": "5"}) == 5
+    assert properties.EXPIRED_LOG_CLEANUP.of({}) is True
+    assert properties.OPTIMIZE_WRITE.of({}) is False
+    assert properties.AUTO_COMPACT.of({}) == ""
+    assert properties.COLUMN_MAPPING_MODE.of({"delta.columnMapping.mode": "Name"}) == "name"
     assert parse_bytes("128mb") == parse_bytes("134217728") == 128 << 20
+
+
+@pytest.mark.parametrize(
+    ("known", "stored", "condition"),
+    [
+        (properties.CHECKPOINT_INTERVAL, "ten", "DELTA_INVALID_PROPERTY_VALUE"),
+        (properties.INDEXED_COLUMNS_LIMIT, "-2", "DELTA_INVALID_PROPERTY_VALUE"),
+        (properties.LOG_RETENTION, "soon", "DELTA_INVALID_INTERVAL"),
+        (properties.FILE_RETENTION, "interval -1 days", "DELTA_INVALID_INTERVAL"),
+    ],
+)
+def test_what_another_writer_stored_and_is_no_value(known, stored, condition):
+    with pytest.raises(HeadwaterError) as error:
+        known.of({known.name: stored})
+    assert error.value.condition == condition

@@ -239,6 +239,7 @@ def test_only_upgrades_and_well_formed(current, first, second):
     assert (after.writer_features is not None) == (after.min_writer_version == 7)
     assert (after.reader_features is not None) == (after.min_reader_version == 3)
     if after.reader_features is not None:
+        assert after.writer_features is not None
         assert after.reader_features <= after.writer_features
 
 

@@ -1,6 +1,7 @@
 """Types of the schema format that have more to say than a name."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_a_string_by_its_default_collation_is_a_string_at_any_depth(spelled: str
         array = {"type": "array", "elementType": text, "containsNull": True}
         pairs = {"type": "map", "keyType": text, "valueType": array, "valueContainsNull": True}
         inner = {"type": "struct", "fields": [{"name": "m", "type": pairs, "nullable": True, "metadata": {}}]}
-        columns = [{"name": "v", "type": text}, {"name": "s", "type": inner}]
+        columns: list[dict[str, Any]] = [{"name": "v", "type": text}, {"name": "s", "type": inner}]
         return json.dumps({"type": "struct", "fields": [{**c, "nullable": True, "metadata": {}} for c in columns]})
 
     assert parse_schema(schema(spelled)) == parse_schema(schema("string"))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.history import history
 from headwater.log.log_compaction import COMMITS, write_compaction
 from headwater.log.snapshot import load_snapshot
@@ -24,7 +25,7 @@ SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {"theirs": {"x": 1}}}]}
 )
 #: The commits of another engine, some years ahead.
-COMMITS_OF_OTHERS = [
+COMMITS_OF_OTHERS: list[list[dict[str, Any]]] = [
     [
         {"commitInfo": {"operation": "MAKE", "theirs": {"deep": [1, None]}, "isBlindAppend": "perhaps"}},
         {

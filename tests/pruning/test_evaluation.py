@@ -199,7 +199,7 @@ def test_loose_null_counts_count_only_at_their_ends() -> None:
 def test_nested_columns_are_found_by_physical_names() -> None:
     inner = StructField("x", PrimitiveType("integer"), metadata={"delta.columnMapping.physicalName": "col-2"})
     outer = StructField("s", struct(x=inner), metadata={"delta.columnMapping.physicalName": "col-1"})
-    rows = [{"col-1": {"col-2": 1}}, {"col-1": {"col-2": 5}}, {"col-1": None}]
+    rows: list[dict[str, Any]] = [{"col-1": {"col-2": 1}}, {"col-1": {"col-2": 5}}, {"col-1": None}]
     snapshot = FakeSnapshot(struct(s=outer), [File([row]) for row in rows])
     assert kept(snapshot, "(`s`.`x` = 5)") == kept(snapshot, "(`S`.`X` = 5)") == [1]
     assert kept(snapshot, "(`s`.`x` IS NULL)") == [2]

@@ -142,7 +142,7 @@ def test_and_binds_tighter_than_or_and_not_tightest() -> None:
     assert parse_predicate("NOT (NOT `a`) OR `b`", "UTC") == Or((Not(Not(truth[0])), truth[1]))
 
 
-def test_forms() -> None:
+def test_each_form_of_a_predicate_is_read() -> None:
     one, two = (literal(PrimitiveType("integer"), n) for n in (1, 2))
     cases = {
         "(`a`.`b`.`c`.`d`.`e` = 1)": Comparison("=", Column(("a", "b", "c", "d", "e")), one),

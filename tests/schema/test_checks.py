@@ -16,8 +16,8 @@ def schema(*fields):
 @pytest.mark.parametrize(
     ("table", "partitions", "configuration", "condition", "mentions"),
     [
-        (schema(("a", INT), ("A", INT)), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "a"),
-        (schema(("s", schema(("x", INT), ("X", INT)))), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "s.x"),
+        (schema(("a", INT), ("A", INT)), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND.METADATA_UPDATE", "a"),
+        (schema(("s", schema(("x", INT), ("X", INT)))), [], {}, "DELTA_DUPLICATE_COLUMNS_FOUND.METADATA_UPDATE", "s.x"),
         (schema(("a b", INT)), [], {}, "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "columnMapping"),
         (
             schema(("m", MapType(STRING, schema(("x=", INT))))),
@@ -30,7 +30,13 @@ def schema(*fields):
         (schema(("i", DecimalType(39, 2))), [], {}, "DELTA_UNSUPPORTED_DATA_TYPES", "decimal(39,2)"),
         (schema(("a", INT)), ["b"], {}, "DELTA_PARTITION_COLUMN_NOT_FOUND", "b"),
         (schema(("a", INT)), ["a"], {}, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", ""),
-        (schema(("a", INT), ("b", INT)), ["a", "A"], {}, "DELTA_DUPLICATE_COLUMNS_FOUND", "partition"),
+        (
+            schema(("a", INT), ("b", INT)),
+            ["a", "A"],
+            {},
+            "DELTA_DUPLICATE_COLUMNS_FOUND.PARTITION_COLUMNS",
+            "partition",
+        ),
         (
             schema(("a", INT), ("b", ArrayType(INT))),
             ["b"],
@@ -47,7 +53,9 @@ def schema(*fields):
         ),
     ],
 )
-def test_refused(table, partitions, configuration, condition, mentions):
+def test_a_schema_that_no_file_can_hold_is_refused_by_its_condition(
+    table, partitions, configuration, condition, mentions
+):
     with pytest.raises(HeadwaterError) as error:
         check_schema(table, partitions, configuration)
     assert error.value.condition == condition
@@ -61,7 +69,7 @@ def test_not_null_inside_an_array_is_refused_and_inside_a_struct_is_not():
         check_schema(schema(("a", ArrayType(StructType((field,))))), [], {})
 
 
-def test_accepted():
+def test_what_mapping_allows_and_what_can_partition_is_accepted():
     mapped = {"delta.columnMapping.mode": "name"}
     check_schema(schema(("a b", INT), ("v", VOID), ("_change_type", STRING)), [], mapped)
     check_schema(schema(("a", INT), ("b", PrimitiveType("binary")), ("d", DecimalType(38, 38))), ["B", "d"], {})

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     ArrayType,
     DecimalType,
@@ -152,12 +153,12 @@ def test_a_recorded_change_that_is_no_widening_is_refused(change, refused):
     changed = StructField("b", LONG, True, {"delta.typeChanges": [known, change]})
     metadata = Metadata("id", schema_string(StructType((StructField("a", StructType((changed,))),))), ())
     with_feature = Protocol(3, 7, frozenset({"typeWidening"}), frozenset({"typeWidening"}))
-    check_readable_types(Protocol(1, 2), metadata)
+    check_readable_types(TableDefinition(Protocol(1, 2), metadata))
     if refused is None:
-        check_readable_types(with_feature, metadata)
+        check_readable_types(TableDefinition(with_feature, metadata))
         return
     with pytest.raises(HeadwaterError) as caught:
-        check_readable_types(with_feature, metadata)
+        check_readable_types(TableDefinition(with_feature, metadata))
     assert caught.value.condition == "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA"
     for text in refused:
         assert text.lower() in str(caught.value).lower()
@@ -266,7 +267,7 @@ def test_comments_and_types_change_in_place():
         {"fromType": "short", "toType": "long", "fieldPath": "value"}
     ]
     assert change_type(table, ("v",), STRING, allow_widening=False).find("v") == StructField("v", STRING)
-    with pytest.raises(HeadwaterError, match="DELTA_CANNOT_CHANGE_DATA_TYPE"):
+    with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"):
         change_type(table, ("s", "x"), LONG, allow_widening=False)
 
 

@@ -9,7 +9,7 @@ from headwater.errors import HeadwaterError
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, CURRENT_DEFAULT, NESTED_IDS
 from headwater.protocol.columns import all_fields
-from headwater.protocol.features import materializes_partition_columns
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     ArrayType,
     DecimalType,
@@ -60,7 +60,8 @@ def rule_of(call, *arguments, **named):
 
 
 def broken(protocol, metadata, before=None):
-    return rule_of(iceberg.check_definition, before, protocol, metadata)
+    had = None if before is None else TableDefinition(protocol, before)
+    return rule_of(iceberg.check_definition, had, TableDefinition(protocol, metadata))
 
 
 VECTORS = {"delta__enableDeletionVectors": "true"}
@@ -167,31 +168,31 @@ def test_partition_columns_stay():
 
 
 def test_enabling_on_tables_with_files():
-    def rule(before, after, has_files=True, was=()):
-        protocol, metadata = after
-        return rule_of(iceberg.check_enabling, before[1], metadata, protocol, was=was, has_files=has_files)[0]
+    def rule(before, after, has_files=True):
+        definitions = (TableDefinition(*before), TableDefinition(*after))
+        return rule_of(iceberg.check_enabling, *definitions, has_files=has_files)[0]
 
     lacks = "FILES_NOT_ICEBERG_COMPAT"
     for version, expected in ((1, lacks), (2, None), (3, None)):
         assert rule(table(0, partitions=["p"]), table(version, partitions=["p"])) == expected
         assert rule(table(0, partitions=["p"]), table(version, partitions=["p"]), has_files=False) is None
     assert rule(table(0), table(1)) is None
-    assert rule(table(2, partitions=["p"]), table(1, partitions=["p"]), was=(2,)) is None
+    assert rule(table(2, partitions=["p"]), table(1, partitions=["p"])) is None
     tracked = table(0, delta__rowTracking__materializedRowIdColumnName="_row-id")
     assert rule(tracked, table(3)) == lacks
-    assert rule(tracked, table(3), was=(3,)) is None
+    assert rule(table(3, delta__rowTracking__materializedRowIdColumnName="_row-id"), table(3)) is None
 
 
 def test_files_have_their_number_of_rows():
     for version in (0, 1, 2, 3):
-        protocol, metadata = table(version)
-        assert materializes_partition_columns(protocol, metadata) == (version > 0)
+        definition = TableDefinition(*table(version))
+        assert definition.has_partition_columns_in_files == (version > 0)
         for stats in (None, "{}", '{"numRecords":null}'):
             file = AddFile("f.parquet", {}, 1, 1, stats=stats)
-            rule, text = rule_of(iceberg.check_files, protocol, metadata, [file])
+            rule, text = rule_of(iceberg.check_files, definition, [file])
             assert rule == ("MISSING_NUM_RECORDS" if version else None)
             assert ("f.parquet" in text) == bool(version)
-        iceberg.check_files(protocol, metadata, [AddFile("f", {}, 1, 1, stats='{"numRecords":0}')])
+        iceberg.check_files(definition, [AddFile("f", {}, 1, 1, stats='{"numRecords":0}')])
 
 
 def test_what_properties_entail():

@@ -3,7 +3,6 @@
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.actions import Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
 from headwater.protocol.columns import all_fields
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
@@ -13,7 +12,6 @@ from headwater.schema.mapping import (
     check_mode_change,
     logical_path,
     max_column_id,
-    mode,
     physical_path,
     strip,
 )
@@ -64,18 +62,6 @@ def test_paths_there_and_back():
     assert logical_path(mapped, ("gone",)) is None
     with pytest.raises(HeadwaterError, match="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"):
         physical_path(mapped, ("A", "x"))
-
-
-def test_the_mode_counts_only_where_the_protocol_supports_it():
-    configuration = {"delta.columnMapping.mode": "Name"}
-    assert mode(configuration) == "name"
-    assert mode({}) == "none"
-    assert mode(configuration, Protocol(2, 5)) == "name"
-    assert mode(configuration, Protocol(1, 2)) == "none"
-    assert mode(configuration, Protocol(3, 7, frozenset(), frozenset())) == "none"
-    assert mode(configuration, Protocol(3, 7, frozenset({"columnMapping"}), frozenset({"columnMapping"}))) == "name"
-    with pytest.raises(HeadwaterError, match="DELTA_INVALID_PROPERTY_VALUE"):
-        mode({"delta.columnMapping.mode": "x"})
 
 
 def test_mode_changes():

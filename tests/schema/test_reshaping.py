@@ -10,7 +10,7 @@ from headwater.protocol.columns import all_fields, find_path
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema import mapping
 from headwater.schema.declared import as_stored, can_relax, declared_type, with_declared
-from headwater.schema.evolution import After, NewColumn, add_columns, change_type
+from headwater.schema.evolution import After, NewColumn, add_columns, change_type, set_comment
 from headwater.schema.reshaping import (
     drop_column,
     follow_rename,
@@ -118,6 +118,10 @@ def test_random_changes_keep_ids_and_places_as_a_plain_model_has_them(data):
         (lambda: drop_column(TABLE, ("a", "element")), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
         (lambda: drop_column(TABLE, ("m", "key")), "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT"),
         (lambda: move_column(TABLE, ("s", "x"), After("a")), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
+        (lambda: set_comment(TABLE, ("l", "element"), "x"), "DELTA_UNSUPPORTED_COMMENT_MAP_ARRAY"),
+        (lambda: set_comment(TABLE, ("m", "KEY"), "x"), "DELTA_UNSUPPORTED_COMMENT_MAP_ARRAY"),
+        (lambda: set_comment(TABLE, ("l", "key"), "x"), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
+        (lambda: set_comment(TABLE, ("element",), "x"), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
         (lambda: set_nullable(TABLE, ("l", "element"), False), "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT"),
         (
             lambda: replace_columns(TABLE, [NewColumn(("a",), INT)], may_drop=False, allow_widening=True),
@@ -125,11 +129,11 @@ def test_random_changes_keep_ids_and_places_as_a_plain_model_has_them(data):
         ),
         (
             lambda: replace_columns(TABLE, [NewColumn(("a",), STRING)], may_drop=True, allow_widening=True),
-            "DELTA_CANNOT_CHANGE_DATA_TYPE",
+            "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
         ),
         (
             lambda: replace_columns(TABLE, [NewColumn(("s",), INT)], may_drop=True, allow_widening=True),
-            "DELTA_CANNOT_CHANGE_DATA_TYPE",
+            "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
         ),
     ],
 )
@@ -187,7 +191,7 @@ def test_declared_texts_stay_with_what_is_renamed_added_and_dropped_beside_them(
     kept = as_stored(schema)
     assert kept.fields[0].metadata == {DECLARED_TYPE: "struct<x:int,y:struct<r:varchar(8)>,z:varchar(9)>"}
     assert kept.fields[1] == StructField("v", STRING)
-    with pytest.raises(HeadwaterError, match="DELTA_CANNOT_CHANGE_DATA_TYPE"):
+    with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"):
         change_type(schema, ("s", "y", "r"), PrimitiveType("varchar(7)"), allow_widening=True)
 
 

@@ -60,7 +60,7 @@ def test_rename_columns_partitions_and_fields(spark, rows, database, fails):
         ("nosuch TO x", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ("v TO PART", "FIELD_ALREADY_EXISTS"),
         ("s.l.element TO e", "INVALID_FIELD_NAME"),
-        ("v TO _change_type", "DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS"),
+        ("v TO _change_type", "RESERVED_CDC_COLUMNS_ON_WRITE"),
     ):
         with fails(condition, state=None):
             spark.sql(f"ALTER TABLE t RENAME COLUMN {change}")
@@ -104,7 +104,7 @@ def test_drop_columns_and_add_them_again(spark, rows, database, fails, tmp_path)
     spark.sql("CREATE VIEW plainly AS SELECT a FROM plain")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", state="42809"):
         spark.sql("ALTER TABLE plainly DROP COLUMN a")
-    with fails("PATH_NOT_FOUND", state="42K03"):
+    with fails("DELTA_MISSING_DELTA_TABLE", state="42P01"):
         spark.sql(f"ALTER TABLE delta.`{tmp_path}/absent` DROP COLUMN a")
     spark.sql(f"CREATE TABLE clustered (a INT, s STRUCT<x: INT, y: INT>) USING delta CLUSTER BY (a, s.x) {MAPPED}")
     spark.sql("ALTER TABLE clustered RENAME COLUMN a TO b")
@@ -166,7 +166,7 @@ def test_types_grow_wider(spark, rows, database, fails):
     for change, condition in (
         ("b TYPE INT", "NOT_SUPPORTED_CHANGE_COLUMN"),
         ("v TYPE VARCHAR(4)", "NOT_SUPPORTED_CHANGE_COLUMN"),
-        ("b TYPE STRING", "DELTA_CANNOT_CHANGE_DATA_TYPE"),
+        ("b TYPE STRING", "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"),
         ("b.element TYPE INT", "INVALID_FIELD_NAME"),
         ("l TYPE ARRAY<DOUBLE>", "CANNOT_UPDATE_FIELD.ARRAY_TYPE"),
     ):
@@ -178,7 +178,7 @@ def test_types_grow_wider(spark, rows, database, fails):
     with fails("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", state="22001"):
         spark.sql("INSERT INTO t (s) SELECT struct('y', 'zzz', 1)")
     spark.sql("CREATE TABLE plain (a INT, c STRING) USING delta")
-    with fails("DELTA_CANNOT_CHANGE_DATA_TYPE", "enableTypeWidening"):
+    with fails("DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP", "enableTypeWidening"):
         spark.sql("ALTER TABLE plain ALTER COLUMN a TYPE BIGINT")
     with fails("NOT_SUPPORTED_CHANGE_COLUMN", state=None):
         spark.sql("ALTER TABLE plain ALTER COLUMN c TYPE VARCHAR(3)")
@@ -221,7 +221,7 @@ def test_not_null_defaults_and_places(spark, rows, database, fails):
     assert (operation, described[0]["nullable"], described[2]["position"]) == ("CHANGE COLUMNS", False, "AFTER a")
     spark.sql("ALTER TABLE t ALTER COLUMN s.y DROP NOT NULL")
     assert columns(spark, "t") == "a:int,s:struct<x:int,y:int>,b:string,l:array<struct<r:int,q:int>>"
-    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "a"):
+    with fails("DELTA_INSERT_COLUMN_MISMATCH", "a"):
         spark.sql("INSERT INTO t (b) VALUES ('x')")
     spark.sql("ALTER TABLE t ALTER COLUMN a SET NOT NULL")
     spark.sql("ALTER TABLE t ALTER COLUMN a DROP NOT NULL")
@@ -295,7 +295,7 @@ def test_replace_columns(spark, rows, database, fails):
     operation, described = history(spark, "t", "columns")
     assert (operation, [c["name"] for c in described]) == ("REPLACE COLUMNS", ["s", "a", "new"])
     assert rows("SELECT * FROM t") == [((3, None), 1, None)]
-    with fails("DELTA_CANNOT_CHANGE_DATA_TYPE", "a"):
+    with fails("DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP", "a"):
         spark.sql("ALTER TABLE t REPLACE COLUMNS (a STRING)")
     spark.sql("CREATE TABLE plain (a INT, b INT) USING delta")
     spark.sql("INSERT INTO plain VALUES (1, 2)")

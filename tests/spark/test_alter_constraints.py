@@ -123,8 +123,12 @@ def test_sync_identity(spark, rows, database, tmp_path, fails):
     spark.sql("ALTER TABLE t ALTER COLUMN id SYNC IDENTITY")
     spark.sql("INSERT INTO t (v) VALUES ('c')")
     assert rows("SELECT id FROM t WHERE v = 'c'") == [(33,)]
-    for column in ("v", "nope", "id.x"):
-        with fails("DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN", "id, down"):
+    for column, condition in (
+        ("v", "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN"),
+        ("nope", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        ("id.x", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+    ):
+        with fails(condition, "id, down"):
             spark.sql(f"ALTER TABLE t ALTER COLUMN {column} SYNC IDENTITY")
     with pytest.raises(PySparkException, match="PARSE_SYNTAX_ERROR"):
         spark.sql("ALTER TABLE t ALTER COLUMN id SYNC IDENTITIES")

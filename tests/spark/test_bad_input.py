@@ -60,13 +60,23 @@ def test_missing_path(spark, fails, tmp_path):
         lambda: load(spark, tmp_path / "absent"),
         lambda: spark.sql(f"SELECT * FROM delta.`{tmp_path}/absent`"),
         lambda: spark.sql(f"INSERT INTO delta.`{tmp_path}/absent` VALUES (1)"),
-        lambda: spark.sql(f"ALTER TABLE delta.`{tmp_path}/absent` ADD COLUMNS (a INT)"),
-        lambda: spark.sql(f"DESCRIBE HISTORY delta.`{tmp_path}/absent`"),
-        lambda: spark.sql(f"TRUNCATE TABLE delta.`{tmp_path}/absent`"),
         lambda: spark.range(1).writeTo(f"delta.`{tmp_path}/absent`").append(),
     ):
         with fails("PATH_NOT_FOUND", f"{tmp_path}/absent", state="42K03"):
             read()
+    # Statements about the table, not about its rows, each have their own name for it.
+    for statement, condition in (
+        ("ALTER TABLE delta.`{}` ADD COLUMNS (a INT)", "DELTA_MISSING_DELTA_TABLE"),
+        ("TRUNCATE TABLE delta.`{}`", "DELTA_MISSING_DELTA_TABLE"),
+        ("DESCRIBE TABLE delta.`{}`", "DELTA_MISSING_DELTA_TABLE"),
+        ("VACUUM delta.`{}`", "DELTA_MISSING_DELTA_TABLE"),
+        ("VACUUM '{}'", "DELTA_TABLE_ONLY_OPERATION"),
+        ("DESCRIBE HISTORY delta.`{}`", "DELTA_TABLE_ONLY_OPERATION"),
+        ("DESCRIBE DETAIL '{}'", "DELTA_FILE_NOT_FOUND"),
+        ("REORG TABLE delta.`{}` APPLY (PURGE)", "DELTA_ONLY_OPERATION"),
+    ):
+        with fails(condition, f"{tmp_path}/absent"):
+            spark.sql(statement.format(f"{tmp_path}/absent"))
     assert not (tmp_path / "absent").exists()
     with fails("DELTA_PATH_NOT_SPECIFIED"):
         spark.read.format("delta").load()
@@ -351,9 +361,9 @@ def test_types_that_cannot_be_stored(spark, rows, database, fails):
         spark.sql("CREATE TABLE t USING delta AS SELECT array() AS i")
     with fails("DELTA_NESTED_NOT_NULL_CONSTRAINT", "l"):
         spark.sql("CREATE TABLE t (l ARRAY<STRUCT<x: INT NOT NULL>>) USING delta")
-    with fails("DELTA_INVALID_PARTITION_COLUMN_TYPE", "STRUCT"):
+    with fails("INVALID_PARTITION_COLUMN_DATA_TYPE", "STRUCT"):
         spark.sql("CREATE TABLE t (a INT, s STRUCT<x: INT>) USING delta PARTITIONED BY (s)")
-    with fails("DELTA_CANNOT_WRITE_EMPTY_SCHEMA"):
+    with fails("DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS"):
         spark.sql("CREATE TABLE t USING delta AS SELECT NULL AS n")
     assert spark.sql("SHOW TABLES").collect() == []
 
@@ -371,6 +381,26 @@ def test_void_columns(spark, rows, database):
     spark.sql("ALTER TABLE t ALTER COLUMN s.x TYPE STRING")
     spark.sql("INSERT INTO t VALUES (3, NULL, named_struct('x', 'z', 'y', 3))")
     assert rows("SELECT id, s FROM t ORDER BY id") == [(1, (None, 2)), (2, None), (3, ("z", 3))]
+
+
+def test_files_that_hold_a_void_field_are_rewritten(spark, rows, tmp_path):
+    """Spark cannot read the field by the type it has taken since; an UPDATE that sets it does not read it."""
+    path, table = tmp_path / "t", f"delta.`{tmp_path}/t`"
+    vectors = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    spark.sql(f"CREATE TABLE {table} (id INT, s STRUCT<x: STRING, y: INT>) USING delta {vectors}")
+    spark.sql(f"INSERT INTO {table} VALUES (9, named_struct('x', 'z', 'y', 3))")
+    old = spark.sql("SELECT id, named_struct('x', NULL, 'y', 2) AS s FROM VALUES (1), (2) AS v (id)")
+    old.coalesce(1).write.parquet(f"{tmp_path}/old")
+    (file,) = (tmp_path / "old").glob("*.parquet")
+    shutil.copy(file, path / "old.parquet")
+    fields = {"path": "old.parquet", "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 1}
+    statistics = '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2}}'
+    line = json.dumps({"add": {**fields, "dataChange": True, "stats": statistics}})
+    (path / f"_delta_log/{2:020}.json").write_text(line)
+    with pytest.raises(Exception, match="PARQUET_COLUMN_DATA_TYPE_MISMATCH"):
+        rows(f"SELECT * FROM {table}")
+    spark.sql(f"UPDATE {table} SET s.x = NULL WHERE id <= 2")
+    assert rows(f"SELECT * FROM {table} ORDER BY id") == [(1, (None, 2)), (2, (None, 2)), (9, ("z", 3))]
 
 
 def test_nulls_at_every_depth(spark, rows, database):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import pytest
 
@@ -61,6 +62,24 @@ def test_describe_extended(spark, rows, database, tmp_path):
     assert after["Statistics"] == "0 bytes, 0 rows"
 
 
+def test_tools_can_parse_the_columns_and_the_statistics(spark, rows, database):
+    """dbt's adapter takes columns, owner and statistics of its catalog out of these texts by such patterns."""
+    spark.sql(
+        "CREATE TABLE t (a INT NOT NULL COMMENT 'x', `b c` STRUCT<d: ARRAY<INT>>, p DATE) USING delta "
+        "PARTITIONED BY (p) COMMENT 'Statistics: none' TBLPROPERTIES "
+        "('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql("INSERT INTO t SELECT id, named_struct('d', array(1)), DATE'2024-01-01' FROM range(0, 9, 1, 1)")
+    spark.sql("DELETE FROM t WHERE a < 2")
+    (table,) = rows("SHOW TABLE EXTENDED IN " + database + " LIKE '*'")
+    fields = re.findall(r"^ \|-- (.*): (.*) \(nullable = (.*)\b", table[3], re.MULTILINE)
+    assert fields == [("a", "integer", "false"), ("b c", "struct", "true"), ("p", "date", "true")]
+    shown = {row[0]: row[1] for row in rows("DESCRIBE EXTENDED t")}
+    for text in (*re.findall(r"^Statistics: (.*)$", table[3], re.MULTILINE), shown["Statistics"]):
+        assert re.fullmatch(r"[1-9]\d* bytes, 7 rows", text)
+    assert {"Provider: delta", "Type: MANAGED"} <= set(table[3].splitlines())
+
+
 def test_describe_detail(spark, database, tmp_path):
     frame = spark.sql("CREATE TABLE t USING delta PARTITIONED BY (p) AS SELECT id, id % 3 AS p FROM range(9)")
     frame = spark.sql("DESCRIBE DETAIL t")
@@ -107,7 +126,7 @@ def test_describe_history_and_detail_of_what_is_no_delta_table(spark, database, 
         spark.sql("DESCRIBE HISTORY p")
     with fails("TABLE_OR_VIEW_NOT_FOUND", "absent", state="42P01"):
         spark.sql("DESCRIBE DETAIL absent")
-    with fails("PATH_NOT_FOUND", f"{tmp_path}/absent", state="42K03"):
+    with fails("DELTA_MISSING_DELTA_TABLE", f"{tmp_path}/absent", state="42P01"):
         spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path}/absent`")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", state="42809"):
         spark.sql("DESCRIBE HISTORY v")
@@ -119,7 +138,9 @@ def test_describe_history_and_detail_of_what_is_no_delta_table(spark, database, 
 
 def test_describe_detail_of_what_is_no_delta_table(spark, database, tmp_path, fails):
     (tmp_path / "empty").mkdir()
-    spark.sql("CREATE TABLE p (a INT, b STRING) USING parquet PARTITIONED BY (b) COMMENT 'hello' TBLPROPERTIES ('k' = 'v')")
+    spark.sql(
+        "CREATE TABLE p (a INT, b STRING) USING parquet PARTITIONED BY (b) COMMENT 'hello' TBLPROPERTIES ('k' = 'v')"
+    )
     spark.sql(f"CREATE TABLE c (a INT) USING csv LOCATION '{tmp_path / 'c'}'")
     spark.sql("INSERT INTO p VALUES (1, 'x')")
     spark.sql("CREATE VIEW v AS SELECT 1 AS a")
@@ -136,7 +157,12 @@ def test_describe_detail_of_what_is_no_delta_table(spark, database, tmp_path, fa
     of_entry = {"format": "parquet", "name": f"spark_catalog.{database}.p", "description": "hello"}
     assert partitioned == {**of_entry, "partitionColumns": ["b"], "properties": {"k": "v"}}
     plain = known("c")
-    assert (plain["format"], plain["description"], plain["partitionColumns"], plain["properties"]) == ("csv", "", [], {})
+    assert (plain["format"], plain["description"], plain["partitionColumns"], plain["properties"]) == (
+        "csv",
+        "",
+        [],
+        {},
+    )
     assert plain["location"] == f"file:{tmp_path / 'c'}"
     for path in (location, location.removeprefix("file:"), f"{tmp_path}/empty"):
         assert known(f"'{path}'") == {"location": path, "properties": {}}

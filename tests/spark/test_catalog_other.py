@@ -111,7 +111,7 @@ def test_a_view_is_no_place_to_write(spark, database, fails):
         spark.sql("ALTER TABLE v ADD COLUMNS (a INT)")
     with fails("TABLE_OR_VIEW_ALREADY_EXISTS", state="42P07"):
         spark.sql("CREATE TABLE v (id INT) USING delta")
-    with fails("DELTA_NOT_A_DELTA_TABLE", "v", "VIEW"):
+    with fails("DELTA_CANNOT_WRITE_INTO_VIEW", "v"):
         spark.sql("CREATE OR REPLACE TABLE v (id INT) USING delta")
 
 

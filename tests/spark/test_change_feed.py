@@ -231,13 +231,13 @@ def test_what_is_no_delta_table(spark: Any, rows: Any, fails: Any, fed: Fed, tmp
     rows("CREATE TABLE other (a INT) USING parquet")
     rows("CREATE VIEW looking AS SELECT * FROM fed")
     for name in ("other", "looking"):
-        with fails("DELTA_ONLY_OPERATION", name):
+        with fails("DELTA_TABLE_ONLY_OPERATION", name):
             rows(f"SELECT * FROM table_changes('{name}', 0)")
-    with fails("DELTA_ONLY_OPERATION", "looking"):
+    with fails("DELTA_TABLE_ONLY_OPERATION", "looking"):
         spark.read.option("readChangeFeed", True).option("startingVersion", 0).table("looking")
     with fails("TABLE_OR_VIEW_NOT_FOUND", "missing", state="42P01"):
         rows("SELECT * FROM table_changes('missing', 0)")
-    with fails("DELTA_TABLE_NOT_FOUND", "nothing"):
+    with fails("DELTA_MISSING_DELTA_TABLE", "nothing"):
         rows(f"SELECT * FROM table_changes_by_path('{tmp_path}/nothing', 0)")
     with fails("UNSUPPORTED_FEATURE.CHANGE_DATA_CAPTURE", state="0A000"):
         rows("SELECT * FROM other CHANGES FROM VERSION 0")

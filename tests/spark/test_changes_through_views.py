@@ -19,7 +19,7 @@ REFUSED = {
     "SELECT * FROM base LIMIT 1": "DELTA_UNSUPPORTED_SOURCE",
     "SELECT id, v + 1 AS v FROM base": "DELTA_CANNOT_RESOLVE_COLUMN",
     "SELECT * FROM base VERSION AS OF 0": "DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED",
-    "SELECT * FROM permanent": "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED",
+    "SELECT * FROM permanent": "DELTA_UNSUPPORTED_SOURCE",
 }
 
 
@@ -65,6 +65,50 @@ def test_every_column_of_a_view_is_a_star(spark, rows, fails, base):
         spark.sql(merge.format("WITH SCHEMA EVOLUTION"))
     spark.sql(merge.format(""))
     assert rows("SELECT * FROM base WHERE id = 1") == [(1, 5, (1,))]
+
+
+def test_a_view_of_the_whole_table_evolves_as_the_table(spark, rows, settings, base):
+    source = "(SELECT 1 AS id, 5 AS v, {} AS {}) z"
+    merge = f"MERGE {{}} INTO through AS x USING {source} ON x.id = z.id WHEN MATCHED THEN UPDATE SET *"
+    spark.sql("CREATE OR REPLACE TEMP VIEW through AS SELECT * FROM base")
+    spark.sql(merge.format("WITH SCHEMA EVOLUTION", 7, "more"))
+    with settings({"spark.databricks.delta.schema.autoMerge.enabled": "true"}):
+        # A view of the columns that the table had.
+        spark.sql(merge.format("", 8, "ignored").replace("SET *", "SET v = z.v + 1"))
+        spark.sql("CREATE OR REPLACE TEMP VIEW through AS SELECT * FROM base")
+        spark.sql(merge.format("", 9, "last"))
+    assert spark.table("base").columns == ["id", "v", "s", "more", "last"]
+    assert rows("SELECT * FROM base WHERE id = 1") == [(1, 5, (1,), 7, 9)]
+
+
+def test_names_that_expressions_compute(spark, rows, base):
+    spark.sql("CREATE OR REPLACE TEMP VIEW through AS SELECT id, v AS w FROM base")
+    spark.sql("DECLARE OR REPLACE VARIABLE target STRING DEFAULT 'through'")
+    using = "x USING (SELECT 3L AS id) z ON x.id = z.id WHEN MATCHED THEN UPDATE SET w = 7"
+    for number, name in enumerate(("'through'", "'thr' || 'ough'", "concat('through', '')", "target", ":name")):
+        args = {"name": "through"} if name == ":name" else None
+        spark.sql(f"UPDATE IDENTIFIER({name}) AS y SET w = {number} WHERE y.id = 1", args=args)
+        assert rows("SELECT v FROM base WHERE id = 1") == [(number,)]
+        spark.sql(f"DELETE FROM IDENTIFIER({name}) WHERE id = 5", args=args)
+        spark.sql(f"MERGE INTO IDENTIFIER({name}) {using}", args=args)
+    assert rows("SELECT id, v FROM base WHERE id > 2 ORDER BY id") == [(3, 7), (4, 40)]
+
+
+def test_texts_of_declared_lengths(spark, rows, fails, database):
+    spark.sql("CREATE TABLE base (id INT, c CHAR(3), v VARCHAR(3)) USING delta")
+    spark.sql("INSERT INTO base VALUES (1, 'a', 'a'), (2, 'b', 'b'), (3, 'c', 'c')")
+    spark.sql("CREATE OR REPLACE TEMP VIEW through AS SELECT id, c AS d, v FROM base")
+    spark.sql("UPDATE through SET d = 'x', v = 'yy' WHERE d = 'a  '")
+    spark.sql("DELETE FROM through WHERE d = 'b  '")
+    source = "(SELECT 3 AS id, 'z' AS d, 'z' AS v UNION ALL SELECT 4, 'n', 'n') z"
+    spark.sql(
+        f"MERGE INTO through USING {source} ON through.id = z.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows("SELECT * FROM base ORDER BY id") == [(1, "x  ", "yy"), (3, "z  ", "z"), (4, "n  ", "n")]
+    for column in ("d", "v"):
+        with fails("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "long"):
+            spark.sql(f"UPDATE through SET {column} = 'long'")
 
 
 def test_other_views_are_refused(spark, rows, fails, base):

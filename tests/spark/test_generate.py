@@ -31,7 +31,7 @@ def rows_of_manifests(spark, path: Path) -> list[tuple]:
     return sorted(tuple(row) for row in spark.read.schema(schema).parquet(*lines(path)).select("id").collect())
 
 
-def test_forms(spark, tmp_path, database, fails) -> None:
+def test_each_form_of_the_statement_writes_manifests(spark, tmp_path, database, fails) -> None:
     path = tmp_path / "a t"
     spark.sql(f"CREATE TABLE t (id INT, p STRING) USING delta PARTITIONED BY (p) LOCATION '{path}'")
     spark.sql("INSERT INTO t SELECT id, 'a b:' || id % 2 || '/é%' FROM range(0, 10, 1, 1)")

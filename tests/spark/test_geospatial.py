@@ -70,7 +70,7 @@ def test_tables_get_the_feature_with_a_column(spark, rows, fails, tmp_path):
     assert rows(f"SELECT a, h, ST_Srid(s.x[0]) FROM {t}") == [(1, None, 3857)]
     with fails("DELTA_UNSUPPORTED_DATA_TYPES", "g: geometry(any)"):
         spark.sql(f"ALTER TABLE {t} ADD COLUMNS (g GEOMETRY(ANY))")
-    with fails("DELTA_INVALID_PARTITION_COLUMN_TYPE", "GEOMETRY(4326)"):
+    with fails("INVALID_PARTITION_COLUMN_DATA_TYPE", "GEOMETRY(4326)"):
         spark.sql(f"CREATE OR REPLACE TABLE {t} (a INT, g GEOMETRY(4326)) USING delta PARTITIONED BY (g)")
     with fails("DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED", "geometry(4326)"):
         spark.sql(f"CREATE OR REPLACE TABLE {t} (a INT, g GEOMETRY(4326)) USING delta CLUSTER BY (g)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -33,7 +34,7 @@ def added(path, kind="add"):
 def ids_of_table(path):
     """Every id of the newest schema by the path of its field, element, key or value in files."""
     _, metadata = added(path, "metaData")[-1]
-    ids = {}
+    ids: dict[Any, Any] = {}
     for _, field in all_fields(parse_schema(metadata["schemaString"])):
         ids |= {field.physical_name: field.metadata[COLUMN_ID], **field.metadata.get(NESTED_IDS, {})}
     highest = int(metadata["configuration"]["delta.columnMapping.maxColumnId"])

@@ -8,6 +8,7 @@ import random
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,7 +113,8 @@ def adopt(table: Table, rows: pa.Table, **options) -> Path:
     }
     add["stats"] = json.dumps({"numRecords": rows.num_rows})
     commit = table.path / "_delta_log" / f"{number:020d}.json"
-    commit.write_text("".join(json.dumps(action) + "\n" for action in ({"commitInfo": {}}, {"add": add})))
+    actions: list[dict[str, Any]] = [{"commitInfo": {}}, {"add": add}]
+    commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
     return path
 
 
@@ -126,7 +128,7 @@ def updated(table: Table, condition: str, chosen) -> None:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_values(table, writer):
+def test_late_values_are_those_of_their_rows_whoever_wrote_the_file(table, writer):
     table = table()
     adopt(table, arrow(), **WRITERS[writer])
     adopt(table, arrow(nulls=False), **WRITERS[writer])
@@ -178,7 +180,7 @@ def test_many_rows_after_all(spark, tmp_path, condition):
 
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize("vectors", [False, True])
-def test_statements(spark, tmp_path, settings, vectors, changes):
+def test_statements_change_the_right_rows_of_files_read_late(spark, tmp_path, settings, vectors, changes):
     """Partition columns, rows that are gone already, change data, MERGE by broadcast and DELETE."""
     query = f"SELECT id, {LONG}, IF(id % 3 = 0, NULL, id), 0, id % 2 FROM range(0, 10000, 1, 2)"
     columns = "id BIGINT, n STRING, k BIGINT, v INT, p BIGINT"

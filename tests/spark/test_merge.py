@@ -323,7 +323,7 @@ def test_star_names_the_targets_columns(spark, tmp_path, fails, vectors):
     assert table.run(f"MERGE INTO {{t}} t USING {wide} s ON t.id = s.id {UPSERT}") == [(2, 1, 0, 1)]
     assert table.run("SELECT * FROM {t} WHERE id IN (1, 100) ORDER BY id") == [(1, 5), (100, 6)]
     version = table.version
-    with fails("UNRESOLVED_COLUMN.WITH_SUGGESTION", "V", state="42703"):
+    with fails("DELTA_MERGE_UNRESOLVED_EXPRESSION", "V", state="42601"):
         table.run("MERGE INTO {t} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
     assert table.version == version
 
@@ -441,7 +441,7 @@ def test_auto_merge_and_named_columns(spark, tmp_path, settings, fails):
     table = Table(spark, tmp_path / "t", COLUMNS, EIGHT)
     brings = "(SELECT 1L AS id, 2 AS v, 'n' AS w, 'o' AS o)"
     merging = f"INTO {{t}} t USING {brings} u ON t.id = u.id"
-    with fails("UNRESOLVED_COLUMN.WITH_SUGGESTION", "w", state="42703"):
+    with fails("DELTA_MERGE_UNRESOLVED_EXPRESSION", "w", state="42601"):
         table.run(f"MERGE {merging} WHEN MATCHED THEN UPDATE SET w = u.w")
     assert table.run(f"MERGE WITH SCHEMA EVOLUTION {merging} WHEN MATCHED THEN UPDATE SET t.w = u.w") == [(1, 1, 0, 0)]
     assert spark.table(table.name).columns == ["id", "v", "w"]  # only what is assigned

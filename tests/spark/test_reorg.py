@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.log.snapshot import load_snapshot
-from headwater.statements.committing import file_of
+from headwater.statements.commit.committing import file_of
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.requests import actions

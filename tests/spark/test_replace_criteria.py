@@ -222,7 +222,7 @@ def test_a_save_without_a_table_is_refused(spark, tmp_path, database):
     assert not spark.catalog.tableExists("absent")
 
 
-def test_refusals(spark, tmp_path, database, settings):
+def test_criteria_that_cannot_replace_are_refused(spark, tmp_path, database, settings):
     table = Table(spark, tmp_path / "t", COLUMNS, FOUR, partitioned="v")
     frame = spark.sql("SELECT 1 AS id, 'a' AS v").alias("s")
 

@@ -75,7 +75,7 @@ def test_rows_files_and_history(spark, rows, path):
     assert snapshot(path).version == 6
 
 
-def test_forms(spark, rows, path):
+def test_each_form_of_the_statement_restores(spark, rows, path):
     def restored(text, **parameters):
         found = spark.sql(text, **parameters).collect()
         assert len(found) == 1, text

@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 from headwater.tables import DeltaTable, IdentityGenerator
 
 
-def test_open(spark, database, tmp_path, fails):
+def test_tables_open_by_path_and_by_name(spark, database, tmp_path, fails):
     path = str(tmp_path / "a`b")
     spark.range(3).write.format("delta").save(path)
     spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS id")
@@ -48,7 +48,7 @@ def test_is_delta_table(spark, tmp_path):
         assert not DeltaTable.isDeltaTable(spark, str(tmp_path / name)), name
 
 
-def test_reading(spark, tmp_path):
+def test_a_table_shows_its_newest_rows_and_its_history(spark, tmp_path):
     path = str(tmp_path / "no limit 5")
     spark.range(3).write.format("delta").save(path)
     table = DeltaTable.forPath(spark, path)
@@ -61,7 +61,7 @@ def test_reading(spark, tmp_path):
     assert table.detail().first().location == f"file:{path}"
 
 
-def test_create(spark, database, fails):
+def test_the_builder_creates_a_table_with_all_it_was_given(spark, database, fails):
     begun = (
         DeltaTable.create(spark)
         .tableName("t")
@@ -116,7 +116,7 @@ def test_create_with_the_active_session_a_name_and_a_location(spark, database, t
     assert spark.table("t").collect() == [(3, (1,))]
 
 
-def test_protocol(spark, tmp_path):
+def test_protocol_upgrades_and_features_show_in_the_detail(spark, tmp_path):
     path = str(tmp_path / "t")
     spark.range(1).write.format("delta").save(path)
     table = DeltaTable.forPath(spark, path)

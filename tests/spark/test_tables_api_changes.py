@@ -61,7 +61,7 @@ class TestDelete:
             "id IN (SELECT id FROM range(3, 9))",
         ],
     )
-    def test_some(self, table, condition):
+    def test_delete_counts_the_rows_that_its_condition_names(self, table, condition):
         assert metrics(table.delete(made(condition))) == {"num_affected_rows": 2}
         assert values(table) == {0: 0, 1: 10, 2: 20}
 
@@ -73,7 +73,7 @@ class TestDelete:
         table.delete(made(condition))
         assert sorted(table.toDF().collect()) == [(0, False), (1, False)]
 
-    def test_all(self, table):
+    def test_delete_without_a_condition_empties_the_table(self, table):
         table.delete()
         assert values(table) == {}
 
@@ -154,7 +154,7 @@ class TestUpdate:
 
 
 class TestMerge:
-    def test_texts(self, table, source):
+    def test_merge_by_texts_changes_each_kind_of_row(self, table, source):
         merged = (
             table.alias("t")
             .merge(source.alias("s"), "t.id = s.id")
@@ -170,7 +170,7 @@ class TestMerge:
         }  # fmt: skip
         assert values(table) == {1: 10, 2: -20, 3: 330, 5: 500}
 
-    def test_columns(self, table, source):
+    def test_merge_by_columns_changes_each_kind_of_row(self, table, source):
         t, s = table.alias("t"), source.alias("s")
         merged = (
             t.merge(s, F.col("t.id") == F.col("s.id"))

@@ -63,7 +63,7 @@ def test_deletes_what_is_not_needed(spark, rows, path, fails):
     assert rows(f"SELECT * FROM t VERSION AS OF {load_snapshot(str(path), LocalStore()).version} ORDER BY id") == kept
 
 
-def test_forms(spark, rows, path, settings):
+def test_each_form_of_the_statement_deletes_the_same(spark, rows, path, settings):
     spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 2 hours')")
 
     def left(text, **parameters):

@@ -17,9 +17,9 @@ def test_not_null(spark, rows, fails, database):
     }.items():
         with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"Column {column} "):
             spark.sql(f"INSERT INTO t SELECT {values}")
-    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "Column a "):
+    with fails("DELTA_INSERT_COLUMN_MISMATCH", "Column a "):
         spark.sql("INSERT INTO t (st) VALUES (named_struct('x', 1, 'y', 'q'))")
-    with fails("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "Column a "):
+    with fails("DELTA_MISSING_NOT_NULL_COLUMN_VALUE", "Column a "):
         spark.sql("SELECT 'x' AS other").write.format("delta").mode("append").option("mergeSchema", True).saveAsTable(
             "t"
         )
@@ -57,6 +57,24 @@ def test_invariants_of_old_tables(spark, rows, fails, tmp_path):
     with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "a < 10", " - a : 10"):
         spark.sql(f"INSERT INTO delta.`{other.parent}` VALUES (10)")
     assert rows(f"SELECT * FROM delta.`{other.parent}`") == [(9,)]
+
+
+def test_the_row_has_its_nested_values(spark, fails, database):
+    spark.sql(
+        "CREATE TABLE t (a ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<x: INT, l: ARRAY<INT>>, b BINARY) USING delta"
+    )
+    for number, check in enumerate(("size(a) < 9", "m['k'] < 9", "s.l[0] < 9", "length(b) < 9")):
+        spark.sql(f"ALTER TABLE t ADD CONSTRAINT c{number} CHECK ({check})")
+    for values, shown in (
+        ("array(1,2,3,4,5,6,7,8,9), null, null", " - a : [1, 2, 3, 4, 5, 6, 7, 8, 9]"),
+        ("array(1), map('k', 9), null", " - m : {k -> 9}"),
+        ("array(1), map('k', 1), named_struct('x', 1, 'l', array(9))", " - s : {1, [9]}"),
+    ):
+        with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", shown):
+            spark.sql(f"INSERT INTO t SELECT {values}, X'00'")
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES") as found:
+        spark.sql("INSERT INTO t SELECT sequence(1, 10000), null, null, X'00'")
+    assert len(found.text) < 1500
 
 
 def test_generated_columns(spark, rows, fails, database):

@@ -106,7 +106,7 @@ def test_overwrite_schema(spark, data, read, fails, tmp_path):
     assert table.schema.simpleString() == "struct<id:int,p:string>"
     assert all(field.nullable for field in table.schema)
     assert spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first().partitionColumns == ["p"]
-    with fails("DELTA_PARTITION_COLUMNS_MISMATCH", "(id)", "(p)"):
+    with fails("DELTA_METADATA_MISMATCH", "(id)", "(p)"):
         table.write.format("delta").mode("append").partitionBy("id").save(str(path))
     with fails("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"):
         data.write.format("delta").mode("overwrite").option("overwriteSchema", True).option(

@@ -187,7 +187,7 @@ def test_evolution_casts_what_does_not_widen(spark, rows, fails, database, setti
     assert spark.table("t").columns == ["k", "d", "s", "i", "t", "l", "n"]
 
 
-def test_truncate(spark, rows, database):
+def test_truncate_empties_the_table(spark, rows, database):
     run(spark, PARTITIONED, "INSERT INTO p VALUES (1, 'x', 1)", "TRUNCATE TABLE p")
     assert rows("SELECT * FROM p") == []
     assert rows("SELECT * FROM p VERSION AS OF 1") == [(1, "x", 1)]

@@ -31,7 +31,7 @@ def _arguments(**given):
     ],
 )
 @pytest.mark.parametrize("dry", ["", " DRY RUN"])
-def test_parts(text, table, arguments, dry):
+def test_optimize_is_parsed_into_table_condition_and_columns(text, table, arguments, dry):
     command = "optimize_dry_run" if dry else "optimize"
     found = parse(text.rstrip("; ") + dry)
     assert found == {"command": command, "table": table, "arguments": _arguments(**arguments)}

@@ -16,7 +16,7 @@ from headwater.sql.statements import parse
         ("REORG TABLE apply APPLY (PURGE)", "apply", None),
     ],
 )
-def test_parts(text, table, where):
+def test_reorg_is_parsed_into_table_and_condition(text, table, where):
     assert parse(text) == {"command": "reorg", "table": table, "arguments": {"where": where}}
 
 

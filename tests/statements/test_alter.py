@@ -3,9 +3,9 @@ import json
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.actions import AddFile
-from headwater.statements.opening import CACHE, open_snapshot
+from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.transaction import Transaction
 from support.requests import actions, alter_table, check_same_schema, create_request, create_table, schema_json
 
@@ -81,6 +81,7 @@ def test_names_of_the_change_feed_are_refused_whatever_brings_them(tmp_path, sta
     with pytest.raises(HeadwaterError, match=f"{condition}.*_commit_version"):
         create_table(create_request(tmp_path / "a", schema_json(_commit_version="integer"), properties=on), statement)
     create_table(create_request(tmp_path / "b", schema_json(a="integer"), properties=on), statement)
+    condition = "RESERVED_CDC_COLUMNS_ON_WRITE"
     assert "turn on" not in refused(tmp_path / "b", statement, condition, add_column("_change_type"))
 
 
@@ -95,7 +96,7 @@ def test_no_table_is_made_catalog_managed(table, tmp_path, statement):
 def test_a_table_is_not_clustered_twice_by_a_column(table, tmp_path, statement):
     for first, second in (("a", "a"), ("a", "A"), ("s.x", "S.x")):
         change = {"kind": "cluster_by", "columns": [first.split("."), second.split(".")]}
-        refused(table, statement, "DELTA_DUPLICATE_COLUMNS_FOUND", change)
+        refused(table, statement, "DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY", change)
     request = create_request(tmp_path / "new", schema_json(a="integer"), partitioning=["cluster_by(a, A)"])
     with pytest.raises(HeadwaterError, match="DELTA_DUPLICATE_COLUMNS_FOUND"):
         create_table(request, statement)
@@ -184,7 +185,7 @@ def test_a_columns_comment_is_changed(table, statement):
         ({"kind": "unsupported", "change": "cluster_by"}, "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE"),
         ({"kind": "drop_column", "path": ["a"]}, "DELTA_UNSUPPORTED_DROP_COLUMN"),
         ({"kind": "rename_column", "path": ["a"], "newName": "b"}, "DELTA_UNSUPPORTED_RENAME_COLUMN"),
-        ({"kind": "column_type", "path": ["a"], "type": '"long"'}, "DELTA_CANNOT_CHANGE_DATA_TYPE"),
+        ({"kind": "column_type", "path": ["a"], "type": '"long"'}, "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"),
         (
             {"kind": "column_default", "path": ["a"], "default": "1"},
             "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",

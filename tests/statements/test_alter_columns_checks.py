@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_replace_columns_looks_at_the_rows_for_a_new_not_null(tmp_path, statemen
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add([AddFile("x.parquet", {}, 1, 1, True, '{"numRecords":1}')])
     txn.commit("WRITE", {})
-    looked = []
+    looked: list[Any] = []
     statement.query = looked.append
     alter_table({"table": str(path), "name": "t", "changes": replaced_by(("a", False))}, statement)
     assert len(looked) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headwater.errors import HeadwaterError
@@ -122,7 +124,7 @@ def test_two_alters_of_one_thing(table, statement, make_statement, mine, theirs,
 
 
 def test_a_constraint_that_loses_to_data_looks_at_what_was_added(table, statement, monkeypatch):
-    looked = []
+    looked: list[Any] = []
     statement.query = looked.append
     append(table, '{"numRecords":1,"minValues":{"a":1},"maxValues":{"a":9},"nullCount":{"a":0}}')()
     append(table, '{"numRecords":1}')()

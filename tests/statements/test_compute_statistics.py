@@ -13,7 +13,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 from headwater.transaction import Transaction
 from support.requests import actions, called, create_request, create_table, schema_json
 

@@ -1,11 +1,12 @@
 import json
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import open_snapshot
-from headwater.statements.read.scans import describe
+from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.files.scans import describe
 from support.requests import actions, called, create_request, create_table, data_file, load_table, log_of, schema_json
 
 
@@ -107,7 +108,7 @@ def test_only_a_name_that_the_catalog_has_is_replaced(tmp_path, statement):
         assert refused.value.condition == condition
     create_table({**replacing, "known": False, "schema": schema}, statement)
     assert open_snapshot(str(path), statement).version == 0
-    allowed = ({}, {"known": False, "external": False}, {"name": None})
+    allowed: tuple[dict[str, Any], ...] = ({}, {"known": False, "external": False}, {"name": None})
     for version, change in enumerate(allowed, 1):
         create_table({**replacing, **change}, statement)
         assert open_snapshot(str(path), statement).version == version
@@ -183,6 +184,10 @@ def test_clustering_is_a_domain_of_physical_columns(tmp_path, statement):
 
 
 def test_a_partition_transform_is_refused(tmp_path, statement):
-    with pytest.raises(HeadwaterError) as refused:
-        create_table(create_request(tmp_path / "t", schema_json(a="date"), partitioning=["years(a)"]), statement)
-    assert refused.value.condition == "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+    for transform, condition in (
+        ("years(a)", "DELTA_OPERATION_NOT_ALLOWED"),
+        ("bucket(2, a)", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+    ):
+        with pytest.raises(HeadwaterError) as refused:
+            create_table(create_request(tmp_path / "t", schema_json(a="date"), partitioning=[transform]), statement)
+        assert refused.value.condition == condition

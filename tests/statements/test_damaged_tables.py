@@ -24,7 +24,7 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import (
@@ -38,7 +38,7 @@ from headwater.protocol.actions import (
     SetTransaction,
     serialize,
 )
-from headwater.statements.opening import CACHE
+from headwater.statements.commit.opening import CACHE
 from headwater.stores import LocalStore
 from support.damages import DAMAGES
 from support.every_statement import READERS, STATEMENTS, ask
@@ -353,3 +353,26 @@ def test_a_curve_is_of_columns_with_bounds(tables: list[Path], tmp_path: Path) -
             usable = name in _USABLE
             refused = {"HEADWATER_CLUSTERING_UNREADABLE", "DELTA_INVALID_COMMIT"}
             assert condition is None if usable else condition in refused, (name, answer)
+
+
+def test_clustering_that_cannot_be_read_is_named_and_mended(tables: list[Path], tmp_path: Path) -> None:
+    """What describes such a table says what to do, and that helps."""
+    mended = 0
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        if not name.startswith("clustering") or name in _USABLE:
+            continue
+        for mend in ("cluster by", "cluster by none"):
+            copy = tmp_path / f"{mend}{number}"
+            shutil.copytree(tables[0], copy)
+            damage(copy)
+            for _, call, answer in _ask(copy, ["describe detail", "show create table", "optimize"]):
+                text = answer["error"]["text"]
+                assert "ALTER TABLE … CLUSTER BY" in text or "Restore the file" in text, (name, call, text)
+            answers = [answer for _, _, answer in _ask(copy, [mend])]
+            if any("error" in answer for answer in answers):  # the log itself cannot be read
+                assert "Restore the file" in answers[0]["error"]["text"]
+                continue
+            mended += 1
+            for asked, call, answer in _ask(copy, ["describe detail", "show create table"]):
+                assert "error" not in answer, (name, asked, call, answer)
+    assert mended > 20

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 from headwater.transaction import Transaction
 from support.predicate_text import tree
 from support.requests import create_request, create_table, data_file, delete, merge, schema_json, update

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyroaring import BitMap64
 
+from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
-from headwater.statements import rerunning
-from headwater.statements.change import attempt
-from headwater.transaction import queueing
+from headwater.statements.change import attempt, update
+from headwater.statements.commit import rerunning
 from headwater.transaction.queueing import TableQueue
 
 
@@ -43,7 +44,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> TableQueue:
     monkeypatch.setattr(rerunning, "queue_of", lambda path: made)
     monkeypatch.setattr(rerunning, "locate", lambda table, statement: SimpleNamespace(path=table))
     monkeypatch.setattr(attempt, "begin", lambda request, statement: SimpleNamespace(started=time.monotonic()))
-    monkeypatch.setattr(queueing, "_LONGEST_BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("headwater.backoff.OF_STATEMENTS", Backoff(0, 0))
     return made
 
 
@@ -119,3 +120,15 @@ def test_a_cancelled_one_does_not_run_again(queue):
     with pytest.raises(Cancelled):
         run(statement, work)
     assert queue.length == 1
+
+
+def test_a_condition_that_is_true_for_other_rows_the_second_time() -> None:
+    def job(positions: dict[int, BitMap64]) -> Any:
+        return SimpleNamespace(positions=positions, replaced=sum(map(len, positions.values())))
+
+    first = job({1: BitMap64([1, 2]), 4: BitMap64([0])})
+    update._check_same("/t", first, job({0: BitMap64([1, 2]), 1: BitMap64([0])}))
+    for other in ({}, {0: BitMap64([1, 2])}, {0: BitMap64([1, 3]), 1: BitMap64([0])}):
+        with pytest.raises(HeadwaterError, match="was true for 3 rows and") as refused:
+            update._check_same("/t", first, job(other))
+        assert refused.value.condition == "HEADWATER_CONDITION_NOT_REPEATABLE"

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile, SetTransaction
 from headwater.statements.define.feature_removal import REMOVALS

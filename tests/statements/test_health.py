@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from headwater.cli import main as cli
 from headwater.cli.health import as_object
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
+from headwater.statements.files.scans import describe
 from headwater.statements.maintain.health import HEALTH_SCHEMA, health
 from headwater.statements.maintain.layouts import Settings
-from headwater.statements.read.scans import describe
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.commits import add_file, create, remove_file

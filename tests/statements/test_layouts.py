@@ -13,7 +13,7 @@ import pytest
 
 from headwater.protocol.actions import AddFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType
-from headwater.statements.maintain.cubes import Cube, LaidOutBy, grouped, in_cube_of, merged, new_tags
+from headwater.statements.files.cubes import Cube, LaidOutBy, grouped, in_cube_of, merged, new_tags
 from headwater.statements.maintain.curves import files_of, quantiles
 
 _HUGE = 1 << 60

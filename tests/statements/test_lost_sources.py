@@ -1,57 +1,52 @@
-"""A statement whose kept source rows were lost runs again from the start, a few times."""
+"""A statement whose cached rows were lost runs again from the start, a few times."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.change import attempt as module
+from headwater.statements.commit.rerunning import run_again_after_lost_rows
 
 LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
 
 
-@pytest.fixture
-def first(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An attempt whose successors are numbered; ``discarded`` counts the files let go of."""
-    statement = SimpleNamespace(discarded=0)
+class Losing:
+    """A statement whose first attempts fail; it notes what is let go of."""
 
-    def discard() -> None:
-        statement.discarded += 1
+    def __init__(self, times: int, condition: str = LOST) -> None:
+        self.times, self.condition = times, condition
+        self.attempts = self.discarded = self.forgotten = 0
 
-    statement.discard = discard
-    request = SimpleNamespace(message=SimpleNamespace(table="t"))
-    numbers = iter(range(1, 100))
-    monkeypatch.setattr(module, "begin", lambda r, s: SimpleNamespace(request=r, statement=s, number=next(numbers)))
-    return SimpleNamespace(request=request, statement=statement, number=0)
+    def discard(self) -> None:
+        self.discarded += 1
 
+    def forget(self) -> None:
+        self.forgotten += 1
 
-def losing(times: int, condition: str = LOST) -> Any:
-    def work(attempt: Any) -> int:
-        if attempt.number < times:
-            raise HeadwaterError(condition, {} if condition == LOST else {"tableName": "t"})
-        return attempt.number
+    def attempt(self) -> str:
+        self.attempts += 1
+        if self.attempts <= self.times:
+            raise HeadwaterError(self.condition, {} if self.condition == LOST else {"tableName": "t"})
+        return "done"
 
-    return work
+    def run(self) -> str:
+        statement: Any = self
+        return run_again_after_lost_rows("t", statement, self.attempt, self.forget)
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])
-def test_it_runs_again_from_a_new_snapshot(first: Any, times: int) -> None:
-    assert module._with_cached_source(first, losing(times)) == times
-    assert first.statement.discarded == times
+def test_it_runs_again_from_the_start(times: int) -> None:
+    losing = Losing(times)
+    assert losing.run() == "done"
+    assert (losing.attempts, losing.discarded, losing.forgotten) == (times + 1, times, times)
 
 
-def test_it_gives_up(first: Any) -> None:
+@pytest.mark.parametrize(("condition", "attempts"), [(LOST, 4), ("DELTA_CANNOT_MODIFY_APPEND_ONLY", 1)])
+def test_it_gives_up(condition: str, attempts: int) -> None:
+    losing = Losing(99, condition)
     with pytest.raises(HeadwaterError) as raised:
-        module._with_cached_source(first, losing(99))
-    assert raised.value.condition == LOST
-    assert first.statement.discarded == 3
-
-
-def test_other_errors_are_not_its_business(first: Any) -> None:
-    with pytest.raises(HeadwaterError) as raised:
-        module._with_cached_source(first, losing(1, "DELTA_CANNOT_MODIFY_APPEND_ONLY"))
-    assert raised.value.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY"
-    assert first.statement.discarded == 0
+        losing.run()
+    assert raised.value.condition == condition
+    assert (losing.attempts, losing.discarded) == (attempts, attempts - 1)

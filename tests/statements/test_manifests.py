@@ -17,8 +17,8 @@ from headwater.log import manifests
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.protocol.partition_paths import encode_path, partition_directory
-from headwater.statements.committing import commit, removals, transaction
-from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.commit.committing import commit, removals, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.stores import LocalStore
 from support.recording_statement import RecordingStatement
 from support.requests import alter_table, called, create_request, create_table, schema_json

@@ -7,7 +7,8 @@ import pytest
 
 import headwater
 from headwater.errors import HeadwaterError
-from headwater.protocol.properties import PROPERTIES
+from headwater.protocol import properties
+from headwater.protocol.properties import PROPERTIES, Property
 from headwater.statements import notices
 from support.commits import edit_creation
 from support.requests import alter_table, create_request, create_table, data_file, schema_json, write
@@ -37,9 +38,11 @@ def said(caplog):
 
 def test_each_property_is_acted_on_or_declared_unused():
     code = "\n".join(texts().values())
-    for name, known in PROPERTIES.items():
-        if known.settable and name != notices.UNIVERSAL_FORMATS:
-            assert (f'"{name}"' in code) != (known.unused is not None), name
+    named = {known: name for name, known in vars(properties).items() if isinstance(known, Property)}
+    for known in PROPERTIES.values():
+        if known.settable:
+            is_used = known in named and f"properties.{named[known]}" in code
+            assert is_used != (known.unused is not None), known.name
 
 
 def test_no_setting_is_both_read_and_unused():
@@ -91,7 +94,7 @@ def test_used_properties_and_settings_are_not_warned_of(tmp_path, make_statement
 
 
 def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, said, monkeypatch):
-    monkeypatch.setattr("headwater.log.segment._WARNED", set())
+    monkeypatch.setattr("headwater.warn_once._WARNED", set())
     statement = make_statement({"spark.databricks.delta.stats.skipping": "true", "spark.headwater.stalenesLimit": "1"})
     create(tmp_path, statement)
     first = "\n".join(said())
@@ -130,7 +133,7 @@ def uniform(tmp_path, statement):
     path = tmp_path / "uniform"
     create(path, statement)
     edit_creation(path, lambda line: line["metaData"]["configuration"].update(UNIFORM) if "metaData" in line else None)
-    from headwater.statements.opening import CACHE
+    from headwater.statements.commit.opening import CACHE
 
     CACHE.forget(str(path))
     return path

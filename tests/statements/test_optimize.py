@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.stores import LocalStore
 from support.commits import create, edit_creation
-from support.requests import called
+from support.requests import called, create_request, schema_json
 
 
 def run(kind: str, path: Path, statement) -> None:
@@ -44,3 +44,20 @@ def test_a_table_that_may_not_be_written_to(kind, tmp_path, statement, monkeypat
     monkeypatch.setattr(LocalStore, "check_writable", refuse)
     with pytest.raises(PermissionError):
         run(kind, tmp_path / "t", statement)
+
+
+@pytest.mark.parametrize(
+    ("properties", "columns"),
+    [
+        ({}, 3),
+        ({"delta.dataSkippingNumIndexedCols": "2"}, 2),
+        ({"delta.dataSkippingNumIndexedCols": "-1"}, 3),
+        ({"delta.dataSkippingStatsColumns": "b", "delta.dataSkippingNumIndexedCols": "2"}, 1),
+    ],
+)
+def test_it_says_how_many_columns_have_statistics(properties, columns, tmp_path, statement) -> None:
+    schema = schema_json(a="long", b="long", c="long")
+    called("create_table")(create_request(tmp_path, schema, properties=properties), statement)
+    answer = called("optimize")({"table": str(tmp_path), "name": "t", "arguments": {}}, statement)
+    metrics = answer["rows"][0]["metrics"]
+    assert (metrics["numTableColumns"], metrics["numTableColumnsWithStats"]) == (3, columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,8 +13,8 @@ from headwater.errors import HeadwaterError
 from headwater.log.files import keys_of, row_key
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
-from headwater.statements.committing import removals
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.committing import removals
+from headwater.statements.commit.opening import open_snapshot
 from headwater.transaction import Transaction
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, schema_json
@@ -53,7 +54,7 @@ def live(path, statement, version=None):
 
 def test_every_version_of_random_tables_comes_back(table, statement):
     drawn = random.Random(7)
-    present = {}
+    present: dict[Any, Any] = {}
     for number in range(12):
         adds, removes = [], []
         for name in [f"f%20{i}.parquet" for i in range(8)]:
@@ -148,8 +149,7 @@ def drawn_files(drawn, letter, count):
 def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
     """The commit, the snapshot that follows from it without reading it, and the one that is read."""
     statement = RecordingStatement({"spark.sql.files.ignoreMissingFiles": "true"})
-    monkeypatch.setattr("time.time", lambda: 1.7e9)
-    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+    monkeypatch.setattr("headwater.clock.milliseconds", lambda: 1_700_000_000_000)
     commits, states, partitions = [], [], []
     for bulk in (True, False):
         drawn, path = random.Random(seed), tmp_path / str(bulk)
@@ -169,7 +169,7 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
             monkeypatch.setattr(Transaction, "takes_bulk", False)
         changed = set[str]()
         monkeypatch.setattr(
-            "headwater.statements.committing.keep_up",
+            "headwater.statements.commit.committing.keep_up",
             lambda txn, _, found=changed: found.update(map(repr, map(sorted, map(dict.items, txn.partitions_changed)))),
         )
         restore(path, statement, 1)
@@ -185,8 +185,7 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
         commits.append(log.replace(info["txnId"], "").replace(json.dumps(str(path)), ""))
         states.append(sorted(map(repr, read.files.to_pylist())))
         monkeypatch.undo()
-        monkeypatch.setattr("time.time", lambda: 1.7e9)
-        monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+        monkeypatch.setattr("headwater.clock.milliseconds", lambda: 1_700_000_000_000)
     assert commits[0] == commits[1]
     assert states[0] == states[1]
     assert partitions[0] == partitions[1] != set()

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.statements.opening import CACHE, open_snapshot
+from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.transaction import Transaction
 from support.recording_statement import RecordingStatement
 from support.requests import called, create_request, create_table, load_table, schema_json

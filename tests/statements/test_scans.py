@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import open_snapshot
-from headwater.statements.read import scans
+from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.files import scans
 from support.predicate_text import tree
 from support.requests import (
     actions,

@@ -11,7 +11,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.protocol.requirements import protocol_for
-from headwater.statements.committing import removals
+from headwater.statements.commit.committing import removals
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.requests import actions, called, create_request, create_table, data_file, schema_json
@@ -236,7 +236,7 @@ def test_the_same_batch_of_a_run_that_was_stopped(table, statement):
         ({"txnVersion": "1"}, "HEADWATER_NOT_FOR_STREAMS"),
         ({"versionAsOf": "1"}, "DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED"),
         ({"overwriteSchema": "true"}, "DELTA_ILLEGAL_OPTION"),
-        ({"partition": ["a"]}, "DELTA_PARTITION_COLUMNS_MISMATCH"),
+        ({"partition": ["a"]}, "DELTA_METADATA_MISMATCH"),
         ({"cluster": ["a"]}, "DELTA_CLUSTERING_COLUMNS_MISMATCH"),
     ],
 )

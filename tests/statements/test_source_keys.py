@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +26,8 @@ QUERIED = SourceKeys(2000, [between(1, 9)])
 class Source:
     """A statement whose source reads some files; a query over it gives what is told here."""
 
-    hadoop, confs = None, {}
+    hadoop = None
+    confs: dict[Any, Any] = {}
 
     def __init__(self, files, columns):
         self.told = None if files is None else ParquetFiles(files=files, columns=columns)

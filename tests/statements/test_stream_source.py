@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance

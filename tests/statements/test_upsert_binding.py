@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.statements.upsert import binding
 from headwater.transaction import maintenance
 from support.deleting_batches import Batch, World

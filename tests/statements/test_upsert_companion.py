@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from pathlib import Path
@@ -202,7 +203,8 @@ def test_companions_of_replaced_tables_go(tmp_path, monkeypatch):
     for batches in all_batches:
         batches.batch()
         for each in (paths[0], *paths[0].rglob("*")):
-            os.utime(each, (batches.now, batches.now))
+            with contextlib.suppress(FileNotFoundError):  # a file that post-commit maintenance is just renaming
+                os.utime(each, (batches.now, batches.now))
     for hours, is_there in ((47, True), (2, False)):
         for batches in all_batches:
             batches.now += hours * HOUR

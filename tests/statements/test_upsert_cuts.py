@@ -37,11 +37,11 @@ from headwater.sql.composing import (
     infix,
     select,
 )
+from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
 from headwater.statements.upsert import merging
 from headwater.statements.upsert.events import Events, folded
-from headwater.statements.upsert.options import upsert_of
+from headwater.statements.write.upsert_options import upsert_of
 from statements.test_upsert_history import drawn
 from support.recording_statement import RecordingStatement
 

@@ -20,12 +20,12 @@ from sqlglot import exp
 
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.sql.composing import Column, Placeholders, Query, Relation, select
+from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
 from headwater.statements.upsert import history
 from headwater.statements.upsert.events import Events
 from headwater.statements.upsert.history_columns import END, START, with_history
-from headwater.statements.upsert.options import upsert_of
+from headwater.statements.write.upsert_options import upsert_of
 from support.drawing import STEADY
 
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "150"))

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.types import parse_schema
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 from support.requests import (
     actions,
     create_request,
@@ -267,7 +267,7 @@ def test_a_save_knows_what_it_does_to_a_table(table, statement, mode, options, e
     ("mode", "partitioning", "options", "condition"),
     [
         ("ErrorIfExists", [], {}, "DELTA_PATH_EXISTS"),
-        ("Append", ["a"], {}, "DELTA_PARTITION_COLUMNS_MISMATCH"),
+        ("Append", ["a"], {}, "DELTA_METADATA_MISMATCH"),
         ("Append", [], {"replaceWhere": "p = 'x'"}, "DELTA_REPLACE_WHERE_IN_APPEND"),
         (
             "Overwrite",

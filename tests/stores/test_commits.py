@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 from headwater.transaction import Transaction, wait_for_maintenance
@@ -153,7 +153,7 @@ def test_a_server_that_cannot_be_asked_is_an_error_of_access(s3, open_store):
     s3.rules({"do": "deny"})
     with pytest.raises(PermissionError) as raised:
         create(table, open_store(table))
-    assert "403" in raised.value.strerror
+    assert "403" in str(raised.value.strerror)
     s3.rules()
     assert create(table, open_store(table)).version == 0
 

@@ -22,7 +22,7 @@ def written(**changes: Any) -> str:
     return json.dumps({**fields, **changes})
 
 
-def test_json() -> None:
+def test_offsets_have_the_json_of_the_peer() -> None:
     assert Offset("a", 5, BASE, is_initial=False).to_json() == written().replace(" ", "")
     assert json.loads(Offset("a", 5, 7, is_initial=True).to_json()) == json.loads(
         written(index=7, isStartingVersion=True)
@@ -61,7 +61,7 @@ def test_format_3_has_its_own_base() -> None:
         (written(reservoirId="b"), "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"),
     ],
 )
-def test_refused(text: str, condition: str) -> None:
+def test_an_offset_of_another_table_or_form_is_refused(text: str, condition: str) -> None:
     with pytest.raises(HeadwaterError) as raised:
         parse_offset(text, "a")
     assert raised.value.condition == condition

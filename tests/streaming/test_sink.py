@@ -241,7 +241,7 @@ def test_append_only_tables_refuse_complete_mode(feed: Feed, table: str, fails: 
 
 def test_other_partition_columns_are_refused(feed: Feed, table: str, fails: Fails) -> None:
     feed.spark.sql(f"CREATE TABLE delta.`{table}` (id BIGINT, v STRING) USING delta PARTITIONED BY (v)")
-    with fails("DELTA_PARTITION_COLUMNS_MISMATCH", "(id)", "(v)"):
+    with fails("DELTA_METADATA_MISMATCH", "(id)", "(v)"):
         feed.writer().partitionBy("id").start(table)
     with fails("DELTA_CLUSTERING_COLUMNS_MISMATCH", "(id)", "(none)"):
         feed.writer().clusterBy("id").start(table)
@@ -261,7 +261,7 @@ class TestNothingRemainsOfARefusedQuery:
             return not (directory / f"{database}.db" / name).exists()
         return False
 
-    def test_by_us(self, feed: Feed, database: str, fails: Fails) -> None:
+    def test_headwater_refuses_it(self, feed: Feed, database: str, fails: Fails) -> None:
         with fails("DELTA_UNSUPPORTED_OUTPUT_MODE"):
             feed.writer(mode="update").toTable("refused")
         assert self.gone(feed.spark, "refused")

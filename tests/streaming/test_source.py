@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -44,7 +45,7 @@ def read_all(
     until: Offset | None = None,
 ) -> tuple[list[list[str]], Offset | None]:
     """The paths of each micro-batch, the stream made new for each call, and the last offset."""
-    batches = []
+    batches: list[Any] = []
     while True:
         stream = source.stream(reading)
         begin = start or stream.begin(told)
@@ -234,7 +235,7 @@ def lose(source: Source, *versions: int) -> None:
 
 
 def test_versions_that_are_gone(source: Source) -> None:
-    from headwater.log.checkpoints.writing import write_checkpoint
+    from headwater.log.checkpoint_writing import write_checkpoint
 
     for i in range(1, 5):
         source.commit(add_file(f"f{i}"))

@@ -177,6 +177,7 @@ def _statistics() -> Iterator[tuple[str, Damage]]:
 
 
 def _files() -> Iterator[tuple[str, Damage]]:
+    value: Any
     for value in (
         {}, None, {"day": None}, {"day": ""}, {"day": "soon"}, {"day": "99999999-01-01"}, {"day": 5}, {"day": []},
         {"day": "2024-01-05", "x": "1"}, {"Day": "2024-01-05"}, [],
@@ -254,6 +255,7 @@ def _definitions() -> Iterator[tuple[str, Damage]]:
     ):  # fmt: skip
         yield f"schema {schema}", _put(0, "metaData", schemaString=schema)
     identity = {"delta.identity.allowExplicitInsert": False}
+    metadata: Any
     for metadata in (
         {"delta.generationExpression": "nosuch + ("}, {"delta.generationExpression": 5}, {"delta.identity.start": 1},
         {"delta.identity.start": "x", "delta.identity.step": None, "delta.identity.highWaterMark": []},

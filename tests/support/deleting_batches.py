@@ -7,27 +7,25 @@ and others may do anything. :meth:`World.check` compares what is remembered with
 from __future__ import annotations
 
 import itertools
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
-from headwater.log import snapshot as snapshots
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.sql.composing import Relation
-from headwater.statements import committing, opening
+from headwater.statements.commit import opening
+from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
-from headwater.statements.upsert import binding, companion, companion_files
+from headwater.statements.upsert import binding
 from headwater.statements.upsert.companion import Companion, Remembering, confirm, deletions_of
 from headwater.statements.upsert.events import Events
-from headwater.statements.upsert.options import upsert_of
+from headwater.statements.write.upsert_options import upsert_of
 from headwater.stores import Store
-from headwater.transaction import Transaction, transaction
+from headwater.transaction import Transaction
 from support.faults.scenario import read_commits
 from support.recording_statement import RecordingStatement
 from support.requests import data_file
@@ -47,9 +45,8 @@ def events_with(**options: str) -> Events:
 
 def clocked(monkeypatch: Any, now: Any) -> None:
     """Everything that looks at the time of batches, tables and companions sees another one, in seconds."""
-    clock = SimpleNamespace(time=now, time_ns=lambda: int(now() * 1e9), sleep=lambda _: None, monotonic=time.monotonic)
-    for module in (companion, companion_files, committing, snapshots, transaction):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr("headwater.clock.milliseconds", lambda: int(now() * 1000))
+    monkeypatch.setattr("headwater.backoff.OF_STATEMENTS", Backoff(0, 0))
 
 
 class World:

@@ -372,5 +372,5 @@ def _follow(stream: Request, changes: bool) -> dict[str, Request]:
     if end is None:
         return {"stream_end": ended}
     call = "stream_changes" if changes else "stream_files"
-    more = {} if changes else {"filters": []}
+    more: dict[str, Any] = {} if changes else {"filters": []}
     return {"stream_end": ended, call: answer(call, {"stream": stream, "end": end, **more})}

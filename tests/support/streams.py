@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
 from headwater.stores import LocalStore, Store
@@ -53,7 +53,7 @@ class Source:
         return TableStream(
             self.path,
             self.store,
-            Definition(newest.version, newest.protocol, newest.metadata),
+            VersionedDefinition.of(newest),
             reading or Reading(),
             lambda version: load_snapshot(self.path, self.store, version),
             Commits(),

@@ -16,7 +16,7 @@ def made(session):
     return re.sub(r"\s+", " ", session.statements[0])
 
 
-def test_everything(session):
+def test_the_builder_writes_every_clause_it_was_given(session):
     (
         DeltaTable.create(session)
         .tableName("s.t")
@@ -50,13 +50,13 @@ def test_everything(session):
         (DeltaTable.createOrReplace, "CREATE OR REPLACE TABLE"),
     ],
 )
-def test_kinds(session, begin, begins):
+def test_each_builder_begins_its_own_statement(session, begin, begins):
     table = begin(session).location("/t").addColumn("a", "INT").clusterBy(["a", "b.c"]).execute()
     assert made(session) == f"{begins} delta.`/t` ( `a` INT ) USING delta CLUSTER BY (`a`, `b`.`c`)"
     assert table.toDF().made == "delta.`/t`"
 
 
-def test_place(session):
+def test_a_new_table_needs_one_place(session):
     with pytest.raises(AnalysisException) as raised:
         DeltaTable.create(session).addColumn("a", "INT").execute()
     assert raised.value.getCondition() == "DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION"
@@ -68,7 +68,7 @@ def test_place(session):
     assert made(session) == "CREATE TABLE delta.`/a` USING delta"
 
 
-def test_schemas(session):
+def test_columns_of_a_schema_keep_nesting_comments_and_nullability(session):
     nested = T.StructType(
         [
             T.StructField("x y", T.IntegerType(), False, {"comment": "it's"}),
@@ -93,7 +93,7 @@ def test_schemas(session):
         (T.ArrayType(T.StructType([T.StructField("a`b", T.ByteType())])), "ARRAY<STRUCT<`a``b`: tinyint>>"),
     ],
 )
-def test_types(kind, text):
+def test_types_are_spelled_as_sql_reads_them(kind, text):
     assert sql_type(kind) == text
 
 
@@ -130,7 +130,7 @@ def test_wrong_arguments(session):
         lambda: table.addColumns("a INT"),
         lambda: table.addColumns(["a"]),
         lambda: table.partitionedBy(1),
-        lambda: table.partitionedBy(["a", 1]),
+        lambda: table.partitionedBy(["a", 1]),  # type: ignore[list-item]
         lambda: table.clusterBy(1),
         lambda: table.property("a", True),
         lambda: table.property(1, "a"),

@@ -20,7 +20,7 @@ from headwater.tables.names import literal, named_path, path_name, quote, split_
         ("delta.`/a/b.c`", ["delta", "/a/b.c"]),
     ],
 )
-def test_split(name, parts):
+def test_a_name_is_split_at_dots_outside_backticks(name, parts):
     assert split_name(name) == parts
 
 
@@ -35,7 +35,7 @@ def test_quoted_names_come_back(parts):
     assert split_name(quote(*parts)) == parts
 
 
-def test_paths():
+def test_a_path_and_its_quoted_name_become_each_other():
     assert path_name("/a/b") == "delta.`/a/b`"
     assert path_name("s3a://b/`x") == "delta.`s3a://b/``x`"
     assert path_name("here") == "delta.`./here`"
@@ -44,5 +44,5 @@ def test_paths():
     assert named_path(["a", "/b"]) is None
 
 
-def test_literals():
+def test_a_literal_is_escaped_as_sql_reads_it():
     assert literal("it's \\ so") == "'it\\'s \\\\ so'"

@@ -176,7 +176,7 @@ def test_names_are_complete(session, ran, name, complete):
 
 
 class TestWrongArguments:
-    def test_types(self, table, session):
+    def test_arguments_of_a_wrong_type_are_refused(self, table, session):
         source = FakeFrame(session, "source")
         merge = table.merge(source, "true")
         for wrong in (
@@ -218,7 +218,7 @@ class TestWrongArguments:
                 wrong()
         assert session.statements == []
 
-    def test_missing(self, table, session):
+    def test_missing_arguments_are_refused(self, table, session):
         merge = table.merge(FakeFrame(session, "source"), "true")
         for wrong in (
             lambda: table.update("a"),
@@ -247,7 +247,7 @@ class TestWrongArguments:
         (lambda t: t.restoreToTimestamp("2020-01-01"), "RESTORE TABLE delta.`/t` TO TIMESTAMP AS OF '2020-01-01'"),
     ],
 )
-def test_maintenance(table, ran, call, text):
+def test_maintenance_runs_its_statement(table, ran, call, text):
     call(table)
     assert ran() == text
 
@@ -261,7 +261,7 @@ class TestNotYet:
             (lambda t: t.cloneAtTimestamp("2020-01-01", "/x", True), "CLONE"),
         ],
     )
-    def test_is_said(self, table, session, call, statement):
+    def test_a_method_that_is_missing_says_so(self, table, session, call, statement):
         with pytest.raises(AnalysisException) as raised:
             call(table)
         assert raised.value.getCondition() == "HEADWATER_STATEMENT_NOT_SUPPORTED"

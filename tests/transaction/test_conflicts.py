@@ -7,11 +7,11 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
+from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
-from headwater.transaction.definition import Definition
 
 METADATA = Metadata("id", '{"type":"struct","fields":[]}')
-DEFINITION = Definition(Protocol(1, 2), METADATA)
+DEFINITION = TableDefinition(Protocol(1, 2), METADATA)
 NEW = AddFile("new", {"day": "1"}, 1, 1)
 OTHER = AddFile("other", {"day": "2"}, 1, 1)
 OLD = RemoveFile("old", 1, partition_values={"day": "1"})

@@ -11,7 +11,9 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.protocol.column_metadata import DECLARED_TYPE, IDENTITY_HIGH_WATER_MARK
+from headwater.protocol.concerns import Concern
 from headwater.protocol.requirements import protocol_for
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     ArrayType,
     DecimalType,
@@ -29,8 +31,6 @@ from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.conflicts import Intent, Reads, WinningCommit, check
 from headwater.transaction.definition import (
-    Concern,
-    Definition,
     Kind,
     changes_marks_only,
     definition_changes,
@@ -75,7 +75,7 @@ NUMBERED_ON = replace(
 
 
 def feature(*names):
-    return replace(PROTOCOL, writer_features=PROTOCOL.writer_features | set(names))
+    return replace(PROTOCOL, writer_features=(PROTOCOL.writer_features or frozenset()) | set(names))
 
 
 def renamed(schema, old, new):
@@ -245,7 +245,7 @@ LOSERS = {
 
 
 def definition(side):
-    return Definition(*side) if isinstance(side, tuple) else Definition(PROTOCOL, side)
+    return TableDefinition(*side) if isinstance(side, tuple) else TableDefinition(PROTOCOL, side)
 
 
 @pytest.mark.parametrize("winner", WINNERS)
@@ -273,9 +273,9 @@ def test_matrix(winner):
 def test_every_kind_of_change_is_in_the_matrix():
     found = set()
     for *sides, _ in WINNERS.values():
-        found |= {change.kind for change in definition_changes(*map(definition, sides))}
-    assert found == set(Kind)
-    assert {kind.concern for kind in Kind} == set(Concern)
+        found |= {(change.kind, change.concern) for change in definition_changes(*map(definition, sides))}
+    assert {kind for kind, _ in found} == set(Kind)
+    assert {concern for _, concern in found} == set(Concern)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_an_append_that_lost_to_in_commit_timestamps_is_stamped(path, monkeypatc
     snapshot = create(path)
     late = append(snapshot)
     with monkeypatch.context() as ahead:
-        ahead.setattr("headwater.transaction.commit_loop._now", lambda: 9_999_999_999_000)
+        ahead.setattr("headwater.clock.milliseconds", lambda: 9_999_999_999_000)
         alter(snapshot, metadata(delta__enableInCommitTimestamps="true"))
     committed = late.commit("WRITE", {})
     assert lines(path, 2)[0]["commitInfo"]["inCommitTimestamp"] == 9_999_999_999_001

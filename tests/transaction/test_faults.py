@@ -138,6 +138,7 @@ def test_an_unknown_outcome_is_said_to_be_unknown(table):
     assert raised.value.condition == "HEADWATER_COMMIT_OUTCOME_UNKNOWN"
     assert f"{1:020d}.json" in raised.value.parameters["path"]
     there = load_snapshot(table.table_path, LocalStore()).commit_info
+    assert there is not None
     assert raised.value.parameters["txnId"] == there["txnId"]
     for text in ("connection reset", "still down"):
         assert text in str(raised.value)

@@ -21,7 +21,7 @@ from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
-from headwater.statements.committing import vector_of
+from headwater.statements.commit.committing import vector_of
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.keyed import KeyReads, comparable
@@ -295,7 +295,7 @@ def test_a_statement_commits_if_and_only_if_no_row_with_its_keys_changed(tmp_pat
     shown: Counter[Any] = Counter()
     for path, vector in files.items():
         gone = deletion_vectors.read(vector, snapshot.table_path, snapshot.store) if vector else BitMap64()
-        rows = winners.content[path]  # type: ignore[assignment]
+        held: Any = winners.content[path]
         if path != added.path:
-            shown.update(row for n, row in enumerate(rows) if n not in gone and winners.wanted(row))
+            shown.update(row for n, row in enumerate(held) if n not in gone and winners.wanted(row))
     assert shown == expected

@@ -16,7 +16,7 @@ from headwater.log import deletion_vectors
 from headwater.log.commits import parse_actions
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
-from headwater.statements.committing import file_of, removals, vector_of
+from headwater.statements.commit.committing import file_of, removals, vector_of
 from headwater.transaction import Transaction
 from headwater.transaction.conflicts import WinningCommit, file_key
 from headwater.transaction.moved_rows import FIELD, Copy, places

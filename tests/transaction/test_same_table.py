@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_nothing_is_written_to_the_new_table(path, versions, removes):
 def test_made_anew_after_a_lost_race(path):
     snapshot = grown(path, 1)
     txn = write(snapshot)
-    times = []
+    times: list[Any] = []
 
     def on_begin(version, _):
         if not times:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol import action_shapes
 from headwater.protocol.actions import AddCDCFile, DeletionVector, Protocol, RemoveFile, SetTransaction

@@ -63,7 +63,9 @@ def test_actions_are_in_the_order_of_the_log(path):
     txn.add_action(DomainMetadata("mine", "{}"))
     txn.set_transaction("app", 3)
     txn.update_metadata(metadata(delta_x="1"))
-    txn.update_protocol(replace(ICT_PROTOCOL, writer_features=ICT_PROTOCOL.writer_features | {"deletionVectors"}))
+    txn.update_protocol(
+        replace(ICT_PROTOCOL, writer_features=(ICT_PROTOCOL.writer_features or frozenset()) | {"deletionVectors"})
+    )
     txn.commit("X", {})
     kinds = [kind for line in lines(path, 1) for kind in line]
     assert kinds == ["commitInfo", "protocol", "metaData", "txn", "domainMetadata", "remove", "add", "cdc"]

@@ -21,6 +21,7 @@ import msgspec
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from headwater import clock
 from headwater.bridge import log_context
 from headwater.bridge.messages import Envelope, ErrorDescription, Request
 from headwater.bridge.statement import Statement
@@ -101,7 +102,7 @@ class EntryPoint:
             content = envelope.request
             table = getattr(_subject(content), "table", None)
             if table is not None and outer is None:
-                _running[thread] = table, time.time_ns() // 1_000_000
+                _running[thread] = table, clock.milliseconds()
             log_context.set_about(_about(content))
             statement = Statement(context, envelope.session, _title(name, content))
             return _encode({"result": handler.run(content, statement)})

@@ -34,7 +34,7 @@ from headwater.bridge.messages.callbacks import (
 )
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.trouble import BegunCommit
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
@@ -150,7 +150,7 @@ class Statement:
             return default
         if not value.strip().isdecimal():
             explain = "must be a whole number, 0 or more"
-            raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
+            raise illegal_option(name, value, explain)
         return int(value)
 
     @property

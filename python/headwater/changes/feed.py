@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 from headwater.changes.bounds import VersionRange
 from headwater.changes.files import ChangedFile, changed_files, removes_data
-from headwater.changes.schemas import Definition, choose
+from headwater.changes.schemas import VersionedDefinition, choose
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.history import CommitTimes
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-
-ENABLE_CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
 #: The snapshot of a version.
 Opener = Callable[[int], Snapshot]
@@ -29,7 +27,7 @@ Opener = Callable[[int], Snapshot]
 class ChangeFeed:
     """The files of a range and how to read them. ``timestamps`` in milliseconds since the epoch, UTC, by version."""
 
-    definition: Definition
+    definition: VersionedDefinition
     files: list[ChangedFile]
     timestamps: dict[int, int]
 
@@ -70,28 +68,28 @@ def open_feed(
 
 def _definitions(
     versions: VersionRange, commits: Mapping[int, ParsedActions], latest: Snapshot, open_version: Opener
-) -> list[Definition]:
+) -> list[VersionedDefinition]:
     """The definitions in force in the range, ascending. For the first version, as little as possible is read."""
     changes = {v: c for v, c in commits.items() if c.metadata is not None or c.protocol is not None}
     first = changes.pop(versions.first, None)
     if first is not None and first.metadata is not None and first.protocol is not None:
-        known = Definition(versions.first, first.protocol, first.metadata)
+        known = VersionedDefinition(first.protocol, first.metadata, versions.first)
     elif versions.last == latest.version and not changes:
-        known = Definition(versions.first, latest.protocol, latest.metadata)
+        known = VersionedDefinition(latest.protocol, latest.metadata, versions.first)
     else:
         known = _definition(open_version(versions.first))
     found = [known]
     for version, commit in changes.items():
-        known = Definition(version, commit.protocol or known.protocol, commit.metadata or known.metadata)
+        known = VersionedDefinition(commit.protocol or known.protocol, commit.metadata or known.metadata, version)
         found.append(known)
     return found
 
 
-def _definition(snapshot: Snapshot) -> Definition:
-    return Definition(snapshot.version, snapshot.protocol, snapshot.metadata)
+def _definition(snapshot: Snapshot) -> VersionedDefinition:
+    return VersionedDefinition.of(snapshot)
 
 
-def require_recorded(definition: Definition, versions: VersionRange) -> None:
+def require_recorded(definition: VersionedDefinition, versions: VersionRange) -> None:
     """That changes were recorded from the version of a definition on.
 
     :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA``.
@@ -101,11 +99,11 @@ def require_recorded(definition: Definition, versions: VersionRange) -> None:
 
 
 def _records(metadata: Metadata) -> bool:
-    return properties.boolean(metadata.configuration, ENABLE_CHANGE_DATA_FEED)
+    return properties.CHANGE_DATA_FEED.of(metadata.configuration)
 
 
 def _recorded_since(
-    definitions: Sequence[Definition], versions: VersionRange, latest: Snapshot, times: CommitTimes
+    definitions: Sequence[VersionedDefinition], versions: VersionRange, latest: Snapshot, times: CommitTimes
 ) -> int | None:
     """The first version from which on all changes are recorded; None where the newest does not record its own."""
     if not _records(latest.metadata):
@@ -126,11 +124,11 @@ def _recorded_since(
     return since
 
 
-def _not_recorded(definition: Definition, versions: VersionRange, since: int | None) -> HeadwaterError:
+def _not_recorded(definition: VersionedDefinition, versions: VersionRange, since: int | None) -> HeadwaterError:
     if since is None:
         advice = (
-            f"ALTER TABLE ... SET TBLPROPERTIES ('{ENABLE_CHANGE_DATA_FEED}' = 'true') turns the change data feed on "
-            "for later versions; DESCRIBE HISTORY shows when it was on."
+            f"ALTER TABLE ... SET TBLPROPERTIES ('{properties.CHANGE_DATA_FEED.name}' = 'true') turns the change data "
+            "feed on for later versions; DESCRIBE HISTORY shows when it was on."
         )
     else:
         advice = f"The table records its changes from version {since} on: start there."

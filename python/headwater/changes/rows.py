@@ -20,7 +20,7 @@ from pyroaring import BitMap64
 from headwater.changes.changelog import CHANGE_TYPE, RowKind
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.kinds_in_files import possible_types
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import DeletionVector
@@ -52,7 +52,12 @@ class ChangeReader:
     """
 
     def __init__(
-        self, table_path: str, store: Store, definition: Definition, columns: Sequence[StructField], batch_rows: int
+        self,
+        table_path: str,
+        store: Store,
+        definition: VersionedDefinition,
+        columns: Sequence[StructField],
+        batch_rows: int,
     ) -> None:
         self._path = table_path
         self._store = store

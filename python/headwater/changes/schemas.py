@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType
-from headwater.schema import mapping
 from headwater.schema.widening import can_widen
 
 #: The setting for the schema of tables with column mapping: ``endVersion`` (the default) or ``latest``.
@@ -23,25 +24,25 @@ SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnM
 
 
 @dataclass(frozen=True)
-class Definition:
-    """A table's protocol and metadata, and the version that set them."""
+class VersionedDefinition(TableDefinition):
+    """A table's definition, and the version that set it."""
 
     version: int
-    protocol: Protocol
-    metadata: Metadata
 
-    @property
-    def schema(self) -> StructType:
-        return self.metadata.schema
-
-    @property
-    def mapping_mode(self) -> str:
-        return mapping.mode(self.metadata.configuration, self.protocol)
+    @staticmethod
+    def of(snapshot: Snapshot) -> VersionedDefinition:
+        """That of a version of a table."""
+        return VersionedDefinition(snapshot.protocol, snapshot.metadata, snapshot.version)
 
 
 def choose(
-    definitions: Sequence[Definition], before: Definition | None, latest: Definition, first: int, last: int, mode: str
-) -> Definition:
+    definitions: Sequence[VersionedDefinition],
+    before: VersionedDefinition | None,
+    latest: VersionedDefinition,
+    first: int,
+    last: int,
+    mode: str,
+) -> VersionedDefinition:
     """The definition by which the versions ``first`` to ``last`` are read.
 
     :param definitions: those in force in the range, ascending; the first of them was at ``first``.
@@ -72,12 +73,12 @@ def choose(
     return end
 
 
-def conflict(read: Definition, written: Definition) -> str | None:
+def conflict(read: VersionedDefinition, written: VersionedDefinition) -> str | None:
     """Why files written under one definition cannot be read by another, in words; None if they can."""
     if read.metadata.schema_string != written.metadata.schema_string:
         reason = _structs(read.schema, written.schema, ())
         if reason is not None:
-            modes = (mapping.mode(definition.metadata.configuration) for definition in (written, read))
+            modes = (definition.get(properties.COLUMN_MAPPING_MODE) for definition in (written, read))
             return "column mapping was removed" if _removes_mapping(*modes) else reason
     ours, theirs = _partitioning(read), _partitioning(written)
     if ours != theirs:
@@ -90,7 +91,7 @@ def _removes_mapping(before: str, after: str) -> bool:
     return after == "none" != before
 
 
-def _partitioning(definition: Definition) -> list[str]:
+def _partitioning(definition: VersionedDefinition) -> list[str]:
     schema = definition.schema
     fields = [schema.find(name) for name in definition.metadata.partition_columns]
     return sorted(field.physical_name.lower() for field in fields if field is not None)

@@ -17,15 +17,15 @@ oldest files are deleted first.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 
-from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
+from headwater import clock
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
 from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.features import CHECKPOINT_PROTECTION, PROTECTED_BEFORE, supports
+from headwater.protocol.features import CHECKPOINT_PROTECTION, supports
 from headwater.protocol.file_names import (
     SIDECAR_DIRECTORY,
     CheckpointName,
@@ -53,9 +53,9 @@ class CleanedUp:
 def retention_start(snapshot: Snapshot, now: int) -> int | None:
     """The midnight, in milliseconds since the epoch, from which on versions are kept; None where all are."""
     configuration = snapshot.metadata.configuration
-    if not properties.boolean(configuration, "delta.enableExpiredLogCleanup"):
+    if not properties.EXPIRED_LOG_CLEANUP.of(configuration):
         return None
-    retention = properties.milliseconds(configuration, "delta.logRetentionDuration") or 0
+    retention = properties.LOG_RETENTION.of(configuration)
     return (now - retention) // _DAY * _DAY
 
 
@@ -82,7 +82,7 @@ def truncate(snapshot: Snapshot, retention: int, now: int | None = None) -> Clea
 
 def _not_ahead(snapshot: Snapshot, now: int | None) -> int:
     """The time to count from: a clock that is ahead of the others must not cost anyone a version."""
-    return min(time.time_ns() // 1_000_000 if now is None else now, snapshot.timestamp)
+    return min(clock.milliseconds() if now is None else now, snapshot.timestamp)
 
 
 def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
@@ -115,7 +115,7 @@ def _protected_before(snapshot: Snapshot) -> int | None:
     """The version before which checkpoints are protected; None where none are."""
     if not supports(snapshot.protocol, CHECKPOINT_PROTECTION):
         return None
-    return properties.whole(snapshot.metadata.configuration, PROTECTED_BEFORE)
+    return snapshot.definition.get(properties.PROTECTED_BEFORE)
 
 
 def _what_may_go(

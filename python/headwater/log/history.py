@@ -17,6 +17,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of
 from headwater.log.segment import LogListing, list_log
 from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.stores import FileInfo, Store
@@ -130,7 +131,7 @@ class CommitTimes:
         self._store = store
         self._known: dict[int, int] = {}
         if in_commit_timestamps_enabled(metadata):
-            since = metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0")
+            since = properties.IN_COMMIT_TIMESTAMPS_SINCE.version.text(metadata.configuration) or "0"
             self.in_commit_since = int(since) if since.isdecimal() else 0
         else:
             self.in_commit_since = newest + 1

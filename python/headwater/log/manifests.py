@@ -20,7 +20,6 @@ from headwater.errors import HeadwaterError
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.partition_paths import partition_directory
-from headwater.schema import mapping
 from headwater.stores import SCHEME, Store
 from headwater.stores.interface import in_parallel
 
@@ -40,7 +39,7 @@ def check(snapshot: Snapshot) -> None:
         ``DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS``.
     """
     named = {"tableName": snapshot.metadata.name or snapshot.table_path}
-    if mapping.mode(snapshot.metadata.configuration, snapshot.protocol) != "none":
+    if snapshot.definition.maps_columns:
         raise HeadwaterError("DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING", named)
     if snapshot.has_deletion_vectors:
         raise HeadwaterError("DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS", named)

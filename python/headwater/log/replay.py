@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.log.checkpoints.reading import CheckpointState, TombstoneSource
+from headwater.log.checkpoint_reading import CheckpointState, TombstoneSource
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FILE_SCHEMA, NO_FILES, NO_TOMBSTONES, FileBlock, FileKey, keep, row_key
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction

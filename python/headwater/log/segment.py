@@ -9,8 +9,6 @@ that cannot be built is an error that names the files or versions that are missi
 from __future__ import annotations
 
 import itertools
-import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from functools import cached_property
 
 import orjson
 
+from headwater import clock
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
@@ -32,9 +31,8 @@ from headwater.protocol.file_names import (
     version_prefix,
 )
 from headwater.stores import FileInfo, Store
+from headwater.warn_once import warn_once
 
-_LOG = logging.getLogger(__name__)
-_WARNED: set[tuple[str, str]] = set()
 #: More new commits than this are listed, so that a checkpoint among them is found. To look up single names is no slower
 #: before that (bench case ``commits-by-name``).
 MOST_FOLLOWED = 200
@@ -99,7 +97,9 @@ class LogListing:
 
 @dataclass(frozen=True)
 class LogSegment:
-    """The files that rebuild one version. Invariants:
+    """The files that rebuild one version.
+
+    Invariants:
 
     1. ``checkpoint`` is complete and not newer than ``version``; None only where ``ranges`` begin with version 0.
     2. ``ranges`` are in ascending order, without gap or overlap: the first begins right after the checkpoint.
@@ -163,7 +163,7 @@ def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing |
         return None
     names = (f"{directory}/{commit_name(version)}" for version in itertools.count(known.version))
     files = store.following(itertools.islice(names, MOST_FOLLOWED))
-    if files and len(files) == 1 and time.time() * 1000 - tip.modification_time > _OLD:
+    if files and len(files) == 1 and clock.milliseconds() - tip.modification_time > _OLD:
         return None  # a cleanup that is under way may have taken the next commit before this one
     if not files or len(files) == MOST_FOLLOWED or len(known.ranges) + len(files) > MOST_FOLLOWED:
         return None
@@ -312,13 +312,6 @@ def version_not_found(listing: LogListing, version: int) -> HeadwaterError:
             "latest": "none" if listing.latest is None else listing.latest,
         },
     )
-
-
-def warn_once(key: str, message: str) -> None:
-    """Log a warning about a damaged file, once for each text while the process lives."""
-    if (key, message) not in _WARNED:
-        _WARNED.add((key, message))
-        _LOG.warning("%s", message)
 
 
 def missing_versions(listing: LogListing, after: int, target: int) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,8 +20,9 @@ from functools import cached_property, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.files import FILE_SCHEMA, FileBlock
@@ -39,18 +39,19 @@ from headwater.log.segment import (
     list_newer,
     missing_versions,
     read_last_checkpoint,
-    warn_once,
 )
 from headwater.log.statistics.columns import block_statistics, leaf_of
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from headwater.protocol.features import check_readable, in_commit_timestamps_enabled
+from headwater.protocol.features import check_readable
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType
 from headwater.schema.definition_checks import check_definition
 from headwater.schema.widening import check_readable_types
 from headwater.stores import FileInfo, Store
+from headwater.warn_once import warn_once
 
 __all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "snapshot_of_files", "table_exists"]
 
@@ -69,10 +70,17 @@ class Snapshot:
     table_path: str
     store: Store
     version: int
-    protocol: Protocol
-    metadata: Metadata
+    definition: TableDefinition
     state: TableState
     segment: LogSegment
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.definition.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.definition.metadata
 
     def through(self, store: Store) -> Snapshot:
         """The same version, what is yet to be read of it read through another store: one that another session reaches
@@ -89,7 +97,7 @@ class Snapshot:
         """When the version was committed, in milliseconds since the epoch: its in-commit timestamp, or its file's
         time.
         """
-        if in_commit_timestamps_enabled(self.metadata):
+        if self.definition.has_in_commit_timestamps:
             value = (self.commit_info or {}).get("inCommitTimestamp")
             if isinstance(value, int):
                 return value
@@ -122,7 +130,7 @@ class Snapshot:
     @property
     def partition_columns(self) -> list[str]:
         """The logical names of the partition columns, in order."""
-        return list(self.metadata.partition_columns)
+        return self.definition.partition_columns
 
     @cached_property
     def num_files(self) -> int:
@@ -152,10 +160,10 @@ class Snapshot:
 
     @cached_property
     def _set_transactions(self) -> Mapping[str, SetTransaction]:
-        retention = properties.milliseconds(self.metadata.configuration, "delta.setTransactionRetentionDuration")
+        retention = properties.TRANSACTION_RETENTION.of(self.metadata.configuration)
         if retention is None:
             return self.state.transactions
-        since = time.time_ns() // 1_000_000 - retention
+        since = clock.milliseconds() - retention
         # One without a time counts as expired, as a tombstone does.
         return {app: txn for app, txn in self.state.transactions.items() if (txn.last_updated or 0) > since}
 
@@ -173,7 +181,7 @@ class Snapshot:
             self.metadata,
             self.protocol,
             transaction_id,
-            self.timestamp if in_commit_timestamps_enabled(self.metadata) else None,
+            self.timestamp if self.definition.has_in_commit_timestamps else None,
             tuple(transactions.values()) if len(transactions) <= MOST_TRANSACTIONS else None,
             tuple(self.domain_metadata.values()),
         )
@@ -276,14 +284,14 @@ def load_snapshot(
 
 
 def snapshot_of_files(
-    table_path: str, store: Store, version: int, protocol: Protocol, metadata: Metadata, files: pa.Table
+    table_path: str, store: Store, version: int, definition: TableDefinition, files: pa.Table
 ) -> Snapshot:
     """What a snapshot would be that has these files, with all of :data:`FILE_SCHEMA`, and no others: for pruning files
     that no single version has, by their own statistics.
     """
-    state = TableState(protocol, metadata, blocks=(LiveBlock(FileBlock.of_table(files)),))
+    state = TableState(definition.protocol, definition.metadata, blocks=(LiveBlock(FileBlock.of_table(files)),))
     segment = LogSegment(table_path, version, None, (), LogListing(table_path, version, {}, (), (), {}))
-    return Snapshot(table_path, store, version, protocol, metadata, state, segment)
+    return Snapshot(table_path, store, version, definition, state, segment)
 
 
 def table_exists(table_path: str, store: Store) -> bool:
@@ -378,7 +386,8 @@ def _parse(r: CommitRange, content: bytes, listing: LogListing, store: Store) ->
         return [parse_actions(data, file.path) for file, data in zip(files, contents, strict=True)]
 
 
-def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
+def _snapshot(segment: LogSegment, store: Store, state: TableState, before: TableDefinition | None = None) -> Snapshot:
+    """The snapshot of a replayed state; ``before`` is the definition of an older one, which is likely the same."""
     for kind, action in (("protocol", state.protocol), ("metaData", state.metadata)):
         if action is None:
             raise HeadwaterError(
@@ -388,9 +397,13 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState) -> Snapshot:
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol)
-    check_readable_types(state.protocol, state.metadata)
+    if before is None:
+        definition = TableDefinition(state.protocol, state.metadata)
+    else:
+        definition = before.after(state.protocol, state.metadata)
+    check_readable_types(definition)
     pa.default_memory_pool().release_unused()
-    snapshot = Snapshot(segment.table_path, store, segment.version, state.protocol, state.metadata, state, segment)
+    snapshot = Snapshot(segment.table_path, store, segment.version, definition, state, segment)
     if segment.version in segment.listing.checksums:
         _check(snapshot)
     return snapshot
@@ -456,4 +469,4 @@ def _advance(base: Snapshot, store: Store, version: int | None, tip: ParsedActio
         checkpoint, since = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, since, listing)
     state = _replay(base.state, ranges, listing, store) if tip is None else apply_commits(base.state, [tip])
-    return _snapshot(segment, store, state)
+    return _snapshot(segment, store, state, base.definition)

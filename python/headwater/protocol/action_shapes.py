@@ -2,7 +2,7 @@
 
 Owns one :class:`Shape` for each kind of action. From it follow the JSON of a commit
 (:mod:`headwater.protocol.actions`), the Arrow columns of a snapshot (:mod:`headwater.log.files`) and the columns of a
-checkpoint (:mod:`headwater.log.checkpoints`). Follows the protocol's chapters "Actions" and "Checkpoint Schema".
+checkpoint (:mod:`headwater.log.checkpoint_writing`). Follows the protocol's chapters "Actions" and "Checkpoint Schema".
 Promise: the first field of a shape is never null in an action of that kind.
 """
 

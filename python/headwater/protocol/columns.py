@@ -7,6 +7,7 @@ is in schema order, depth first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from headwater.protocol.types import (
     StructType,
 )
 
+_PLAIN_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: A column's names from the schema's root to the column itself.
 Path = tuple[str, ...]
 
@@ -220,4 +222,14 @@ def _no_name(text: str) -> HeadwaterError:
 
 def format_name(path: Sequence[str]) -> str:
     """A path as a user writes it, quoted where needed."""
-    return ".".join(p if p.replace("_", "a").isalnum() else "`" + p.replace("`", "``") + "`" for p in path)
+    return ".".join(part if part.replace("_", "a").isalnum() else quote([part]) for part in path)
+
+
+def quote(path: Sequence[str]) -> str:
+    """A path as Spark SQL, every part in backticks."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in path)
+
+
+def sql_name(name: str) -> str:
+    """A name as Spark SQL: in backticks unless it is a plain word, which Spark reads without."""
+    return name if _PLAIN_WORD.fullmatch(name) else quote([name])

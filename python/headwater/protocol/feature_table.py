@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from headwater.protocol.features import (
     FEATURES,
@@ -45,7 +46,7 @@ def _row(feature: Feature) -> list[str]:
         "readers and writers" if feature.reader else "writers",
         f"{reader}, {writer}",
         _names(feature.requires),
-        _names(feature.switches),
+        _names(switch.name for switch in feature.switches),
         _yes_or_no(feature.reads or not feature.reader),
         _yes_or_no(feature.writes),
         _yes_or_no(feature.droppable),
@@ -53,7 +54,7 @@ def _row(feature: Feature) -> list[str]:
     ]
 
 
-def _names(names: tuple[str, ...]) -> str:
+def _names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

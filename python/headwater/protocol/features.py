@@ -15,12 +15,17 @@ from functools import lru_cache
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.column_metadata import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_START,
+    IDENTITY_STEP,
+    INVARIANTS,
+)
 
 READER_VERSION_WITH_FEATURES = 3
 WRITER_VERSION_WITH_FEATURES = 7
 CHECKPOINT_PROTECTION = "checkpointProtection"
-#: The property by which it counts: the first version that is not protected.
-PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 MATERIALIZED_PARTITIONS = "materializePartitionColumns"
 #: The features of Iceberg compatibility by version.
 ICEBERG_COMPAT = {1: "icebergCompatV1", 2: "icebergCompatV2", 3: "icebergCompatV3"}
@@ -31,10 +36,14 @@ class Feature:
     """A table feature.
 
     ``reader``: readers must support it too. ``legacy``: the lowest (reader, writer) versions that imply it.
-    ``requires``: the features it needs. ``switches``: properties that need it where they are true. ``preview``: the
-    name of its preview, which serves as well where a table has it already. ``manual``: an existing table gets it only
-    when a user names it, because it locks out readers although no property asked for it. ``droppable``: a user may
-    take it away from a table.
+    ``requires``: the features it needs. ``preview``: the name of its preview, which serves as well where a table has it
+    already. ``manual``: an existing table gets it only when a user names it, because it locks out readers although no
+    property asked for it. ``droppable``: a user may take it away from a table. ``binds_files``: it asks something of
+    data files as soon as a table supports it, before a property or a column uses it.
+
+    What uses it: ``switches``, properties that are true; ``choices``, properties with the value named;
+    ``prefix``, a property whose name begins so; ``column_keys``, keys in a column's metadata; ``types``, primitive
+    types of columns, at any depth; ``not_null``, a column that is NOT NULL.
 
     ``reads``: Headwater reads tables with it; features that are not for readers never prevent reading. ``writes``:
     Headwater meets every requirement on writers. ``note``: what Headwater does about it, for the table in
@@ -45,13 +54,27 @@ class Feature:
     reader: bool = False
     legacy: tuple[int, int] | None = None
     requires: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
+    switches: tuple[properties.Property[bool], ...] = ()
+    choices: tuple[tuple[properties.Property[str], tuple[str, ...]], ...] = ()
+    prefix: str | None = None
+    column_keys: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    not_null: bool = False
     preview: str | None = None
     manual: bool = False
     droppable: bool = False
+    binds_files: bool = False
     reads: bool = False
     writes: bool = False
     note: str = ""
+
+    def is_used_by(self, configuration: Mapping[str, str]) -> bool:
+        """Whether table properties use the feature."""
+        return (
+            any(switch.of(configuration) for switch in self.switches)
+            or any(known.of(configuration) in values for known, values in self.choices)
+            or (self.prefix is not None and any(key.lower().startswith(self.prefix) for key in configuration))
+        )
 
 
 _MANAGED = ("inCommitTimestamp", "vacuumProtocolCheck")
@@ -69,14 +92,22 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "appendOnly",
             legacy=(1, 2),
-            switches=("delta.appendOnly",),
+            switches=(properties.APPEND_ONLY,),
             writes=True,
             note="Refuses statements that remove rows while `delta.appendOnly` is true.",
         ),
-        Feature("invariants", legacy=(1, 2), writes=True, note="Enforces NOT NULL and column invariants."),
+        Feature(
+            "invariants",
+            legacy=(1, 2),
+            column_keys=(INVARIANTS,),
+            not_null=True,
+            writes=True,
+            note="Enforces NOT NULL and column invariants.",
+        ),
         Feature(
             "checkConstraints",
             legacy=(1, 3),
+            prefix=properties.CONSTRAINT_PREFIX,
             droppable=True,
             writes=True,
             note="Enforces CHECK constraints on new rows.",
@@ -84,26 +115,45 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "changeDataFeed",
             legacy=(1, 4),
-            switches=("delta.enableChangeDataFeed", "delta.enableChangeDataCapture"),
+            switches=(properties.CHANGE_DATA_FEED, properties.CHANGE_DATA_CAPTURE),
             writes=True,
             note="Writes change data, and reads changes by version and time.",
         ),
-        Feature("generatedColumns", legacy=(1, 4), writes=True, note="Computes and checks generated columns."),
+        Feature(
+            "generatedColumns",
+            legacy=(1, 4),
+            column_keys=(GENERATION_EXPRESSION,),
+            writes=True,
+            note="Computes and checks generated columns.",
+        ),
         Feature(
             "columnMapping",
             reader=True,
             legacy=(2, 5),
+            choices=((properties.COLUMN_MAPPING_MODE, ("name", "id")),),
             droppable=True,
             reads=True,
             writes=True,
             note="Reads and writes both modes, `name` and `id`.",
         ),
-        Feature("identityColumns", legacy=(1, 6), writes=True, note="Generates values and keeps the high-water mark."),
-        Feature("allowColumnDefaults", manual=True, writes=True, note="Applies defaults when rows are written."),
+        Feature(
+            "identityColumns",
+            legacy=(1, 6),
+            column_keys=(IDENTITY_START, IDENTITY_STEP),
+            writes=True,
+            note="Generates values and keeps the high-water mark.",
+        ),
+        Feature(
+            "allowColumnDefaults",
+            column_keys=(CURRENT_DEFAULT,),
+            manual=True,
+            writes=True,
+            note="Applies defaults when rows are written.",
+        ),
         Feature(
             "deletionVectors",
             reader=True,
-            switches=("delta.enableDeletionVectors",),
+            switches=(properties.DELETION_VECTORS,),
             droppable=True,
             reads=True,
             writes=True,
@@ -112,16 +162,25 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "rowTracking",
             requires=("domainMetadata",),
-            switches=("delta.enableRowTracking",),
+            switches=(properties.ROW_TRACKING,),
             droppable=True,
             writes=True,
             note="Gives row ids, and keeps them in rows that are written again.",
         ),
-        Feature("timestampNtz", reader=True, manual=True, reads=True, writes=True, note="Reads and writes the type."),
+        Feature(
+            "timestampNtz",
+            reader=True,
+            types=("timestamp_ntz",),
+            manual=True,
+            reads=True,
+            writes=True,
+            note="Reads and writes the type.",
+        ),
         Feature("domainMetadata", droppable=True, writes=True, note="Keeps the domains of other writers."),
         Feature(
             "v2Checkpoint",
             reader=True,
+            choices=((properties.CHECKPOINT_POLICY, ("v2",)),),
             droppable=True,
             reads=True,
             writes=True,
@@ -130,34 +189,39 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "catalogManaged",
             reader=True,
+            binds_files=True,
             requires=_MANAGED,
             droppable=True,
             note="Commits go through a catalog, which Headwater has no client for.",
         ),
         Feature(
             "coordinatedCommits-preview",
+            binds_files=True,
             requires=_MANAGED,
             droppable=True,
             note="Commits that the log does not have yet are not seen.",
         ),
         Feature(
             "icebergCompatV1",
+            binds_files=True,
             requires=("columnMapping",),
-            switches=("delta.enableIcebergCompatV1",),
+            switches=(properties.ICEBERG_COMPAT_V1,),
             writes=True,
             note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
         Feature(
             "icebergCompatV2",
+            binds_files=True,
             requires=("columnMapping",),
-            switches=("delta.enableIcebergCompatV2",),
+            switches=(properties.ICEBERG_COMPAT_V2,),
             writes=True,
             note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
         Feature(
             "icebergCompatV3",
+            binds_files=True,
             requires=("columnMapping", "rowTracking"),
-            switches=("delta.enableIcebergCompatV3",),
+            switches=(properties.ICEBERG_COMPAT_V3,),
             writes=True,
             note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
         ),
@@ -177,7 +241,7 @@ FEATURES: Mapping[str, Feature] = {
         ),
         Feature(
             "inCommitTimestamp",
-            switches=("delta.enableInCommitTimestamps",),
+            switches=(properties.IN_COMMIT_TIMESTAMPS,),
             droppable=True,
             writes=True,
             note="Each commit holds its timestamp; time travel and the history use it.",
@@ -185,7 +249,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "typeWidening",
             reader=True,
-            switches=("delta.enableTypeWidening",),
+            switches=(properties.TYPE_WIDENING,),
             preview="typeWidening-preview",
             droppable=True,
             reads=True,
@@ -198,6 +262,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "variantType",
             reader=True,
+            types=("variant",),
             preview="variantType-preview",
             reads=True,
             writes=True,
@@ -208,7 +273,7 @@ FEATURES: Mapping[str, Feature] = {
             "variantShredding",
             reader=True,
             requires=("variantType",),
-            switches=("delta.enableVariantShredding",),
+            switches=(properties.VARIANT_SHREDDING,),
             preview="variantShredding-preview",
             reads=True,
             writes=True,
@@ -218,6 +283,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "geospatial",
             reader=True,
+            types=("geometry", "geography"),
             preview="geospatial-dev",
             droppable=True,
             reads=True,
@@ -233,7 +299,8 @@ FEATURES: Mapping[str, Feature] = {
         ),
         Feature(
             MATERIALIZED_PARTITIONS,
-            switches=("delta.enableMaterializePartitionColumnsFeature",),
+            binds_files=True,
+            switches=(properties.MATERIALIZED_PARTITION_COLUMNS,),
             droppable=True,
             writes=True,
             note="Writes the partition columns into data files, too; reads their values from the log.",
@@ -310,28 +377,7 @@ def check_writable(protocol: Protocol) -> None:
 
 def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     """Whether each commit of the table holds its own timestamp."""
-    return properties.boolean(metadata.configuration, "delta.enableInCommitTimestamps")
-
-
-def materializes_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether data files have the partition columns, too.
-
-    The feature asks for it wherever it is supported, and Iceberg compatibility where it is active, whatever the
-    property ``delta.writePartitionColumnsToParquet`` says; without them, the property decides.
-    """
-    if supports(protocol, MATERIALIZED_PARTITIONS) or iceberg_compat(protocol, metadata):
-        return True
-    return properties.boolean(metadata.configuration, "delta.writePartitionColumnsToParquet")
-
-
-def iceberg_compat(protocol: Protocol, metadata: Metadata) -> tuple[int, ...]:
-    """The versions of Iceberg compatibility that are active: supported and enabled. More than one is an error."""
-    return tuple(
-        version
-        for version, feature in ICEBERG_COMPAT.items()
-        if supports(protocol, feature)
-        and any(properties.boolean(metadata.configuration, switch) for switch in FEATURES[feature].switches)
-    )
+    return properties.IN_COMMIT_TIMESTAMPS.of(metadata.configuration)
 
 
 def _names(features: Iterable[str]) -> str:

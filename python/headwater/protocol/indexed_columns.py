@@ -35,12 +35,12 @@ def indexed_leaves(
     """
     partitions = {name.lower() for name in partition_columns}
     data_leaves = [leaf for leaf in leaves(schema) if leaf.path[0].lower() not in partitions]
-    named = configuration.get("delta.dataSkippingStatsColumns")
+    named = properties.INDEXED_COLUMNS.text(configuration)
     if named is not None:
         chosen = {tuple(part.lower() for part in path) for path in parse_name_list(named)}
         data_leaves = [leaf for leaf in data_leaves if _is_chosen(leaf, chosen)]
     else:
-        limit = properties.whole(configuration, "delta.dataSkippingNumIndexedCols")
+        limit = properties.INDEXED_COLUMNS_LIMIT.of(configuration)
         if limit is not None and limit >= 0:
             data_leaves = data_leaves[:limit]
     return [(leaf.physical_path, leaf.type) for leaf in data_leaves if _is_plain(leaf.type)]
@@ -68,7 +68,7 @@ def check_statistics_columns(
     """
     partitions = {name.lower() for name in partition_columns}
     seen: set[Path] = set()
-    for path in parse_name_list(configuration.get("delta.dataSkippingStatsColumns", "")):
+    for path in parse_name_list(properties.INDEXED_COLUMNS.of(configuration)):
         name = format_name(path)
         field = find_path(schema, path)
         if field is None:

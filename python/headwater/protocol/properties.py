@@ -1,7 +1,8 @@
 """Table properties: the ``delta.*`` names, what values they take, and their defaults.
 
-Owns the list of known properties, spelling and validation when a user sets one, the session's defaults for new tables,
-and typed reading. Follows the protocol's chapter "Table Properties" and the properties its other chapters name.
+Owns the list of known properties, each with its type and what depends on it, spelling and validation when a user sets
+one, and the session's defaults for new tables. Code names a property by its value here, never by its text. Follows the
+protocol's chapter "Table Properties" and the properties its other chapters name.
 Promise: reading never fails for a property a writer of this list accepted; names compare ignoring case and are stored
 in their one spelling.
 """
@@ -12,9 +13,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from headwater.errors import HeadwaterError
+from headwater.protocol.concerns import Concern
 from headwater.suggestions import did_you_mean
+
+T = TypeVar("T")
 
 PREFIX = "delta."
 #: The name of a CHECK constraint follows it; the value is its condition, Spark SQL.
@@ -23,10 +29,6 @@ CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.
 SESSION_DEFAULTS_PREFIX = "spark.databricks.delta.properties.defaults."
-#: The formats whose metadata a writer with UniForm keeps beside the log.
-UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
-LOG_RETENTION = "delta.logRetentionDuration"
-FILE_RETENTION = "delta.deletedFileRetentionDuration"
 #: The session setting that lets any ``delta.`` name through.
 ALLOW_ARBITRARY = "spark.databricks.delta.allowArbitraryProperties.enabled"
 
@@ -82,145 +84,297 @@ def parse_bytes(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Property:
-    """A known property. ``accepts`` returns whether a text is a valid value, ``expected`` says in words which are.
+class Property(Generic[T]):
+    """A known property; :meth:`of` reads it from a table's configuration.
 
-    ``unused`` says why nothing here acts on it, in a sentence; None of one that something does. A property that is
-    unused is recorded, for other engines and for versions to come, and whoever sets it is warned.
+    :param default: the text that counts where a table does not set it.
+    :param accepts: whether a text is a valid value; ``expected`` says in words which are.
+    :param parse: the value of a text; it raises what :meth:`of` raises for one that another writer stored.
+    :param absent: the value where the property is neither set nor has a default.
+    :param unused: why nothing here acts on it, in a sentence; None of one that something does. A property that is
+        unused is recorded, for other engines and for versions to come, and whoever sets it is warned.
+    :param concern: whom it concerns that another writer changed the value; called with the text before and after,
+        None where it is not set.
     """
 
     name: str
     default: str | None
     accepts: Callable[[str], bool]
     expected: str
+    parse: Callable[[str], T]
+    absent: T
     settable: bool = True
     unused: str | None = None
+    concern: Callable[[str | None, str | None], Concern] = lambda before, after: Concern.NOBODY
+
+    def of(self, configuration: Mapping[str, str]) -> T:
+        """The value in a configuration, whose names are in their canonical spelling: what is set, or the default.
+
+        :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` for a number, ``DELTA_INVALID_INTERVAL`` for an
+            interval that another writer stored and that is none.
+        """
+        text = self.text(configuration)
+        return self.absent if text is None else self.parse(text)
+
+    def text(self, configuration: Mapping[str, str]) -> str | None:
+        """The text of the value: what is set, or the default; None for neither."""
+        return configuration.get(self.name, self.default)
 
 
-def _boolean(name: str, default: str | None = "false") -> Property:
-    return Property(name, default, lambda text: text.lower() in ("true", "false"), "true or false")
+def _boolean(
+    name: str,
+    default: str | None = "false",
+    *,
+    unused: str | None = None,
+    on: Concern = Concern.NOBODY,
+    off: Concern = Concern.NOBODY,
+) -> Property[bool]:
+    """A switch; one that is neither set nor has a default is off.
+
+    :param on: whom it concerns that another writer turned it on; ``off``: that another writer turned it off.
+    """
+
+    def is_on(text: str) -> bool:
+        return text.lower() == "true"
+
+    def concern(before: str | None, after: str | None) -> Concern:
+        was, now = is_on(before or ""), is_on(after or "")
+        return Concern.NOBODY if was == now else on if now else off
+
+    return Property(
+        name,
+        default,
+        lambda text: text.lower() in ("true", "false"),
+        "true or false",
+        is_on,
+        absent=False,
+        unused=unused,
+        concern=concern,
+    )
 
 
-def _whole(name: str, default: str | None, lowest: int, *, settable: bool = True) -> Property:
+@overload
+def _whole(
+    name: str, default: str, lowest: int, *, settable: bool = ..., unused: str | None = ...
+) -> Property[int]: ...
+@overload
+def _whole(
+    name: str, default: None, lowest: int, *, settable: bool = ..., unused: str | None = ...
+) -> Property[int | None]: ...
+def _whole(
+    name: str, default: str | None, lowest: int, *, settable: bool = True, unused: str | None = None
+) -> Property[int] | Property[int | None]:
+    expected = f"a whole number, {lowest} or more"
+
     def accepts(text: str) -> bool:
         try:
             return int(text) >= lowest
         except ValueError:
             return False
 
-    return Property(name, default, accepts, f"a whole number, {lowest} or more", settable)
+    def parse(text: str) -> int:
+        if not accepts(text):
+            raise _invalid(name, text, expected)
+        return int(text)
+
+    return Property[int | None](name, default, accepts, expected, parse, absent=None, settable=settable, unused=unused)
 
 
-def _interval(name: str, default: str | None) -> Property:
-    def accepts(text: str) -> bool:
-        return parse_interval(text) >= 0
+@overload
+def _interval(name: str, default: str, *, unused: str | None = ...) -> Property[int]: ...
+@overload
+def _interval(name: str, default: None, *, unused: str | None = ...) -> Property[int | None]: ...
+def _interval(name: str, default: str | None, *, unused: str | None = None) -> Property[int] | Property[int | None]:
+    """A length of time, in milliseconds, at most :data:`LONGEST`."""
+    expected = "an interval that is not negative, like 'interval 7 days'"
 
-    return Property(name, default, accepts, "an interval that is not negative, like 'interval 7 days'")
+    def parse(text: str) -> int:
+        length = parse_interval(text)
+        if length < 0:  # it would end in the future: what is being written would count as old
+            raise HeadwaterError("DELTA_INVALID_INTERVAL", {"interval": text})
+        return min(length, LONGEST)
+
+    return Property[int | None](
+        name, default, lambda text: parse_interval(text) >= 0, expected, parse, absent=None, unused=unused
+    )
 
 
-def _choice(name: str, default: str | None, *choices: str) -> Property:
+def _choice(
+    name: str,
+    default: str | None,
+    *choices: str,
+    is_checked: bool = False,
+    concerns: Mapping[str, Concern] = MappingProxyType({}),
+) -> Property[str]:
+    """One of a few words, in lower case; empty where it is neither set nor has a default.
+
+    :param is_checked: whether a word that another writer stored and that is no choice is refused; else it is read.
+    :param concerns: by choice, in lower case: whom it concerns that another writer made it.
+    """
     folded = {choice.lower() for choice in choices}
-    return Property(name, default, lambda text: text.lower() in folded, " or ".join(choices))
+    expected = " or ".join(choices)
+
+    def parse(text: str) -> str:
+        if is_checked and text.lower() not in folded:
+            raise _invalid(name, text, expected)
+        return text.lower()
+
+    return Property(
+        name,
+        default,
+        lambda text: text.lower() in folded,
+        expected,
+        parse,
+        absent="",
+        concern=lambda before, after: concerns.get((after or "").lower(), Concern.NOBODY),
+    )
 
 
-def _text(name: str, default: str | None = None, *, settable: bool = True) -> Property:
-    return Property(name, default, lambda text: True, "any text", settable)
+def _text(name: str, *, settable: bool = True) -> Property[str]:
+    """Any text; empty where it is not set."""
+    return Property(name, None, lambda text: True, "any text", str, absent="", settable=settable)
 
 
-def _size(name: str) -> Property:
+def _column_name(name: str) -> Property[str]:
+    """The name of a column that data files have once it is set; empty where it is not set."""
+    return replace(
+        _text(name, settable=False),
+        concern=lambda before, after: Concern.NOBODY if before is None else Concern.EVERYBODY,
+    )
+
+
+def _size(name: str, *, unused: str) -> Property[int | None]:
     def accepts(text: str) -> bool:
         try:
             return parse_bytes(text) > 0
         except ValueError:
             return False
 
-    return Property(name, None, accepts, "a size above 0 like '128mb' or a number of bytes")
+    return Property[int | None](
+        name, None, accepts, "a size above 0 like '128mb' or a number of bytes", parse_bytes, absent=None, unused=unused
+    )
 
 
-def _pattern(name: str, default: str, pattern: str, expected: str) -> Property:
-    return Property(name, default, lambda text: re.fullmatch(pattern, text) is not None, expected)
+def _pattern(name: str, default: str, pattern: str, expected: str, *, unused: str) -> Property[str]:
+    return Property(
+        name, default, lambda text: re.fullmatch(pattern, text) is not None, expected, str, absent="", unused=unused
+    )
 
 
-_FILE_SIZES = "spark.databricks.delta.optimize.maxFileSize says how large files are that are written again"
+def _invalid(name: str, value: str, expected: str) -> HeadwaterError:
+    return HeadwaterError("DELTA_INVALID_PROPERTY_VALUE", {"property": name, "value": value, "expected": expected})
+
+
+class _Since(NamedTuple):
+    version: Property[int | None]
+    timestamp: Property[int | None]
+
+
+_FILE_SIZES = (
+    "settings say how large files become: spark.databricks.delta.optimize.maxFileSize, "
+    "spark.databricks.delta.autoCompact.maxFileSize and spark.databricks.delta.optimizeWrite.binSize"
+)
 _CONVERT = "CONVERT TO DELTA is not there yet"
+_NO_PREFIXES = "files are named and placed without random prefixes"
 
+APPEND_ONLY = _boolean("delta.appendOnly", on=Concern.REMOVED_ROWS)
+AUTO_OPTIMIZE = _boolean("delta.autoOptimize", None)
+AUTO_COMPACT = _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto")
+OPTIMIZE_WRITE = _boolean("delta.autoOptimize.optimizeWrite", None)
+CHECKPOINT_INTERVAL = _whole("delta.checkpointInterval", "10", 1)
+CHECKPOINT_PART_SIZE = _whole("delta.checkpoint.partSize", None, 1)
+CHECKPOINT_POLICY = _choice("delta.checkpointPolicy", "classic", "classic", "v2")
+STATISTICS_AS_JSON = _boolean("delta.checkpoint.writeStatsAsJson", "true")
+STATISTICS_AS_STRUCT = _boolean("delta.checkpoint.writeStatsAsStruct", "true")
+COLUMN_MAPPING_MODE = _choice("delta.columnMapping.mode", "none", "none", "name", "id", is_checked=True)
+MAX_COLUMN_ID = _whole("delta.columnMapping.maxColumnId", "0", 0, settable=False)
+SYMLINK_MANIFEST = _boolean("delta.compatibility.symlinkFormatManifest.enabled")
+INDEXED_COLUMNS_LIMIT = _whole("delta.dataSkippingNumIndexedCols", "32", -1)
+INDEXED_COLUMNS = _text("delta.dataSkippingStatsColumns")
+#: How long files that the log no longer names stay, for readers of old versions.
+FILE_RETENTION = _interval("delta.deletedFileRetentionDuration", "interval 1 week")
+TRUNCATED_HISTORY_RETENTION = _interval("delta.dropFeatureTruncateHistory.retentionDuration", "interval 24 hours")
+#: The older name of :data:`CHANGE_DATA_FEED`.
+CHANGE_DATA_CAPTURE = _boolean("delta.enableChangeDataCapture", on=Concern.REMOVED_ROWS)
+CHANGE_DATA_FEED = _boolean("delta.enableChangeDataFeed", on=Concern.REMOVED_ROWS)
+DELETION_VECTORS = _boolean("delta.enableDeletionVectors", off=Concern.MARKED_ROWS)
+EXPIRED_LOG_CLEANUP = _boolean("delta.enableExpiredLogCleanup", "true")
+ICEBERG_COMPAT_V1 = _boolean("delta.enableIcebergCompatV1", None, on=Concern.NEW_FILES)
+ICEBERG_COMPAT_V2 = _boolean("delta.enableIcebergCompatV2", None, on=Concern.NEW_FILES)
+ICEBERG_COMPAT_V3 = _boolean("delta.enableIcebergCompatV3", None, on=Concern.NEW_FILES)
+IN_COMMIT_TIMESTAMPS = _boolean("delta.enableInCommitTimestamps")
+MATERIALIZED_PARTITION_COLUMNS = _boolean("delta.enableMaterializePartitionColumnsFeature", None, on=Concern.NEW_FILES)
+ROW_TRACKING = _boolean("delta.enableRowTracking")
+TYPE_WIDENING = _boolean("delta.enableTypeWidening")
+VARIANT_SHREDDING = _boolean("delta.enableVariantShredding", on=Concern.NEW_FILES)
+IGNORE_PROTOCOL_DEFAULTS = _boolean("delta.ignoreProtocolDefaults")
+#: The first version with an in-commit timestamp, where not every version has one, and that timestamp.
+IN_COMMIT_TIMESTAMPS_SINCE = _Since(
+    _whole("delta.inCommitTimestampEnablementVersion", None, 0, settable=False),
+    _whole("delta.inCommitTimestampEnablementTimestamp", None, 0, settable=False),
+)
+ISOLATION_LEVEL = _choice(
+    "delta.isolationLevel",
+    "WriteSerializable",
+    *("Serializable", "WriteSerializable"),
+    concerns={"serializable": Concern.READERS},
+)
+#: How long versions stay that a checkpoint covers.
+LOG_RETENTION = _interval("delta.logRetentionDuration", "interval 30 days")
+#: What a user asks of the protocol's versions; the log has them in the protocol alone.
+MIN_READER_VERSION = _whole("delta.minReaderVersion", None, 1)
+MIN_WRITER_VERSION = _whole("delta.minWriterVersion", None, 1)
+COMPRESSION_CODEC = _choice(
+    "delta.parquet.compression.codec",
+    None,
+    *("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd", "brotli"),
+)
+#: The first version that checkpoint protection does not protect.
+PROTECTED_BEFORE = _whole("delta.requireCheckpointProtectionBeforeVersion", "0", 0, settable=False)
+ROW_TRACKING_SUSPENDED = _boolean("delta.rowTrackingSuspended")
+ROW_ID_COLUMN = _column_name("delta.rowTracking.materializedRowIdColumnName")
+ROW_COMMIT_VERSION_COLUMN = _column_name("delta.rowTracking.materializedRowCommitVersionColumnName")
+TRANSACTION_RETENTION = _interval("delta.setTransactionRetentionDuration", None)
+#: The formats whose metadata a writer with UniForm keeps beside the log.
+UNIVERSAL_FORMATS = _text("delta.universalFormat.enabledFormats")
+PARTITION_COLUMNS_IN_FILES = _boolean("delta.writePartitionColumnsToParquet", None)
 
-def _unused(why: str, known: Property) -> Property:
-    return replace(known, unused=why)
+_UNUSED: tuple[Property[Any], ...] = (
+    _boolean("delta.castIcebergTimeType", unused=_CONVERT),
+    _interval(
+        "delta.checkpointRetentionDuration",
+        "interval 2 days",
+        unused=f"checkpoints are deleted with the commits before them, after {LOG_RETENTION.name}",
+    ),
+    _whole(
+        "delta.dataSkippingStringPrefixLength",
+        None,
+        0,
+        unused="statistics keep prefixes of a length of their own",
+    ),
+    _boolean("delta.enableFullRetentionRollback", "true", unused=f"RESTORE goes back as far as {FILE_RETENTION.name}"),
+    _boolean("delta.ignoreIcebergBucketPartition", unused=_CONVERT),
+    _pattern(
+        "delta.parquet.format.version",
+        "1.0.0",
+        r"1\.0\.0|2\.\d+\.\d+",
+        "1.0.0 or 2.x.x",
+        unused="Spark writes the version it is set to",
+    ),
+    _boolean("delta.randomizeFilePrefixes", unused=_NO_PREFIXES),
+    _whole("delta.randomPrefixLength", "2", 1, unused=_NO_PREFIXES),
+    _interval("delta.sampleRetentionDuration", "interval 7 days", unused="no samples are kept"),
+    _size("delta.targetFileSize", unused=_FILE_SIZES),
+    _boolean("delta.tuneFileSizesForRewrites", None, unused=_FILE_SIZES),
+)
 
-
-PROPERTIES: Mapping[str, Property] = {
+#: All known properties by name.
+PROPERTIES: Mapping[str, Property[Any]] = {
     known.name: known
     for known in (
-        _boolean("delta.appendOnly"),
-        _boolean("delta.autoOptimize", None),
-        _choice("delta.autoOptimize.autoCompact", None, "true", "false", "auto"),
-        _boolean("delta.autoOptimize.optimizeWrite", None),
-        _unused(_CONVERT, _boolean("delta.castIcebergTimeType")),
-        _whole("delta.checkpointInterval", "10", 1),
-        _whole("delta.checkpoint.partSize", None, 1),
-        _choice("delta.checkpointPolicy", "classic", "classic", "v2"),
-        _unused(
-            "checkpoints are deleted with the commits before them, after delta.logRetentionDuration",
-            _interval("delta.checkpointRetentionDuration", "interval 2 days"),
-        ),
-        _boolean("delta.checkpoint.writeStatsAsJson", "true"),
-        _boolean("delta.checkpoint.writeStatsAsStruct", "true"),
-        _choice("delta.columnMapping.mode", "none", "none", "name", "id"),
-        _whole("delta.columnMapping.maxColumnId", "0", 0, settable=False),
-        _boolean("delta.compatibility.symlinkFormatManifest.enabled"),
-        _whole("delta.dataSkippingNumIndexedCols", "32", -1),
-        _text("delta.dataSkippingStatsColumns"),
-        _unused(
-            "statistics keep prefixes of a length of their own", _whole("delta.dataSkippingStringPrefixLength", None, 0)
-        ),
-        _interval("delta.deletedFileRetentionDuration", "interval 1 week"),
-        _interval("delta.dropFeatureTruncateHistory.retentionDuration", "interval 24 hours"),
-        _boolean("delta.enableChangeDataCapture"),
-        _boolean("delta.enableChangeDataFeed"),
-        _boolean("delta.enableDeletionVectors"),
-        _boolean("delta.enableExpiredLogCleanup", "true"),
-        _unused(
-            "RESTORE goes back as far as delta.deletedFileRetentionDuration",
-            _boolean("delta.enableFullRetentionRollback", "true"),
-        ),
-        _boolean("delta.enableIcebergCompatV1", None),
-        _boolean("delta.enableIcebergCompatV2", None),
-        _boolean("delta.enableIcebergCompatV3", None),
-        _boolean("delta.enableInCommitTimestamps"),
-        _boolean("delta.enableMaterializePartitionColumnsFeature", None),
-        _boolean("delta.enableRowTracking"),
-        _boolean("delta.enableTypeWidening"),
-        _boolean("delta.enableVariantShredding"),
-        _unused(_CONVERT, _boolean("delta.ignoreIcebergBucketPartition")),
-        _boolean("delta.ignoreProtocolDefaults"),
-        _whole("delta.inCommitTimestampEnablementTimestamp", None, 0, settable=False),
-        _whole("delta.inCommitTimestampEnablementVersion", None, 0, settable=False),
-        _choice("delta.isolationLevel", "WriteSerializable", "Serializable", "WriteSerializable"),
-        _interval("delta.logRetentionDuration", "interval 30 days"),
-        _whole("delta.minReaderVersion", None, 1),
-        _whole("delta.minWriterVersion", None, 1),
-        _choice(
-            "delta.parquet.compression.codec",
-            None,
-            *("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd", "brotli"),
-        ),
-        _unused(
-            "Spark writes the version it is set to",
-            _pattern("delta.parquet.format.version", "1.0.0", r"1\.0\.0|2\.\d+\.\d+", "1.0.0 or 2.x.x"),
-        ),
-        _unused("files are named and placed without random prefixes", _boolean("delta.randomizeFilePrefixes")),
-        _unused("files are named and placed without random prefixes", _whole("delta.randomPrefixLength", "2", 1)),
-        _whole("delta.requireCheckpointProtectionBeforeVersion", "0", 0, settable=False),
-        _boolean("delta.rowTrackingSuspended"),
-        _text("delta.rowTracking.materializedRowIdColumnName", settable=False),
-        _text("delta.rowTracking.materializedRowCommitVersionColumnName", settable=False),
-        _unused("no samples are kept", _interval("delta.sampleRetentionDuration", "interval 7 days")),
-        _interval("delta.setTransactionRetentionDuration", None),
-        _unused(_FILE_SIZES, _size("delta.targetFileSize")),
-        _unused(_FILE_SIZES, _boolean("delta.tuneFileSizesForRewrites", None)),
-        _text(UNIVERSAL_FORMATS),
-        _boolean("delta.writePartitionColumnsToParquet", None),
+        *(value for value in list(globals().values()) if isinstance(value, Property)),
+        *IN_COMMIT_TIMESTAMPS_SINCE,
+        *_UNUSED,
     )
 }
 _BY_FOLDED_NAME = {name.lower(): name for name in PROPERTIES}
@@ -256,11 +410,9 @@ def validate(name: str, value: str) -> None:
     known = PROPERTIES.get(_BY_FOLDED_NAME.get(name.lower(), ""))
     if known is None or known.accepts(value):
         return
-    if known.name == "delta.isolationLevel":
+    if known is ISOLATION_LEVEL:
         raise HeadwaterError("DELTA_INVALID_ISOLATION_LEVEL", {"isolationLevel": value})
-    raise HeadwaterError(
-        "DELTA_INVALID_PROPERTY_VALUE", {"property": known.name, "value": value, "expected": known.expected}
-    )
+    raise _invalid(known.name, value, known.expected)
 
 
 def normalize(properties: Mapping[str, str], *, allow_arbitrary: bool = False) -> dict[str, str]:
@@ -308,8 +460,8 @@ def refuse_universal_format(
 
     :raises HeadwaterError: ``DELTA_UNIVERSAL_FORMAT_VIOLATION``.
     """
-    formats = configuration.get(UNIVERSAL_FORMATS, "").strip()
-    if formats and formats != (existing or {}).get(UNIVERSAL_FORMATS, "").strip():
+    formats = UNIVERSAL_FORMATS.of(configuration).strip()
+    if formats and formats != UNIVERSAL_FORMATS.of(existing or {}).strip():
         raise HeadwaterError("DELTA_UNIVERSAL_FORMAT_VIOLATION", {"tableName": table, "formats": formats})
 
 
@@ -321,53 +473,15 @@ def check_retention(given: Mapping[str, str], configuration: Mapping[str, str]) 
     :param configuration: all properties as they will be.
     :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE``.
     """
-    if not {LOG_RETENTION, FILE_RETENTION} & given.keys():
+    sets_log = LOG_RETENTION.name in given
+    if not sets_log and FILE_RETENTION.name not in given:
         return
-    log, files = (milliseconds(configuration, name) or 0 for name in (LOG_RETENTION, FILE_RETENTION))
-    if log >= files:
+    if LOG_RETENTION.of(configuration) >= FILE_RETENTION.of(configuration):
         return
-    sets_log = LOG_RETENTION in given
-    name, other = (LOG_RETENTION, FILE_RETENTION) if sets_log else (FILE_RETENTION, LOG_RETENTION)
-    expected = f"{'no shorter' if sets_log else 'no longer'} than {other}, which is {text(configuration, other)}"
-    raise HeadwaterError(
-        "DELTA_INVALID_PROPERTY_VALUE", {"property": name, "value": configuration[name], "expected": expected}
-    )
+    refused, other = (LOG_RETENTION, FILE_RETENTION) if sets_log else (FILE_RETENTION, LOG_RETENTION)
+    expected = f"{'no shorter' if sets_log else 'no longer'} than {other.name}, which is {other.text(configuration)}"
+    raise _invalid(refused.name, configuration[refused.name], expected)
 
 
 def allows_arbitrary(session: Mapping[str, str]) -> bool:
     return session.get(ALLOW_ARBITRARY, "false").lower() == "true"
-
-
-def text(configuration: Mapping[str, str], name: str) -> str | None:
-    """A property's value, its default where it is not set; ``name`` in its canonical spelling."""
-    return configuration.get(name, PROPERTIES[name].default)
-
-
-def boolean(configuration: Mapping[str, str], name: str) -> bool:
-    """A switch; one that is neither set nor has a default is off."""
-    return (text(configuration, name) or "false").lower() == "true"
-
-
-def whole(configuration: Mapping[str, str], name: str) -> int | None:
-    """A number, None where neither set nor with a default.
-
-    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` where another writer stored none.
-    """
-    value = text(configuration, name)
-    if value is not None and not PROPERTIES[name].accepts(value):
-        validate(name, value)
-    return None if value is None else int(value)
-
-
-def milliseconds(configuration: Mapping[str, str], name: str) -> int | None:
-    """An interval's length in milliseconds, at most :data:`LONGEST`; None where neither set nor with a default.
-
-    :raises HeadwaterError: ``DELTA_INVALID_INTERVAL`` where another writer stored none, or one below zero.
-    """
-    value = text(configuration, name)
-    if value is None:
-        return None
-    length = parse_interval(value)
-    if length < 0:  # it would end in the future: what is being written would count as old
-        raise HeadwaterError("DELTA_INVALID_INTERVAL", {"interval": value})
-    return min(length, LONGEST)

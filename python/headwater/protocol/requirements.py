@@ -15,13 +15,6 @@ from dataclasses import dataclass
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.column_metadata import (
-    CURRENT_DEFAULT,
-    GENERATION_EXPRESSION,
-    IDENTITY_START,
-    IDENTITY_STEP,
-    INVARIANTS,
-)
 from headwater.protocol.columns import all_fields
 from headwater.protocol.features import (
     FEATURES,
@@ -31,28 +24,20 @@ from headwater.protocol.features import (
     supported_features,
     supports,
 )
-from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX
+from headwater.protocol.properties import FEATURE_PREFIX
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, SpatialType, StructType
 
-MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
-IGNORE_DEFAULTS = "delta.ignoreProtocolDefaults"
 #: The versions of a new table that needs no feature.
 DEFAULT_READER, DEFAULT_WRITER = 1, 2
 
 _BY_FOLDED_NAME = {name.lower(): name for name in FEATURES}
 _LEGACY_PAIRS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 #: The feature that a key in a column's metadata needs, at any depth.
-_BY_METADATA_KEY = {
-    INVARIANTS: "invariants",
-    IDENTITY_START: "identityColumns",
-    IDENTITY_STEP: "identityColumns",
-    GENERATION_EXPRESSION: "generatedColumns",
-    CURRENT_DEFAULT: "allowColumnDefaults",
-}
+_BY_COLUMN_KEY = {key: feature.name for feature in FEATURES.values() for key in feature.column_keys}
 #: The feature that a column of a primitive type needs, at any depth.
-_BY_TYPE = {"timestamp_ntz": "timestampNtz", "variant": "variantType"} | dict.fromkeys(
-    ("geometry", "geography"), "geospatial"
-)
+_BY_TYPE = {name: feature.name for feature in FEATURES.values() for name in feature.types}
+#: The features that a column needs that is NOT NULL, at any depth.
+_BY_NOT_NULL = frozenset(feature.name for feature in FEATURES.values() if feature.not_null)
 
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
@@ -60,27 +45,16 @@ def needed_features(metadata: Metadata) -> frozenset[str]:
 
     ``delta.feature.*`` and version properties are requests, not uses, and do not count here.
     """
-    configuration = metadata.configuration
-    needed = {
-        feature.name
-        for feature in FEATURES.values()
-        if any(properties.boolean(configuration, switch) for switch in feature.switches)
-    }
-    if any(key.lower().startswith(CONSTRAINT_PREFIX) for key in configuration):
-        needed.add("checkConstraints")
-    if (properties.text(configuration, "delta.columnMapping.mode") or "").lower() != "none":
-        needed.add("columnMapping")
-    if (properties.text(configuration, "delta.checkpointPolicy") or "").lower() == "v2":
-        needed.add("v2Checkpoint")
+    needed = {feature.name for feature in FEATURES.values() if feature.is_used_by(metadata.configuration)}
     return _closed(needed | _schema_features(metadata.schema))
 
 
 def _schema_features(schema: StructType) -> set[str]:
     needed = {_BY_TYPE[name] for name in _primitive_names(schema) if name in _BY_TYPE}
     for _, field in all_fields(schema):
-        needed |= {_BY_METADATA_KEY[key] for key in field.metadata if key in _BY_METADATA_KEY}
+        needed |= {_BY_COLUMN_KEY[key] for key in field.metadata if key in _BY_COLUMN_KEY}
         if not field.nullable:
-            needed.add("invariants")
+            needed |= _BY_NOT_NULL
     return needed
 
 
@@ -147,10 +121,10 @@ def requested(configuration: Mapping[str, str]) -> Request:
             {"configurations": ", ".join(sorted(unknown)), "known": ", ".join(sorted(FEATURES))},
         )
     return Request(
-        _version(folded, MIN_READER, READER_VERSION_WITH_FEATURES),
-        _version(folded, MIN_WRITER, WRITER_VERSION_WITH_FEATURES),
+        _version(folded, properties.MIN_READER_VERSION.name, READER_VERSION_WITH_FEATURES),
+        _version(folded, properties.MIN_WRITER_VERSION.name, WRITER_VERSION_WITH_FEATURES),
         frozenset(features),
-        folded.get(IGNORE_DEFAULTS.lower(), "false").lower() == "true",
+        folded.get(properties.IGNORE_PROTOCOL_DEFAULTS.name.lower(), "false").lower() == "true",
     )
 
 
@@ -165,7 +139,11 @@ def _version(folded: Mapping[str, str], name: str, highest: int) -> int | None:
 
 def without_protocol_properties(configuration: Mapping[str, str]) -> dict[str, str]:
     """The configuration as the log must have it: what :func:`requested` reads lives in the protocol action alone."""
-    taken = (MIN_READER.lower(), MIN_WRITER.lower(), IGNORE_DEFAULTS.lower())
+    taken = (
+        properties.MIN_READER_VERSION.name.lower(),
+        properties.MIN_WRITER_VERSION.name.lower(),
+        properties.IGNORE_PROTOCOL_DEFAULTS.name.lower(),
+    )
     return {
         key: value
         for key, value in configuration.items()

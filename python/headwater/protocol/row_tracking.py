@@ -14,15 +14,10 @@ from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
-from headwater.protocol.features import supports
+from headwater.protocol.actions import DomainMetadata
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
-ENABLED = "delta.enableRowTracking"
-SUSPENDED = "delta.rowTrackingSuspended"
-ROW_ID_NAME = "delta.rowTracking.materializedRowIdColumnName"
-ROW_COMMIT_VERSION_NAME = "delta.rowTracking.materializedRowCommitVersionColumnName"
 #: The key of the tag of a commit that says whether rows kept their ids and commit versions.
 PRESERVED = "delta.rowTracking.preserved"
 #: The high-water mark of a table that has given no row id yet.
@@ -40,38 +35,11 @@ class HiddenColumns(NamedTuple):
     row_commit_version: str
 
 
-def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether each commit gives row ids to the files it adds."""
-    return supports(protocol, FEATURE) and not properties.boolean(metadata.configuration, SUSPENDED)
-
-
-def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether every row has a stable row id and a row commit version."""
-    return supports(protocol, FEATURE) and properties.boolean(metadata.configuration, ENABLED)
-
-
-def hidden_columns(protocol: Protocol, metadata: Metadata) -> HiddenColumns | None:
-    """The columns that data files may have row ids and row commit versions in; None unless row tracking is enabled.
-
-    :raises HeadwaterError: ``DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING``.
-    """
-    if not is_enabled(protocol, metadata):
-        return None
-    names = reserved_names(metadata.configuration)
-    for key, name in zip((ROW_ID_NAME, ROW_COMMIT_VERSION_NAME), names, strict=True):
-        if name is None:
-            raise HeadwaterError(
-                "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING", {"tableName": metadata.id, "property": key}
-            )
-    row_id, row_commit_version = names
-    assert row_id is not None
-    assert row_commit_version is not None
-    return HiddenColumns(row_id, row_commit_version)
-
-
 def reserved_names(configuration: Mapping[str, str]) -> tuple[str | None, str | None]:
     """The names of the hidden columns, None where not given; kept when row tracking is off again."""
-    return configuration.get(ROW_ID_NAME), configuration.get(ROW_COMMIT_VERSION_NAME)
+    return configuration.get(properties.ROW_ID_COLUMN.name), configuration.get(
+        properties.ROW_COMMIT_VERSION_COLUMN.name
+    )
 
 
 def with_column_names(configuration: Mapping[str, str]) -> dict[str, str]:
@@ -79,15 +47,16 @@ def with_column_names(configuration: Mapping[str, str]) -> dict[str, str]:
 
     :raises HeadwaterError: ``DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION``.
     """
-    if not properties.boolean(configuration, ENABLED):
+    if not properties.ROW_TRACKING.of(configuration):
         return dict(configuration)
-    if properties.boolean(configuration, SUSPENDED):
+    if properties.ROW_TRACKING_SUSPENDED.of(configuration):
         raise HeadwaterError(
-            "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION", {"property1": ENABLED, "property2": SUSPENDED}
+            "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",
+            {"property1": properties.ROW_TRACKING.name, "property2": properties.ROW_TRACKING_SUSPENDED.name},
         )
     names = {
-        ROW_ID_NAME: f"_row-id-col-{uuid.uuid4()}",
-        ROW_COMMIT_VERSION_NAME: f"_row-commit-version-col-{uuid.uuid4()}",
+        properties.ROW_ID_COLUMN.name: f"_row-id-col-{uuid.uuid4()}",
+        properties.ROW_COMMIT_VERSION_COLUMN.name: f"_row-commit-version-col-{uuid.uuid4()}",
     }
     return {**names, **configuration}
 

@@ -31,14 +31,20 @@ INVALID_CHARACTERS = " ,;{}()\n\t="
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def check_schema(schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
+def check_schema(
+    schema: StructType,
+    partition_columns: Sequence[str],
+    configuration: Mapping[str, str],
+    found_in: str = "METADATA_UPDATE",
+) -> None:
     """Everything a table's new schema must satisfy.
 
     :param partition_columns: logical names.
     :param configuration: the table's configuration with the change applied.
+    :param found_in: where columns of one name would be, as :func:`check_duplicates` has it.
     :raises HeadwaterError: the conditions of the checks below.
     """
-    check_duplicates(schema)
+    check_duplicates(schema, found_in)
     check_characters(schema, configuration)
     check_types(schema)
     check_nested_not_null(schema)
@@ -47,9 +53,10 @@ def check_schema(schema: StructType, partition_columns: Sequence[str], configura
     check_row_tracking_names(schema, configuration)
 
 
-def check_duplicates(schema: StructType, where: str = "the table schema") -> None:
+def check_duplicates(schema: StructType, found_in: str) -> None:
     """Names must differ by more than case, at every level.
 
+    :param found_in: whose schema it is: a subcondition of the error.
     :raises HeadwaterError: ``DELTA_DUPLICATE_COLUMNS_FOUND``.
     """
     seen: set[tuple[str, ...]] = set()
@@ -60,7 +67,7 @@ def check_duplicates(schema: StructType, where: str = "the table schema") -> Non
             duplicates.append(format_name(folded))
         seen.add(folded)
     if duplicates:
-        raise HeadwaterError("DELTA_DUPLICATE_COLUMNS_FOUND", {"columns": ", ".join(duplicates), "where": where})
+        raise HeadwaterError(f"DELTA_DUPLICATE_COLUMNS_FOUND.{found_in}", {"columns": ", ".join(duplicates)})
 
 
 def check_characters(schema: StructType, configuration: Mapping[str, str]) -> None:
@@ -68,7 +75,7 @@ def check_characters(schema: StructType, configuration: Mapping[str, str]) -> No
 
     :raises HeadwaterError: ``DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES``.
     """
-    if (properties.text(configuration, "delta.columnMapping.mode") or "").lower() != "none":
+    if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
         return
     bad = [format_name(path) for path, field in all_fields(schema) if set(field.name) & set(INVALID_CHARACTERS)]
     if bad:
@@ -145,9 +152,7 @@ def check_partition_columns(schema: StructType, partition_columns: Sequence[str]
     folded = [name.lower() for name in partition_columns]
     repeated = sorted({name for name in folded if folded.count(name) > 1})
     if repeated:
-        raise HeadwaterError(
-            "DELTA_DUPLICATE_COLUMNS_FOUND", {"columns": ", ".join(repeated), "where": "the partition columns"}
-        )
+        raise HeadwaterError("DELTA_DUPLICATE_COLUMNS_FOUND.PARTITION_COLUMNS", {"columns": ", ".join(repeated)})
     for name in partition_columns:
         field = schema.find(name)
         if field is None:
@@ -168,7 +173,7 @@ def check_reserved_names(schema: StructType, configuration: Mapping[str, str], *
     :raises HeadwaterError: ``DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS``; ``RESERVED_CDC_COLUMNS_ON_WRITE`` when
         writing.
     """
-    if not properties.boolean(configuration, "delta.enableChangeDataFeed"):
+    if not properties.CHANGE_DATA_FEED.of(configuration):
         return
     taken = [name for name in schema.names if name.lower() in CHANGE_COLUMNS]
     if taken:
@@ -202,16 +207,19 @@ def check_writable(schema: StructType) -> None:
                 "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
                 {"column": format_name(path), "type": field.type.sql()},
             )
-    _check_filled(schema, "The table")
+    if not schema.fields:
+        raise HeadwaterError("DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_NO_COLUMNS")
+    if _is_hollow(schema):
+        raise HeadwaterError("DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS")
     for path, field in all_fields(schema):
         for kind, _ in parts(field.type):
-            if isinstance(kind, StructType):
-                _check_filled(kind, f"The struct {format_name(path)}")
+            if isinstance(kind, StructType) and _is_hollow(kind):
+                what = "STRUCT_ALL_VOID_FIELDS" if kind.fields else "STRUCT_NO_FIELDS"
+                raise HeadwaterError(f"DELTA_CANNOT_WRITE_EMPTY_SCHEMA.{what}", {"columnPath": format_name(path)})
 
 
-def _check_filled(struct: StructType, what: str) -> None:
-    if all(_is_void(field.type) for field in struct):
-        raise HeadwaterError("DELTA_CANNOT_WRITE_EMPTY_SCHEMA", {"what": what})
+def _is_hollow(struct: StructType) -> bool:
+    return all(_is_void(field.type) for field in struct)
 
 
 def parts(kind: DataType, in_collection: bool = False) -> Iterator[tuple[DataType, bool]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, INVARIANTS
-from headwater.protocol.columns import Path, all_fields, format_name, map_fields
+from headwater.protocol.columns import Path, all_fields, format_name, map_fields, quote
 from headwater.protocol.properties import CONSTRAINT_PREFIX
 from headwater.protocol.types import StructField, StructType
 from headwater.schema.evolution import replace_field
@@ -132,11 +132,6 @@ def _struct_fields(schema: StructType, path: Path = ()) -> Iterator[tuple[Path, 
         yield here, field
         if isinstance(field.type, StructType):
             yield from _struct_fields(field.type, here)
-
-
-def quote(path: Sequence[str]) -> str:
-    """A column path as Spark SQL, every part in backticks."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in path)
 
 
 def defaults(schema: StructType) -> dict[str, str]:

@@ -11,12 +11,11 @@ import re
 from dataclasses import replace
 
 from headwater.protocol.column_metadata import DECLARED_TYPE
-from headwater.protocol.columns import map_fields
+from headwater.protocol.columns import map_fields, quote, sql_name
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 _STRING = PrimitiveType("string")
 _LIMITED = re.compile(r"(char|varchar)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OTHER = re.compile(r"[^,<>()]*(\([^()]*\))?")
 
 
@@ -60,16 +59,12 @@ def _text(kind: DataType) -> str:
     """A type in Spark's words; names that are no plain words in backticks, so that Spark can read it back."""
     match kind:
         case StructType():
-            return f"struct<{','.join(f'{_name(field.name)}:{_text(field.type)}' for field in kind)}>"
+            return f"struct<{','.join(f'{sql_name(field.name)}:{_text(field.type)}' for field in kind)}>"
         case ArrayType():
             return f"array<{_text(kind.element)}>"
         case MapType():
             return f"map<{_text(kind.key)},{_text(kind.value)}>"
     return kind.sql()
-
-
-def _name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def limit(kind: DataType) -> tuple[str, int] | None:
@@ -108,7 +103,7 @@ def _read(kind: DataType, text: str) -> tuple[DataType, str]:
             text, fields = _after("struct<", text), []
             for number, field in enumerate(kind):
                 text = _after(",", text) if number else text
-                quoted = "`" + field.name.replace("`", "``") + "`"
+                quoted = quote([field.name])
                 text = _after(":", _after(quoted if text.startswith("`") else field.name, text))
                 inner, text = _read(field.type, text)
                 fields.append(_declared_within(field, inner))

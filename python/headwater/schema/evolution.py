@@ -27,6 +27,11 @@ _REWRITE = (
     "ALTER TABLE changes a type only to a wider one. Read the table with the column cast, and write it with mode "
     "overwrite and the option overwriteSchema."
 )
+_GROW = (
+    "To add new columns to the table, write with the option mergeSchema = true or INSERT ... WITH SCHEMA EVOLUTION, or "
+    "set spark.databricks.delta.schema.autoMerge.enabled to true; to replace its schema, overwrite with the option "
+    "overwriteSchema = true. Otherwise select and cast the data to the table's columns."
+)
 #: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
 _OWN_METADATA = ("delta.", CURRENT_DEFAULT, EXISTS_DEFAULT)
 
@@ -42,7 +47,7 @@ def merge_schemas(
     :param keep_existing_type: another primitive type is no error; the column keeps its own, and the writer casts.
     :raises HeadwaterError: ``DELTA_DUPLICATE_COLUMNS_FOUND``, ``DELTA_FAILED_TO_MERGE_FIELDS``.
     """
-    check_duplicates(data, "the data to write")
+    check_duplicates(data, "READ_SCHEMA")
     return _Merge(allow_widening, keep_existing_type).structs(table, data, ())
 
 
@@ -156,14 +161,43 @@ def schema_mismatch(table: StructType, data: StructType) -> list[str]:
     return _mismatch(table, data, ())
 
 
+def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
+    """The error for columns, at any depth, that data brings and the table lacks; None where there are none."""
+    return schema_mismatch_error(table, data) if _lacks_columns(table, data) else None
+
+
+def _lacks_columns(table: DataType, data: DataType) -> bool:
+    match table, data:
+        case StructType(), StructType():
+            columns = [(table.find(field.name), field) for field in data]
+            return any(mine is None or _lacks_columns(mine.type, field.type) for mine, field in columns)
+        case ArrayType(), ArrayType():
+            return _lacks_columns(table.element, data.element)
+        case MapType(), MapType():
+            return _lacks_columns(table.key, data.key) or _lacks_columns(table.value, data.value)
+    return False
+
+
 def schema_mismatch_error(table: StructType, data: StructType) -> HeadwaterError:
     """``DELTA_METADATA_MISMATCH`` with the report and how to let the schema grow."""
     return HeadwaterError(
         "DELTA_METADATA_MISMATCH",
         {
             "differences": "\n".join(f"- {line}" for line in schema_mismatch(table, data)),
-            "tableSchema": table.sql(),
-            "dataSchema": data.sql(),
+            "hint": f"{_GROW}\nTable schema: {table.sql()}\nData schema: {data.sql()}",
+        },
+    )
+
+
+def partition_mismatch_error(given: Sequence[str], existing: Sequence[str]) -> HeadwaterError:
+    """``DELTA_METADATA_MISMATCH`` of a write that names other partition columns than the table's."""
+    return HeadwaterError(
+        "DELTA_METADATA_MISMATCH",
+        {
+            "differences": f"- The write is partitioned by ({', '.join(given)}), "
+            f"the table by ({', '.join(existing) or 'none'})",
+            "hint": "Leave out partitionBy to use the table's columns, or set overwriteSchema=true with mode "
+            "'overwrite' to change them.",
         },
     )
 
@@ -334,11 +368,38 @@ def replace_field(schema: StructType, path: Sequence[str], change: Callable[[Str
     return map_fields(schema, lambda f, at: change(f) if tuple(p.lower() for p in at) == folded else f)
 
 
+def is_part(schema: StructType, path: Sequence[str]) -> bool:
+    """Whether a path is that of an array's elements, or of a map's keys or values."""
+    steps: list[str] = []
+    owner = tuple(path)
+    while owner and find_path(schema, owner) is None:
+        steps.insert(0, owner[-1].lower())
+        owner = owner[:-1]
+    field = find_path(schema, owner) if owner and steps else None
+    if field is None:
+        return False
+    kind = field.type
+    for step in steps:
+        match kind, step:
+            case ArrayType(), "element":
+                kind = kind.element
+            case MapType(), "key":
+                kind = kind.key
+            case MapType(), "value":
+                kind = kind.value
+            case _:
+                return False
+    return True
+
+
 def set_comment(schema: StructType, path: Sequence[str], comment: str | None) -> StructType:
     """The schema with a column's comment set, or removed where None.
 
-    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``.
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``; ``DELTA_UNSUPPORTED_COMMENT_MAP_ARRAY`` for the
+        elements of an array, and the keys and values of a map.
     """
+    if is_part(schema, path):
+        raise HeadwaterError("DELTA_UNSUPPORTED_COMMENT_MAP_ARRAY", {"fieldPath": format_name(path)})
 
     def change(field: StructField) -> StructField:
         metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
@@ -357,7 +418,7 @@ def change_type(
 
     :param path: may end in ``element``, ``key`` or ``value``.
     :param shown: what errors show before the path.
-    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_CANNOT_CHANGE_DATA_TYPE``.
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP``.
     """
     field_path: list[str] = []
     owner = tuple(path)
@@ -376,11 +437,11 @@ def change_type(
                 return new
             if old != _VOID and not (allow_widening and can_widen(old, new)):
                 raise HeadwaterError(
-                    "DELTA_CANNOT_CHANGE_DATA_TYPE",
+                    "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
                     {
-                        "columnName": format_name((*shown, *path)),
-                        "fromType": old.sql(),
-                        "toType": new.sql(),
+                        "fieldPath": format_name((*shown, *path)),
+                        "oldField": old.sql(),
+                        "newField": new.sql(),
                         "hint": _REWRITE if not can_widen(old, new) else _WIDEN,
                     },
                 )

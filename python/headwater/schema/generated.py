@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION
+from headwater.protocol.columns import quote
 from headwater.protocol.types import DataType, StructType
-from headwater.schema.constraints import GENERATED, Check, quote
+from headwater.schema.constraints import GENERATED, Check
 
 
 class GeneratedColumn(NamedTuple):

@@ -9,15 +9,16 @@ no commit breaks its rules. The conversion itself is none of Headwater's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties, row_tracking
-from headwater.protocol.actions import AddFile, Metadata, Protocol
+from headwater.protocol.actions import AddFile
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
-from headwater.protocol.features import ICEBERG_COMPAT, iceberg_compat, supports
+from headwater.protocol.features import FEATURES, ICEBERG_COMPAT
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     INTEGERS,
     ArrayType,
@@ -29,14 +30,12 @@ from headwater.protocol.types import (
     StructType,
     parse_type,
 )
-from headwater.schema import mapping
 
 VERSIONS = tuple(ICEBERG_COMPAT)
 #: Field ids that Iceberg reserves for the hidden columns of row tracking, in their order.
 ROW_TRACKING_FIELD_IDS = (2147483540, 2147483539)
 
 _VIOLATION = "DELTA_ICEBERG_COMPAT_VIOLATION"
-_VECTORS = "delta.enableDeletionVectors"
 _TYPES_OF_V2 = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean", "date"}
     | {"timestamp", "timestamp_ntz"}
@@ -50,8 +49,8 @@ _LITERAL = re.compile(
 
 
 def switch(version: int) -> str:
-    """The property that enables a version."""
-    return f"delta.enableIcebergCompatV{version}"
+    """The name of the property that enables a version."""
+    return FEATURES[ICEBERG_COMPAT[version]].switches[0].name
 
 
 def entailed(configuration: Mapping[str, str], *, new: bool) -> dict[str, str]:
@@ -63,9 +62,9 @@ def entailed(configuration: Mapping[str, str], *, new: bool) -> dict[str, str]:
     enabled = _enabled(configuration)
     needed: dict[str, str] = {}
     if enabled and new:
-        needed[mapping.MODE] = "name"
+        needed[properties.COLUMN_MAPPING_MODE.name] = "name"
     if 3 in enabled:
-        needed[row_tracking.ENABLED] = "true"
+        needed[properties.ROW_TRACKING.name] = "true"
     return {**needed, **configuration}
 
 
@@ -74,59 +73,57 @@ def needs_nested_ids(configuration: Mapping[str, str]) -> bool:
     return any(version >= 2 for version in _enabled(configuration))
 
 
-def check_definition(before: Metadata | None, protocol: Protocol, metadata: Metadata) -> None:
+def check_definition(before: TableDefinition | None, after: TableDefinition) -> None:
     """Refuse a definition of a table that a version of Iceberg compatibility forbids.
 
-    :param before: the table's metadata; None for a new table.
+    :param before: the table's definition; None for a new table.
     :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION``, with the rule as its subcondition.
     """
-    active = iceberg_compat(protocol, metadata)
+    active = after.iceberg_compat
     if len(active) > 1:
         raise _violation("VERSION_MUTUAL_EXCLUSIVE", active[-1], properties=_listed(map(switch, active)))
-    schema = metadata.schema
+    schema, columns = after.schema, after.partition_columns
     if not active:
-        _check_new_type_changes(before, protocol, schema)
+        _check_new_type_changes(before, after)
         return
     version = active[0]
-    _check_properties(version, protocol, metadata.configuration)
+    _check_properties(version, after)
     _check_types(version, schema)
     for change in _type_changes(schema):
         change.check(version)
-    if before is not None and before.partition_columns and before.partition_columns != metadata.partition_columns:
+    if before is not None and before.partition_columns and before.partition_columns != columns:
         raise _violation(
             "REPLACE_TABLE_CHANGE_PARTITION_NAMES",
             version,
             prevPartitionSpec=", ".join(before.partition_columns),
-            newPartitionSpec=", ".join(metadata.partition_columns) or "none",
+            newPartitionSpec=", ".join(columns) or "none",
         )
     if version >= 3:
         _check_defaults(version, schema)
 
 
-def check_enabling(
-    before: Metadata, metadata: Metadata, protocol: Protocol, *, was: Sequence[int], has_files: bool
-) -> None:
+def check_enabling(before: TableDefinition, after: TableDefinition, *, has_files: bool) -> None:
     """Refuse to enable a version on a table whose files are not what it needs.
 
-    :param was: the versions that were active before.
     :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT``.
     """
-    added = set(iceberg_compat(protocol, metadata)) - set(was)
+    was = before.iceberg_compat
+    added = set(after.iceberg_compat) - set(was)
     lacks = ""
-    if 1 in added and metadata.partition_columns and not was:
+    if 1 in added and after.partition_columns and not was:
         lacks = "the partition columns"
-    elif 3 in added and any(row_tracking.reserved_names(before.configuration)):
+    elif 3 in added and any(row_tracking.reserved_names(before.metadata.configuration)):
         lacks = "the field ids of row ids and row commit versions"
     if lacks and has_files:
         raise _violation("FILES_NOT_ICEBERG_COMPAT", max(added), missing=lacks, property=switch(max(added)))
 
 
-def check_files(protocol: Protocol, metadata: Metadata, adds: Iterable[AddFile]) -> None:
+def check_files(definition: TableDefinition, adds: Iterable[AddFile]) -> None:
     """Refuse to commit a file whose number of rows the log would not have, while a version is active.
 
     :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION.MISSING_NUM_RECORDS``.
     """
-    active = iceberg_compat(protocol, metadata)
+    active = definition.iceberg_compat
     if not active:
         return
     for file in adds:
@@ -135,19 +132,24 @@ def check_files(protocol: Protocol, metadata: Metadata, adds: Iterable[AddFile])
 
 
 def _enabled(configuration: Mapping[str, str]) -> list[int]:
-    return [version for version in VERSIONS if properties.boolean(configuration, switch(version))]
+    return [version for version in VERSIONS if FEATURES[ICEBERG_COMPAT[version]].is_used_by(configuration)]
 
 
-def _check_properties(version: int, protocol: Protocol, configuration: Mapping[str, str]) -> None:
-    mode = mapping.mode(configuration, protocol)
-    if mode == "none":
-        raise _wrong_property(version, mapping.MODE, "name", mode)
-    if version == 1 and supports(protocol, "deletionVectors"):
+def _check_properties(version: int, definition: TableDefinition) -> None:
+    if not definition.maps_columns:
+        raise _wrong_property(version, properties.COLUMN_MAPPING_MODE.name, "name", definition.mapping_mode)
+    has_vectors = definition.supports("deletionVectors")
+    if version == 1 and has_vectors:
         raise _violation("INCOMPATIBLE_TABLE_FEATURE", version, feature="deletionVectors")
-    if version == 2 and supports(protocol, "deletionVectors") and properties.boolean(configuration, _VECTORS):
-        raise _violation("DELETION_VECTORS_SHOULD_BE_DISABLED", version, property=_VECTORS)
-    if version == 3 and not properties.boolean(configuration, row_tracking.ENABLED):
-        raise _wrong_property(version, row_tracking.ENABLED, "true", configuration.get(row_tracking.ENABLED, "not set"))
+    if version == 2 and has_vectors and definition.get(properties.DELETION_VECTORS):
+        raise _violation("DELETION_VECTORS_SHOULD_BE_DISABLED", version, property=properties.DELETION_VECTORS.name)
+    if version == 3 and not definition.get(properties.ROW_TRACKING):
+        raise _wrong_property(
+            version,
+            properties.ROW_TRACKING.name,
+            "true",
+            definition.metadata.configuration.get(properties.ROW_TRACKING.name, "not set"),
+        )
 
 
 def _wrong_property(version: int, key: str, required: str, actual: str) -> HeadwaterError:
@@ -223,12 +225,12 @@ def _type_changes(schema: StructType) -> list[_TypeChange]:
     ]
 
 
-def _check_new_type_changes(before: Metadata | None, protocol: Protocol, schema: StructType) -> None:
+def _check_new_type_changes(before: TableDefinition | None, after: TableDefinition) -> None:
     """V1 and V2 forbid new changes of type that Iceberg lacks wherever they are supported, enabled or not."""
-    supported = [version for version in (1, 2) if supports(protocol, ICEBERG_COMPAT[version])]
+    supported = [version for version in (1, 2) if after.supports(ICEBERG_COMPAT[version])]
     if supported:
         known = set(_type_changes(before.schema)) if before is not None else set()
-        for change in _type_changes(schema):
+        for change in _type_changes(after.schema):
             if change not in known:
                 change.check(supported[-1])
 

@@ -13,32 +13,13 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.actions import Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
-from headwater.protocol.features import supported_reader_features
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
 
-MODE = "delta.columnMapping.mode"
-MAX_ID = "delta.columnMapping.maxColumnId"
 _PREFIX = "delta.columnMapping."
 #: The highest id of a column: a data file's field ids have 32 bits.
 _LAST_ID = 2**31 - 1
-
-
-def mode(configuration: Mapping[str, str], protocol: Protocol | None = None) -> str:
-    """``none``, ``name`` or ``id``. With a protocol given, ``none`` where that does not support column mapping.
-
-    :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` for another mode.
-    """
-    value = configuration.get(MODE, "none").lower()
-    if value not in ("none", "name", "id"):
-        raise HeadwaterError(
-            "DELTA_INVALID_PROPERTY_VALUE",
-            {"property": MODE, "value": value, "expected": "none, name or id"},
-        )
-    supported = protocol is None or "columnMapping" in supported_reader_features(protocol)
-    return value if supported else "none"
 
 
 def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -48,7 +29,7 @@ def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE``.
     """
-    before, after = mode(old), mode(new)
+    before, after = properties.COLUMN_MAPPING_MODE.of(old), properties.COLUMN_MAPPING_MODE.of(new)
     if before != after and (before, after) != ("none", "name"):
         raise HeadwaterError("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", {"oldMode": before, "newMode": after})
 
@@ -57,7 +38,7 @@ def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
     missing. Nested ids count, too.
     """
-    highest = properties.whole(configuration, MAX_ID) or 0
+    highest = properties.MAX_COLUMN_ID.of(configuration)
     for _, field in all_fields(schema):
         ids = (field.metadata.get(COLUMN_ID, 0), *field.metadata.get(NESTED_IDS, {}).values())
         highest = max(highest, *map(int, ids))
@@ -75,14 +56,16 @@ def assign(
     :param nested: whether elements, keys and values get ids, too, after all fields (:data:`NESTED_IDS`).
     :raises HeadwaterError: ``HEADWATER_COLUMN_IDS_EXHAUSTED``.
     """
-    counter = _Assignment(max_column_id({MAX_ID: str(max_id)}, schema), keep_names)
+    counter = _Assignment(max_column_id({properties.MAX_COLUMN_ID.name: str(max_id)}, schema), keep_names)
     known = counter.max_id
     mapped, highest = counter.struct(schema), counter.max_id
     if nested:
         within = _NestedAssignment(highest)
         mapped, highest = within.struct(mapped), within.max_id
     if highest > max(known, _LAST_ID):
-        raise HeadwaterError("HEADWATER_COLUMN_IDS_EXHAUSTED", {"property": MAX_ID, "value": known})
+        raise HeadwaterError(
+            "HEADWATER_COLUMN_IDS_EXHAUSTED", {"property": properties.MAX_COLUMN_ID.name, "value": known}
+        )
     return mapped, highest
 
 

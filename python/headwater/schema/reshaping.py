@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, find_path, format_name
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema.evolution import After, NewColumn, add_columns, change_type
+from headwater.schema.evolution import After, NewColumn, add_columns, change_type, is_part
 
 #: The fields of the struct that has a column, and that column; returns the fields as they will be.
 _Change = Callable[[tuple[StructField, ...], StructField], Sequence[StructField]]
@@ -98,7 +99,7 @@ def replace_columns(
 
     :param may_drop: whether columns, and fields of structs, may go.
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP`` for columns that would go and may not,
-        ``DELTA_CANNOT_CHANGE_DATA_TYPE``, and those of :func:`~headwater.schema.evolution.add_columns`.
+        or types that may not change, and those of :func:`~headwater.schema.evolution.add_columns`.
     """
     added = add_columns(StructType(()), columns)
     dropped: list[Path] = []
@@ -106,7 +107,11 @@ def replace_columns(
     if dropped and not may_drop:
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
-            {"columns": ", ".join(format_name(path) for path in dropped)},
+            {
+                "reason": f"they would drop {', '.join(map(format_name, dropped))}, which a table without column "
+                "mapping cannot do. Name them in the statement, or enable column mapping with ALTER TABLE ... SET "
+                f"TBLPROPERTIES ('{properties.COLUMN_MAPPING_MODE.name}' = 'name')."
+            },
         )
     return replaced
 
@@ -134,7 +139,12 @@ class _Replacement:
         column = StructField(old.name, old.type, new.nullable, metadata)
         for inner, kind in _primitives(old.type, new.type):
             at = (old.name, *inner)
-            changed = change_type(StructType((column,)), at, kind, allow_widening=self.allow_widening, shown=path[:-1])
+            try:
+                changed = change_type(
+                    StructType((column,)), at, kind, allow_widening=self.allow_widening, shown=path[:-1]
+                )
+            except HeadwaterError as error:
+                raise HeadwaterError("DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP", {"reason": error.text}) from None
             column = changed.fields[0]
         return replace(column, type=self.types(column.type, new.type, path))
 
@@ -212,7 +222,7 @@ def type_at(kind: DataType, path: Sequence[str]) -> DataType | None:
 
 def _change_siblings(schema: StructType, path: Sequence[str], change: _Change, done: str) -> StructType:
     if find_path(schema, path) is None:
-        if path[-1].lower() in (ELEMENT, KEY, VALUE) and type_at(schema, path) is not None:
+        if is_part(schema, path):
             raise HeadwaterError(
                 "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT", {"columnName": format_name(path), "change": done}
             )

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.column_metadata import TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
-from headwater.protocol.features import supports
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, parse_type
 
 #: Decimal digits before the point that each integer needs at least, as the chapter counts them.
@@ -68,16 +67,16 @@ def with_change(
     return {**metadata, TYPE_CHANGES: [*metadata.get(TYPE_CHANGES, ()), change]}
 
 
-def check_readable_types(protocol: Protocol, metadata: Metadata) -> None:
+def check_readable_types(definition: TableDefinition) -> None:
     """Refuse a table with a recorded change that no reader can follow: its old files have other types than it.
 
     Lengths of strings may change; some writers record it.
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA``.
     """
-    if TYPE_CHANGES not in metadata.schema_string or not supports(protocol, "typeWidening"):
+    if TYPE_CHANGES not in definition.metadata.schema_string or not definition.supports("typeWidening"):
         return
-    for path, field in all_fields(metadata.schema):
+    for path, field in all_fields(definition.schema):
         for change in field.metadata.get(TYPE_CHANGES) or ():
             old, new = parse_type(change["fromType"]), parse_type(change["toType"])
             if old != new and not can_widen(old, new) and not (_is_text(old) and _is_text(new)):

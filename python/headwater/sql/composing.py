@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from headwater.protocol.columns import quote
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType
-from headwater.schema.constraints import quote
 
 
 class Placeholders(NamedTuple):

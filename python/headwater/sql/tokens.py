@@ -1,11 +1,11 @@
-"""The words of a statement, and patterns over them.
+r"""The words of a statement, and patterns over them.
 
 Owns the tokenizer, sqlglot's for Spark without its list of keywords: every bare word is a word here, whatever it
 means in SQL. Owns a small notation for how a statement begins:
 
 - ``OPTIMIZE``: this bare word, in any case;
 - ``<table>``: a table name or a quoted path; ``<name>``: one part of a name; ``<word>``: any bare word;
-- ``[TABLE]``: may be there; ``(SET|UNSET)``: one of these; ``...``: anything; ``\\(``: the character itself.
+- ``[TABLE]``: may be there; ``(SET|UNSET)``: one of these; ``...``: anything; ``\(``: the character itself.
 
 Promise: a quote, comment or bracket inside a name or string never counts as one, since only the tokenizer reads text.
 """

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headwater.changes.changelog import unpaired_advice
-from headwater.log.segment import warn_once
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.properties import PROPERTIES, UNIVERSAL_FORMATS
+from headwater.protocol import properties
+from headwater.protocol.properties import PROPERTIES
 from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS
 from headwater.suggestions import did_you_mean
+from headwater.warn_once import warn_once
 
 _FOLDED_OPTIONS = {name.lower(): why for name, why in UNUSED_OPTIONS.items()}
 _OWN = "spark.headwater."
@@ -34,13 +35,13 @@ def of_properties(given: Mapping[str, str], table: str) -> None:
 
 def of_written(snapshot: Snapshot) -> None:
     """Warn of a table that another engine keeps metadata of other formats for: this writer does not."""
-    formats = snapshot.metadata.configuration.get(UNIVERSAL_FORMATS, "").strip()
+    formats = snapshot.metadata.configuration.get(properties.UNIVERSAL_FORMATS.name, "").strip()
     if formats:
         table = snapshot.table_path
         warn_once(
             table,
-            f"{table}: the table has {UNIVERSAL_FORMATS} = {formats}, and this write does not bring that metadata up "
-            "to date: its readers see the state of the last write of an engine that does",
+            f"{table}: the table has {properties.UNIVERSAL_FORMATS.name} = {formats}, and this write does not bring "
+            "that metadata up to date: its readers see the state of the last write of an engine that does",
         )
 
 

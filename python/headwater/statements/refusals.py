@@ -17,18 +17,20 @@ from headwater.bridge.messages.trouble import (
     NoFileSystemRequest,
     NotATableRequest,
     NotDeltaRequest,
+    NothingAtPathRequest,
     NotOfOneRowRequest,
     OldVersionRequest,
     PathOperationRequest,
     ReplaceOtherFormatRequest,
     TruncatePartitionRequest,
     TwoVersionsRequest,
+    UnresolvedInMergeRequest,
     UnsupportedPredicateRequest,
 )
 from headwater.bridge.messages.write import ReplaceConditionRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.schema.constraints import quote
+from headwater.protocol.columns import quote
 from headwater.sql.composing import FOR_SPARK, Text
 
 #: What opens paths of a scheme, where it is no part of Spark.
@@ -59,7 +61,8 @@ def invalid_timestamp(request: InvalidTimestampRequest, statement: Statement) ->
 
 def unsupported_predicate(request: UnsupportedPredicateRequest, statement: Statement) -> NoReturn:
     """An overwrite by a predicate with a subquery, or one whose value differs from call to call."""
-    raise HeadwaterError("DELTA_UNSUPPORTED_REPLACE_WHERE", {"predicate": request.predicate})
+    condition = "DELTA_UNSUPPORTED_REPLACE_WHERE" if request.deterministic else "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+    raise HeadwaterError(condition, {"predicate": request.predicate})
 
 
 def two_versions(request: TwoVersionsRequest, statement: Statement) -> NoReturn:
@@ -74,9 +77,17 @@ def old_version(request: OldVersionRequest, statement: Statement) -> NoReturn:
 
 _VIEWS = {
     "filter": "DELTA_UNEXPECTED_PARTIAL_SCAN",
+    "view": "DELTA_UNSUPPORTED_SOURCE",
     "rows": "DELTA_UNSUPPORTED_SOURCE",
     "columns": "HEADWATER_VIEW_OF_OTHER_COLUMNS",
     "computed": "DELTA_CANNOT_RESOLVE_COLUMN",
+}
+
+
+_REASONS = {
+    "view": "it is, or reads, a view that a catalog keeps, and rows are changed through temporary views alone.",
+    "rows": "they are not the rows of one Delta table, because the view joins, groups, sorts, limits or computes rows, "
+    "or reads changes. A view whose rows can be changed selects columns of one table.",
 }
 
 
@@ -84,6 +95,8 @@ def not_a_table(request: NotATableRequest, statement: Statement) -> NoReturn:
     """A change of a view's rows."""
     operation = f"{request.statement} WITH SCHEMA EVOLUTION" if request.kind == "evolution" else request.statement
     parameters = {"operation": operation, "viewName": request.name}
+    if request.kind in _REASONS:
+        parameters["reason"] = _REASONS[request.kind]
     if request.column is not None:
         parameters["columnName"] = request.column
     raise HeadwaterError(_VIEWS.get(request.kind, "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED"), parameters)
@@ -150,15 +163,75 @@ def for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
     )
 
 
+#: How statements call a table that is none of Delta's.
+_NOT_DELTA = {
+    "REORG": "DELTA_NOT_A_DELTA_TABLE",
+    "SYNC IDENTITY": "DELTA_IDENTITY_COLUMNS_ALTER_NON_DELTA_FORMAT",
+    "READING CHANGES": "DELTA_TABLE_ONLY_OPERATION",
+}
+#: The same of a path where there is nothing, in quotes and after ``delta.``.
+_MISSING_QUOTED = {
+    "DESCRIBE DETAIL": "DELTA_FILE_NOT_FOUND",
+    "DESCRIBE HISTORY": "DELTA_TABLE_ONLY_OPERATION",
+    "OPTIMIZE": "DELTA_TABLE_ONLY_OPERATION",
+    "VACUUM": "DELTA_TABLE_ONLY_OPERATION",
+}
+_MISSING = {"DESCRIBE HISTORY": "DELTA_TABLE_ONLY_OPERATION", "REORG": "DELTA_ONLY_OPERATION"}
+
+
+def nothing_at_path(request: NothingAtPathRequest, statement: Statement) -> NoReturn:
+    """A statement about the table at a path where there is nothing."""
+    known = _MISSING_QUOTED if request.quoted else _MISSING
+    condition = known.get(request.command, "DELTA_MISSING_DELTA_TABLE")
+    raise HeadwaterError(condition, {"operation": request.command, "tableName": request.table, "path": request.table})
+
+
+_CLAUSES = {
+    "matched": "WHEN MATCHED",
+    "not_matched": "WHEN NOT MATCHED",
+    "not_matched_by_source": "WHEN NOT MATCHED BY SOURCE",
+}
+_SIDES = {
+    "not_matched": "A row of the source without a match has no row of the target: the clause sees the source's columns "
+    "only.",
+    "not_matched_by_source": "A row of the target without a match has no row of the source: the clause sees the "
+    "target's columns only.",
+}
+
+
+def unresolved_in_merge(request: UnresolvedInMergeRequest, statement: Statement) -> NoReturn:
+    """A name in a MERGE that no column has which the clause can see."""
+    clause = _CLAUSES.get(request.clause)
+    hint = _SIDES.get(request.clause, "") if request.is_of_other_side else "Check the spelling."
+    raise HeadwaterError(
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        {
+            "sqlExpr": request.name,
+            "clause": request.part if clause is None else f"{request.part} of {clause}",
+            "cols": ", ".join(request.columns),
+            "hint": hint,
+        },
+    )
+
+
 def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     """A statement of Delta tables on a table that is none."""
     command = request.command.replace("_", " ").upper()
-    raise HeadwaterError("DELTA_ONLY_OPERATION", {"operation": command, "tableName": request.name})
+    condition = _NOT_DELTA.get(command, "DELTA_ONLY_OPERATION")
+    raise HeadwaterError(
+        condition, {"operation": command, "tableName": request.name, "provider": "", "hint": "Name a Delta table."}
+    )
 
 
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:
     """REPLACE TABLE … USING delta of a table of another format."""
-    raise HeadwaterError("DELTA_NOT_A_DELTA_TABLE", {"tableName": request.name, "provider": request.provider})
+    if request.provider == "VIEW":
+        raise HeadwaterError("DELTA_CANNOT_WRITE_INTO_VIEW", {"table": request.name})
+    hint = "REPLACE does not turn it into one. Drop it first, then create the Delta table, or use another name."
+    raise HeadwaterError(
+        "DELTA_NOT_A_DELTA_TABLE",
+        {"tableName": request.name, "provider": f" (it is: {request.provider})", "hint": hint},
+    )
 
 
 def no_file_system(request: NoFileSystemRequest, statement: Statement) -> NoReturn:

@@ -10,9 +10,11 @@ from typing import Any
 
 from headwater.bridge.calls import Handler
 from headwater.bridge.messages import change, define, follow, maintain, read, trouble, write
-from headwater.statements import failures, parsing, recovery, refusals
-from headwater.statements.change import delete, explain, merge, merge_evolution, truncate, update
+from headwater.statements import failures, parsing, refusals, writing
+from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
+from headwater.statements.commit import recovery
 from headwater.statements.define import alter, create, drop_feature, show, sync_identity
+from headwater.statements.files import scans
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import (
     auto_compaction,
@@ -24,9 +26,8 @@ from headwater.statements.maintain import (
     restore,
     vacuum,
 )
-from headwater.statements.read import change_feed, describe, scans
-from headwater.statements.upsert import upsert
-from headwater.statements.write import insert, replace
+from headwater.statements.read import change_feed, describe
+from headwater.statements.write import insert
 
 HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),
@@ -45,21 +46,21 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "stream_committed": Handler(follow.StreamCommittedRequest, source.stream_committed),
     "plan_save": Handler(write.PlanSaveRequest, insert.plan_save),
     "resolve_write": Handler(write.ResolveWriteRequest, insert.resolve_write),
-    "write": Handler(write.WriteRequest, upsert.write),
+    "write": Handler(write.WriteRequest, writing.write),
     "replace_target": Handler(write.ReplaceTargetRequest, replace.replace_target),
     "replace": Handler(write.ReplaceRequest, replace.replace),
     "check_sink": Handler(follow.CheckSinkRequest, sink.check_sink),
     "plan_batch": Handler(follow.PlanBatchRequest, sink.plan_batch),
-    "write_batch": Handler(follow.WriteBatchRequest, upsert.write_batch),
+    "write_batch": Handler(follow.WriteBatchRequest, writing.write_batch),
     "delete": Handler(change.ChangeRequest, delete.delete),
     "update": Handler(change.ChangeRequest, update.update),
     "merge": Handler(change.ChangeRequest, merge.merge),
     "merge_target": Handler(change.MergeTargetRequest, merge_evolution.merge_target),
     "explain": Handler(change.ExplainRequest, explain.explain),
-    "create_table": Handler(define.CreateTableRequest, upsert.create_table),
+    "create_table": Handler(define.CreateTableRequest, writing.create_table),
     "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
     "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
-    "analyze_table": Handler(define.AnalyzeTableRequest, compute_statistics.compute_statistics),
+    "analyze_table": Handler(maintain.AnalyzeTableRequest, compute_statistics.compute_statistics),
     "optimize": Handler(maintain.OptimizeRequest, optimize.optimize),
     "optimize_dry_run": Handler(maintain.OptimizeDryRunRequest, optimize.optimize_dry_run),
     "auto_compact": Handler(maintain.AutoCompactRequest, auto_compaction.auto_compact),
@@ -68,17 +69,17 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
     "check_same_place": Handler(define.CheckSamePlaceRequest, create.check_same_place),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),
-    "truncate": Handler(define.TruncateRequest, truncate.truncate),
-    "describe_history": Handler(define.DescribeHistoryRequest, describe.describe_history),
-    "describe_detail": Handler(define.DescribeDetailRequest, describe.describe_detail),
-    "describe_other_detail": Handler(define.DescribeOtherDetailRequest, describe.describe_other_detail),
-    "describe_health": Handler(define.DescribeHealthRequest, health.describe_health),
+    "truncate": Handler(change.TruncateRequest, truncate.truncate),
+    "describe_history": Handler(read.DescribeHistoryRequest, describe.describe_history),
+    "describe_detail": Handler(read.DescribeDetailRequest, describe.describe_detail),
+    "describe_other_detail": Handler(read.DescribeOtherDetailRequest, describe.describe_other_detail),
+    "describe_health": Handler(maintain.DescribeHealthRequest, health.describe_health),
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),
     "summarize_tables": Handler(define.SummarizeTablesRequest, show.summarize_tables),
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
-    "restore": Handler(define.RestoreRequest, restore.restore),
-    "vacuum": Handler(define.VacuumRequest, vacuum.vacuum),
+    "restore": Handler(maintain.RestoreRequest, restore.restore),
+    "vacuum": Handler(maintain.VacuumRequest, vacuum.vacuum),
     "parse": Handler(define.ParseRequest, parsing.parse),
     "parameter_markers": Handler(define.ParameterMarkersRequest, parsing.parameter_markers),
     "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),
@@ -95,6 +96,8 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "truncate_partition": Handler(trouble.TruncatePartitionRequest, refusals.truncate_partition),
     "not_a_table": Handler(trouble.NotATableRequest, refusals.not_a_table),
     "replace_condition": Handler(write.ReplaceConditionRequest, refusals.replace_condition),
+    "nothing_at_path": Handler(trouble.NothingAtPathRequest, refusals.nothing_at_path),
+    "unresolved_in_merge": Handler(trouble.UnresolvedInMergeRequest, refusals.unresolved_in_merge),
     "not_of_one_row": Handler(trouble.NotOfOneRowRequest, refusals.not_of_one_row),
     "refuse_for_path": Handler(trouble.PathOperationRequest, refusals.for_path),
     "not_delta": Handler(trouble.NotDeltaRequest, refusals.not_delta),

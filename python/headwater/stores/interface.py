@@ -149,7 +149,7 @@ class Store(ABC):
         return [path for path, there in zip(paths, in_parallel(self.exists, paths), strict=True) if not there]
 
     def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
-        """All that lies below a directory, in no order; links to other directories are neither followed nor listed.
+        """All that lies below a directory, in no order; links are neither followed nor listed.
 
         :param enters: whether a file of this name, or all below a directory of it, is looked at. Directories of logs
             (``_delta_log``) are in the answer and are not entered.
@@ -158,6 +158,14 @@ class Store(ABC):
         :raises NotImplementedError: a store of a user's own that lists single directories only.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method walk")
+
+    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
+        """Those of some paths that are links or that a link leads to, each with every other path by which the same file
+        is known on the way there.
+
+        :param directory: the other paths are relative to it; what lies elsewhere is left out.
+        """
+        return {}
 
     @abstractmethod
     def make_directory(self, path: str) -> None:

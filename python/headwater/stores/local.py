@@ -30,6 +30,8 @@ _DELETED_IN_A_ROW = 1000
 #: list a name takes a fifth of what it takes to look for one (bench case ``restore``).
 _LISTED_RATHER = 100
 _MOST_OTHERS = 4
+#: Links in a row that are followed; Linux follows as many.
+_MOST_LINKS = 40
 #: Errors of file systems without hard links, such as FAT and some network mounts.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are not a missing ability of the file system.
@@ -164,10 +166,9 @@ class LocalStore(Store):
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)
-                    leads_on = entry.is_symlink() and entry.is_dir()
                 except FileNotFoundError:  # deleted since the listing began
                     continue
-                if leads_on or not _has_text(path):
+                if stat.S_ISLNK(status.st_mode) or not _has_text(path):
                     continue
                 is_directory = stat.S_ISDIR(status.st_mode)
                 info = FileInfo(path, 0 if is_directory else status.st_size, status.st_mtime_ns // 1_000_000)
@@ -187,6 +188,19 @@ class LocalStore(Store):
             if is_top:
                 raise
             return []  # deleted meanwhile
+
+    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
+        real, found = os.path.realpath(directory), dict[str, list[str]]()
+        for parent, names in by_directory(paths).items():
+            if "\0" in parent:
+                continue
+            real_parent = os.path.realpath(parent or "/")
+            is_plain = f"{parent}/".startswith(f"{directory}/") and self._is_below(parent, directory, real)
+            linked = _links_among(real_parent, names) if is_plain else names
+            for name in linked:
+                ways = _ways(f"{real_parent}/{name}")
+                found[f"{parent}/{name}"] = [way[len(real) + 1 :] for way in ways if way.startswith(f"{real}/")]
+        return found
 
     def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -223,6 +237,27 @@ class LocalStore(Store):
         except OSError:  # it is not empty any more
             return False
         return True
+
+
+def _links_among(directory: str, names: Sequence[str]) -> list[str]:
+    """Those of a directory's files that are links."""
+    try:
+        with os.scandir(directory) as entries:
+            links = {entry.name for entry in entries if entry.is_symlink()}
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:  # it may be passed through, and not be listed
+        return [name for name in names if os.path.islink(f"{directory}/{name}")]
+    return [name for name in names if name in links] if links else []
+
+
+def _ways(path: str) -> list[str]:
+    """A path without links in its folders, and each that links lead to from there."""
+    ways = [path]
+    while len(ways) < _MOST_LINKS and os.path.islink(ways[-1]):
+        parent, name = os.path.split(os.path.join(os.path.dirname(ways[-1]), os.readlink(ways[-1])))
+        ways.append(f"{os.path.realpath(parent)}/{name}")
+    return ways
 
 
 def _delete_checksum(path: str) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.features import supports
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema import mapping
 from headwater.schema.widening import can_widen
 from headwater.streaming.unblocking import column_changes
 
@@ -40,7 +40,7 @@ class Rules:
 
 
 def check_change(
-    reading: Definition, changed: Metadata, version: int, rules: Rules, *, starting_options: bool = False
+    reading: VersionedDefinition, changed: Metadata, version: int, rules: Rules, *, starting_options: bool = False
 ) -> None:
     """That a stream can read on after a commit that changed the table's metadata.
 
@@ -82,7 +82,7 @@ def _needs_schema_log(reading: StructType, changed: StructType) -> HeadwaterErro
 
 def _same_mapping(old: Metadata, new: Metadata, *, ignores_partitioning: bool) -> bool:
     """Whether no column of the old metadata was renamed or dropped in the new one."""
-    before, after = (mapping.mode(m.configuration) for m in (old, new))
+    before, after = (properties.COLUMN_MAPPING_MODE.of(m.configuration) for m in (old, new))
     if before == "none":
         # Mapping by name that is switched on gives each column its own name in the files.
         return True

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.column_metadata import IDENTITY_HIGH_WATER_MARK
@@ -48,7 +48,7 @@ class Entry:
         """The schema, parsed."""
         return parse_schema(self.schema)
 
-    def definition(self, newest: Definition) -> Definition:
+    def definition(self, newest: VersionedDefinition) -> VersionedDefinition:
         """What to read with; what an older entry lacks is that of the newest version.
 
         :raises HeadwaterError: ``DELTA_STREAMING_SCHEMA_LOG_PARSE_SCHEMA_FAILED``.
@@ -65,10 +65,10 @@ class Entry:
             configuration=newest.metadata.configuration if self.configuration is None else self.configuration,
         )
         protocol = newest.protocol if self.protocol is None else Protocol.from_json(self.protocol)
-        return Definition(self.version, protocol, metadata)
+        return VersionedDefinition(protocol, metadata, self.version)
 
 
-def entry_of(definition: Definition, source: str) -> Entry:
+def entry_of(definition: VersionedDefinition, source: str) -> Entry:
     """The entry for a definition."""
     metadata = definition.metadata
     columns = [field for name in metadata.partition_columns if (field := metadata.schema.find(name)) is not None]
@@ -197,7 +197,7 @@ def _from_json(value: dict[str, Any]) -> Entry:
     )
 
 
-def merged_changes(reading: Definition, commits: Iterable[StreamCommit]) -> Definition | None:
+def merged_changes(reading: VersionedDefinition, commits: Iterable[StreamCommit]) -> VersionedDefinition | None:
     """The definition after consecutive commits that change nothing else; None where there is but one such commit.
 
     :param reading: the definition that a commit set, and ``commits`` that one and those after it.
@@ -210,11 +210,11 @@ def merged_changes(reading: Definition, commits: Iterable[StreamCommit]) -> Defi
         has_files = any(True for _ in actions.files) or bool(actions.change_files)
         if not sets or has_files or metadata.id != reading.metadata.id:
             break
-        found = Definition(commit.version, actions.protocol or found.protocol, metadata)
+        found = VersionedDefinition(actions.protocol or found.protocol, metadata, commit.version)
     return found if found.version > reading.version else None
 
 
-def differs(reading: Definition, metadata: Metadata | None, protocol: Protocol | None) -> bool:
+def differs(reading: VersionedDefinition, metadata: Metadata | None, protocol: Protocol | None) -> bool:
     """Whether a commit's new metadata or protocol is another definition than a stream reads with."""
     if protocol is not None and protocol.to_json() != reading.protocol.to_json():
         return True

@@ -19,7 +19,7 @@ import pyarrow as pa
 from headwater.changes.bounds import VersionRange
 from headwater.changes.feed import require_recorded
 from headwater.changes.files import INSERT, ChangedFile, changed_files
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.snapshot import Snapshot, snapshot_of_files
@@ -78,7 +78,7 @@ class StreamChanges(NamedTuple):
     epoch, UTC, by version.
     """
 
-    definition: Definition
+    definition: VersionedDefinition
     files: list[ChangedFile]
     timestamps: dict[int, int]
 
@@ -162,7 +162,7 @@ class TableStream:
         self,
         table_path: str,
         store: Store,
-        definition: Definition,
+        definition: VersionedDefinition,
         reading: Reading,
         open_version: Opener,
         commits: Commits,
@@ -170,9 +170,7 @@ class TableStream:
         *,
         tracks: bool = False,
     ) -> None:
-        """
-        :param tracks: whether the stream has a schema log: it stops at each commit that changes the definition.
-        """
+        """:param tracks: whether the stream has a schema log: it stops at each commit that changes the definition."""
         self._path = table_path
         self._store = store
         self._definition = definition
@@ -369,7 +367,7 @@ class TableStream:
 
     def _require_recorded_at(self, version: int) -> None:
         snapshot = self._open(version)
-        require_recorded(Definition(version, snapshot.protocol, snapshot.metadata), VersionRange(version, version))
+        require_recorded(VersionedDefinition.of(snapshot), VersionRange(version, version))
 
     def _first_start(self, end: Offset, told_version: int | None) -> Offset:
         """Where the first micro-batch began, by its end. After a restart, a stream cannot know which version it found
@@ -390,7 +388,7 @@ class TableStream:
     def _alone(self, files: pa.Table) -> Snapshot:
         """Files as a snapshot of what the stream reads with."""
         reading = self._definition
-        return snapshot_of_files(self._path, self._store, reading.version, reading.protocol, reading.metadata, files)
+        return snapshot_of_files(self._path, self._store, reading.version, reading, files)
 
     def _initial_files(self, version: int) -> InitialFiles:
         known = self._initial.known(self._path, self.table_id, version)
@@ -425,13 +423,13 @@ class TableStream:
             self._path, self._store, self.table_id, version, tolerates_loss=self._reading.tolerates_loss
         )
 
-    def change_at(self, version: int) -> Definition | None:
+    def change_at(self, version: int) -> VersionedDefinition | None:
         """The definition that a commit sets and the stream does not read with yet; None where it sets none."""
         commit = next(self._commits_from(version), None)
         if commit is None or commit.version != version or not self._stops_at(commit):
             return None
         reading, actions = self._definition, commit.actions
-        return Definition(version, actions.protocol or reading.protocol, actions.metadata or reading.metadata)
+        return VersionedDefinition(actions.protocol or reading.protocol, actions.metadata or reading.metadata, version)
 
     def _stops_at(self, commit: StreamCommit) -> bool:
         """Whether the stream ends before a commit's files, so that the next start reads them with what it sets."""
@@ -461,7 +459,9 @@ class TableStream:
                     starting_options=reading.told_where_to_start,
                 )
             if reading.reads_changes:
-                changed = Definition(commit.version, actions.protocol or self._definition.protocol, actions.metadata)
+                changed = VersionedDefinition(
+                    actions.protocol or self._definition.protocol, actions.metadata, commit.version
+                )
                 require_recorded(changed, VersionRange(commit.version, commit.version))
         if reading.reads_changes or commit.removed is None:
             return False

@@ -168,7 +168,7 @@ def check_assignments(name: str, values: Any) -> None:
 
 
 def assignments(values: Mapping[str, Expression], inputs: StatementInputs, sees: Sees) -> str:
-    """``column = expression, ...``"""
+    """``column = expression, ...``."""
     return ",\n  ".join(
         f"{quote(*split_name(column))} = {inputs.expression(value, sees)}" for column, value in values.items()
     )

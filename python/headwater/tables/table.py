@@ -34,7 +34,7 @@ from headwater.tables.upserting import upsert_options
 
 #: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and
 #: where there is a Delta table that this version cannot read.
-_NO_TABLE = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
+_NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 _OTHER_TABLE = ("DELTA_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
 _NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")
 
@@ -246,7 +246,14 @@ class DeltaTable:
         """
         check_type("source", source, DataFrame, "a DataFrame")
         options = upsert_options(
-            keys, sequenceBy, deleteWhen, ignoreNullUpdates, exceptColumns, storedAs, tombstoneRetention, mergeSchema
+            keys,
+            sequence=sequenceBy,
+            deletes=deleteWhen,
+            ignores_nulls=ignoreNullUpdates,
+            left_out=exceptColumns,
+            stored_as=storedAs,
+            retention=tombstoneRetention,
+            merges_schema=mergeSchema,
         )
         source.writeTo(self._name).options(**options).append()
 

@@ -10,6 +10,7 @@ from headwater.tables.names import quote
 
 def upsert_options(
     keys: Sequence[str],
+    *,
     sequence: str | None,
     deletes: str | None,
     ignores_nulls: bool,

@@ -14,6 +14,7 @@ from typing import Any
 
 from headwater import __version__
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.transaction.conflicts import Isolation
@@ -116,8 +117,8 @@ def stamped(
     if before is None or in_commit_timestamps_enabled(before):
         return changed, stamp
     since = {
-        "delta.inCommitTimestampEnablementVersion": str(version),
-        "delta.inCommitTimestampEnablementTimestamp": str(stamp),
+        properties.IN_COMMIT_TIMESTAMPS_SINCE.version.name: str(version),
+        properties.IN_COMMIT_TIMESTAMPS_SINCE.timestamp.name: str(stamp),
     }
     return replace(metadata, configuration={**metadata.configuration, **since}), stamp
 

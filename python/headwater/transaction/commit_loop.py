@@ -59,11 +59,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-import random
 import time
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from headwater import backoff, clock
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.snapshot import Snapshot
@@ -82,9 +82,6 @@ from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
 
-#: Backoff with jitter after a lost race: the range of the first wait doubles up to the longest (bench case
-#: ``appends-4``).
-_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.002, 0.25
 #: How often a commit is looked for if the store leaves its outcome open.
 _LOOKS = 4
 
@@ -128,7 +125,7 @@ class CommitLoop:
         self._snapshot = snapshot
         self._transaction_id = transaction_id
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
-        self._stamped = snapshot is None or in_commit_timestamps_enabled(snapshot.metadata)
+        self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
 
     def put(self, content: Content, max_attempts: int) -> Put:
         """Put the commit as the next version that no other writer took.
@@ -238,11 +235,11 @@ class CommitLoop:
 
 
 def _now() -> int:
-    return time.time_ns() // 1_000_000
+    """What an attempt is dated, read once for each."""
+    return clock.milliseconds()
 
 
 def _back_off(attempt: int) -> None:
-    """Backoff with jitter: none after the first lost race, then a random time whose limit doubles with each attempt."""
+    """Backoff with jitter; none after the first lost race."""
     if attempt > 0:
-        limit = min(_LONGEST_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2 ** min(attempt, 10))
-        time.sleep(random.uniform(0, limit))
+        backoff.OF_COMMITS.wait(attempt)

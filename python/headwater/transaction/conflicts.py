@@ -27,9 +27,11 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
+from headwater.protocol.concerns import Concern
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
+from headwater.protocol.table_definition import TableDefinition
 from headwater.times import timestamp_text
-from headwater.transaction.definition import Change, Concern, Definition, definition_changes
+from headwater.transaction.definition import Change, definition_changes
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate  # not loaded by plain appends
@@ -101,7 +103,7 @@ class Intent:
     :param follows_directly: whether no other version may lie between the one that it read and its own.
     """
 
-    definition: Definition | None
+    definition: TableDefinition | None
     reads: Reads = Reads()
     removed: frozenset[FileKey] = frozenset()
     isolation: Isolation = Isolation.WRITE_SERIALIZABLE
@@ -118,7 +120,7 @@ class Intent:
 
     def is_concerned(self, change: Change) -> bool:
         """Whether this transaction cannot commit after a change of the definition."""
-        match change.kind.concern:
+        match change.concern:
             case Concern.NOBODY:
                 return False
             case Concern.NUMBERING:

@@ -38,10 +38,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import Metadata
 from headwater.protocol.column_metadata import (
     COLUMN_ID,
     CURRENT_DEFAULT,
@@ -54,34 +54,11 @@ from headwater.protocol.column_metadata import (
     TYPE_CHANGES,
 )
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
-from headwater.protocol.features import supported_features
+from headwater.protocol.concerns import Concern
+from headwater.protocol.features import FEATURES, supported_features
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
-from headwater.schema import mapping
 from headwater.schema.identity import identity_columns, is_identity, with_high_water_marks
-
-
-class Definition(NamedTuple):
-    """A table's protocol and metadata at one version."""
-
-    protocol: Protocol
-    metadata: Metadata
-
-    def after(self, protocol: Protocol | None, metadata: Metadata | None) -> Definition:
-        """The definition after a commit with these actions, None where it has none."""
-        return Definition(protocol or self.protocol, metadata or self.metadata)
-
-
-class Concern(Enum):
-    """Which writers cannot commit after a change."""
-
-    NOBODY = "nobody"
-    NUMBERING = "who gave values to identity columns"
-    NEW_FILES = "who adds files"
-    UNPROVEN_FILES = "who adds files whose statistics do not prove the condition"
-    REMOVED_ROWS = "who removes rows"
-    MARKED_ROWS = "who marks rows deleted"
-    READERS = "who read rows"
-    EVERYBODY = "everybody"
 
 
 class Kind(Enum):
@@ -92,20 +69,15 @@ class Kind(Enum):
         self.concern = concern
 
     DESCRIPTION = "name, description or comment", Concern.NOBODY
-    PROPERTY = "a property that files do not depend on", Concern.NOBODY
+    PROPERTY = "a property, which says itself whom it concerns", Concern.NOBODY
     DEFAULT = "a column's default, which a statement takes when it is analysed", Concern.NOBODY
     NEW_COLUMN = "a new nullable column", Concern.NOBODY
-    RELAXED = "a constraint, NOT NULL or generation expression less", Concern.NOBODY
+    RELAXED = "a constraint, NOT NULL or generation expression dropped", Concern.NOBODY
     MAPPING_ENABLED = "column mapping by name, with the names that files have", Concern.NOBODY
-    NEW_FEATURE = "a feature more, whose use is judged by metadata", Concern.NOBODY
+    NEW_FEATURE = "a new feature, whose use shows in the metadata", Concern.NOBODY
     IDENTITY_MARK = "a high-water mark of an identity column", Concern.NUMBERING
     COMPUTED_COLUMN = "a NOT NULL, generated or identity column, or an invariant", Concern.NEW_FILES
-    FILE_FORM = "what data files must be like", Concern.NEW_FILES
     CONDITION = "a CHECK constraint or NOT NULL", Concern.UNPROVEN_FILES
-    CHANGE_DATA = "a change data feed, which needs files of changes", Concern.REMOVED_ROWS
-    APPEND_ONLY = "an append-only table", Concern.REMOVED_ROWS
-    NO_VECTORS = "no deletion vectors any more", Concern.MARKED_ROWS
-    SERIALIZABLE = "a stricter isolation level", Concern.READERS
     DROPPED_COLUMN = "a column less", Concern.EVERYBODY
     RENAMED_COLUMN = "another name for a column", Concern.EVERYBODY
     RETYPED_COLUMN = "another type for a column", Concern.EVERYBODY
@@ -124,6 +96,7 @@ class Change:
     :param of_protocol: whether the ``protocol`` action has it.
     :param not_null: for a NOT NULL condition: the column's logical path.
     :param check: for a CHECK constraint: its condition, Spark SQL.
+    :param of_property: for a known property: whom its new value concerns.
     """
 
     kind: Kind
@@ -131,14 +104,20 @@ class Change:
     of_protocol: bool = False
     not_null: Path | None = None
     check: str | None = None
+    of_property: Concern | None = None
+
+    @property
+    def concern(self) -> Concern:
+        """Which writers cannot commit after it."""
+        return self.kind.concern if self.of_property is None else self.of_property
 
 
-def definition_changes(before: Definition, after: Definition) -> list[Change]:
+def definition_changes(before: TableDefinition, after: TableDefinition) -> list[Change]:
     """What changed, in no particular order; nothing for equal definitions."""
     return [*_of_protocol(before, after), *_of_metadata(before, after)]
 
 
-def changes_marks_only(before: Definition, after: Definition) -> bool:
+def changes_marks_only(before: TableDefinition, after: TableDefinition) -> bool:
     """Whether the definitions differ in high-water marks of identity columns and in nothing else."""
     changes = definition_changes(before, after)
     return bool(changes) and all(change.kind is Kind.IDENTITY_MARK for change in changes)
@@ -157,22 +136,12 @@ def with_marks_of(metadata: Metadata, marked: Metadata) -> Metadata:
 
 # Protocol
 
-#: Features that ask nothing of files until a property or a column uses them.
-_BY_USE = frozenset(
-    {
-        *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"),
-        *("columnMapping", "allowColumnDefaults", "deletionVectors", "timestampNtz", "domainMetadata", "v2Checkpoint"),
-        *("clustering", "vacuumProtocolCheck", "inCommitTimestamp", "typeWidening", "typeWidening-preview"),
-        *("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
-        *("checkpointProtection", "rowTracking", "geospatial", "geospatial-dev"),
-    }
-)
 
-
-def _of_protocol(before: Definition, after: Definition) -> Iterator[Change]:
+def _of_protocol(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     had, has = supported_features(before.protocol), supported_features(after.protocol)
     for name in sorted(has - had):
-        kind = Kind.NEW_FEATURE if name in _BY_USE else Kind.UNKNOWN
+        by_use = name in FEATURES and not FEATURES[name].binds_files
+        kind = Kind.NEW_FEATURE if by_use else Kind.UNKNOWN
         yield Change(kind, f"the table feature {name} was added", of_protocol=True)
     for name in sorted(had - has):
         yield Change(Kind.LOST_FEATURE, f"the table feature {name} was dropped", of_protocol=True)
@@ -181,7 +150,7 @@ def _of_protocol(before: Definition, after: Definition) -> Iterator[Change]:
 # Metadata
 
 
-def _of_metadata(before: Definition, after: Definition) -> Iterator[Change]:
+def _of_metadata(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     old, new = before.metadata, after.metadata
     if old == new:
         return
@@ -196,7 +165,7 @@ def _of_metadata(before: Definition, after: Definition) -> Iterator[Change]:
         new.extra,
     ):
         yield Change(Kind.DESCRIPTION, "the description was changed")
-    modes = mapping.mode(old.configuration, before.protocol), mapping.mode(new.configuration, after.protocol)
+    modes = before.mapping_mode, after.mapping_mode
     if modes[0] != modes[1]:
         kind = Kind.MAPPING_ENABLED if modes == ("none", "name") else Kind.PHYSICAL_COLUMN
         yield Change(kind, f"column mapping was changed from {modes[0]} to {modes[1]}")
@@ -207,21 +176,6 @@ def _of_metadata(before: Definition, after: Definition) -> Iterator[Change]:
         yield Change(Kind.PARTITIONING, "the partition columns were changed")
 
 
-#: Switches that concern some writer: the kind of change when they come on and when they go off.
-_SWITCHES: Mapping[str, tuple[Kind, Kind]] = {
-    "delta.appendOnly": (Kind.APPEND_ONLY, Kind.PROPERTY),
-    "delta.enableChangeDataFeed": (Kind.CHANGE_DATA, Kind.PROPERTY),
-    "delta.enableChangeDataCapture": (Kind.CHANGE_DATA, Kind.PROPERTY),
-    "delta.enableDeletionVectors": (Kind.PROPERTY, Kind.NO_VECTORS),
-    "delta.enableIcebergCompatV1": (Kind.FILE_FORM, Kind.PROPERTY),
-    "delta.enableIcebergCompatV2": (Kind.FILE_FORM, Kind.PROPERTY),
-    "delta.enableIcebergCompatV3": (Kind.FILE_FORM, Kind.PROPERTY),
-    "delta.enableMaterializePartitionColumnsFeature": (Kind.FILE_FORM, Kind.PROPERTY),
-    "delta.enableVariantShredding": (Kind.FILE_FORM, Kind.PROPERTY),
-}
-_ISOLATION = "delta.isolationLevel"
-#: Names that rewritten files have in them, once they are set.
-_ROW_TRACKING_COLUMNS = "delta.rowTracking.materialized"
 #: Properties of other prefixes that no file depends on.
 _HARMLESS_PREFIXES = (properties.FEATURE_PREFIX, "delta.universalFormat.")
 
@@ -236,7 +190,12 @@ def _configurations(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
             continue
         name = properties.canonical_name(key, allow_arbitrary=True)
         text = f"the property {name} was " + ("unset" if after is None else f"set to '{after}'")
-        yield Change(_property_kind(name, before, after), text)
+        known = properties.PROPERTIES.get(name)
+        if known is not None:
+            yield Change(Kind.PROPERTY, text, of_property=known.concern(before, after))
+        else:
+            is_harmless = not name.startswith(properties.PREFIX) or name.startswith(_HARMLESS_PREFIXES)
+            yield Change(Kind.PROPERTY if is_harmless else Kind.UNKNOWN, text)
 
 
 def _constraint(name: str, before: str | None, after: str | None) -> Change:
@@ -244,21 +203,6 @@ def _constraint(name: str, before: str | None, after: str | None) -> Change:
         return Change(Kind.RELAXED, f"the CHECK constraint {name} was dropped")
     done = "added" if before is None else "changed"
     return Change(Kind.CONDITION, f"the CHECK constraint {name} ({after}) was {done}", check=after)
-
-
-def _property_kind(name: str, before: str | None, after: str | None) -> Kind:
-    if not name.startswith(properties.PREFIX):
-        return Kind.PROPERTY
-    if name in _SWITCHES:
-        was, now = ((text or "false").lower() == "true" for text in (before, after))
-        return Kind.PROPERTY if was == now else _SWITCHES[name][0 if now else 1]
-    if name == _ISOLATION:
-        return Kind.SERIALIZABLE if (after or "").lower() == "serializable" else Kind.PROPERTY
-    if name.startswith(_ROW_TRACKING_COLUMNS) and before is not None:
-        return Kind.PHYSICAL_COLUMN
-    if name in properties.PROPERTIES or name.startswith(_HARMLESS_PREFIXES):
-        return Kind.PROPERTY
-    return Kind.UNKNOWN
 
 
 class _Schemas:

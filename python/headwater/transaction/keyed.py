@@ -57,7 +57,6 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.protocol.column_metadata import COLUMN_ID, DECLARED_TYPE
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructField
-from headwater.schema import mapping
 from headwater.stores import absolute_path
 from headwater.transaction.conflicts import WinningCommit
 
@@ -274,7 +273,7 @@ class _Column:
         field = snapshot.schema.find(name)
         if field is None or not comparable(field):
             return None
-        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        by_id = snapshot.definition.mapping_mode == "id"
         field_id = str(field.metadata.get(COLUMN_ID)) if by_id else None
         column = _Column(field.type, field.physical_name, field_id, (), ())
         try:

@@ -13,7 +13,6 @@ table, which its readers would take for its own.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,7 +21,8 @@ from functools import cache, partial
 from threading import Lock
 from typing import NamedTuple
 
-from headwater.log.checkpoints.writing import Layout, write_checkpoint
+from headwater import clock
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction
@@ -32,7 +32,7 @@ from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
 #: Commits between two checkpoints where ``delta.checkpointInterval`` is not set or not valid.
-_DEFAULT_INTERVAL = int(properties.text({}, "delta.checkpointInterval") or 0)
+_DEFAULT_INTERVAL = int(properties.CHECKPOINT_INTERVAL.of({}) or 0)
 #: Checksums that may wait for one table; each holds a snapshot. The oldest is skipped.
 _MOST_PENDING = 16
 
@@ -101,7 +101,7 @@ def checkpoint_is_due(snapshot: Snapshot) -> bool:
 
 
 def _interval(snapshot: Snapshot) -> int:
-    text = snapshot.metadata.configuration.get("delta.checkpointInterval", "")
+    text = properties.CHECKPOINT_INTERVAL.text(snapshot.metadata.configuration) or ""
     return int(text) if text.isdecimal() and int(text) > 0 else _DEFAULT_INTERVAL
 
 
@@ -133,7 +133,7 @@ def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
 def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
     """Write a checkpoint, and clean up the log once for each start of its retention (a day)."""
     write_checkpoint(snapshot, layout=layout)
-    start = retention_start(snapshot, time.time_ns() // 1_000_000)
+    start = retention_start(snapshot, clock.milliseconds())
     if start is None or _cleaned.get(snapshot.table_path, start - 1) >= start:
         return
     try:

@@ -7,12 +7,12 @@ marks its rows where they are now. Neither runs its job again. Follows the proto
 
 The record is small: the files themselves are the commit's ``add`` and ``remove`` actions, which it counts through in
 their order. Promises: a copy holds the live rows of its inputs, one input after the other and each in the order of its
-rows, or there is no record of it. A record that does not fit its commit counts as none: a conflict then is one.
+rows, or there is no record of it. A record that does not fit its commit is ignored, and
+the conflict stands.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from pyroaring import BitMap64
 
+from headwater import clock
 from headwater.log.files import canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.transaction.conflicts import WinningCommit
@@ -290,7 +291,7 @@ def follow(
     for path in done & marked:
         marks.drop(path)
     vectors = dict(zip(partly, write([carried[output] for output in partly]), strict=True)) if partly else {}
-    now = time.time_ns() // 1_000_000
+    now = clock.milliseconds()
     for output, file in outputs.items():
         add = None
         if output in vectors:

@@ -18,12 +18,11 @@ lost in its place :data:`LOSSES_THAT_COUNT` times.
 Promises: places are given in the order they were asked for. A statement holds one place at most, and asks for none
 while it holds one: no deadlock. A wait ends at the time its caller names, when the caller's ``check`` raises (the
 statement was cancelled), and when the thread that holds the place before has ended. Other processes are not in the
-queue; against those, waits of random length help (:func:`backoff_seconds`).
+queue; against those, :mod:`headwater.backoff` helps.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import deque
@@ -38,8 +37,6 @@ LOSSES_THAT_COUNT = 2
 _LOOK_SECONDS = 0.1
 #: Weight of one attempt in the moving share of attempts that lost (bench cases ``upserts-same``, ``upserts-other``).
 _WEIGHT = 0.15
-#: Backoff with jitter of a statement that lost to another process; no bench case has two writing processes.
-_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.02, 1.0
 
 
 class Place:
@@ -161,8 +158,3 @@ def queue_of(table_path: str) -> TableQueue:
                     del _QUEUES[path]
             queue = _QUEUES[table_path] = TableQueue()
         return queue
-
-
-def backoff_seconds(lost: int) -> float:
-    """How long to wait after so many losses to writers of other processes: backoff with jitter."""
-    return random.uniform(0, min(_LONGEST_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2 ** min(lost, 10)))

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from headwater import clock
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.writing import Layout
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.data_footers import read_data_footer
 from headwater.log.files import canonical_path
@@ -41,9 +42,10 @@ from headwater.protocol.actions import (
     SetTransaction,
     serialize,
 )
-from headwater.protocol.features import check_writable, iceberg_compat
+from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import commit_name, log_directory
-from headwater.protocol.row_tracking import PRESERVED, assigns_row_ids, is_enabled
+from headwater.protocol.row_tracking import PRESERVED
+from headwater.protocol.table_definition import TableDefinition
 from headwater.schema import iceberg, manifests
 from headwater.stores import Store, absolute_path
 from headwater.transaction import maintenance
@@ -66,7 +68,7 @@ from headwater.transaction.conflicts import (
     file_key,
     took,
 )
-from headwater.transaction.definition import Change, Definition, changes_marks_only, with_marks_of
+from headwater.transaction.definition import Change, changes_marks_only, with_marks_of
 from headwater.transaction.keyed import KeyReads
 from headwater.transaction.moved_rows import Copies, Copy, follow
 from headwater.transaction.reads import FileMatcher, PredicateReads, match_by_pruning
@@ -131,7 +133,7 @@ class Transaction:
         self._matcher = matcher
         self._max_attempts = max_attempts
         #: The table's definition as the last winner left it: the commit is made, and checked, under it.
-        self._definition = Definition(snapshot.protocol, snapshot.metadata) if snapshot else None
+        self._definition = snapshot.definition if snapshot else None
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._whole_table = False
@@ -217,6 +219,16 @@ class Transaction:
             raise HeadwaterError("DELTA_TABLE_WITHOUT_METADATA", {"tableName": self.table_path, "missing": "protocol"})
         return protocol
 
+    @property
+    def definition(self) -> TableDefinition:
+        """The table's definition as it will be.
+
+        :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
+        """
+        if self._definition is None:
+            return TableDefinition(self.protocol, self.metadata)
+        return self._definition.after(self._protocol, self._metadata)
+
     def update_metadata(self, metadata: Metadata) -> None:
         """Commit this metadata. The last call counts; metadata that the table has already is not written again."""
         self._metadata = None if self.snapshot and self.snapshot.metadata == metadata else metadata
@@ -227,7 +239,7 @@ class Transaction:
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the newest version that the application has committed."""
-        self._transactions[app_id] = SetTransaction(app_id, version, time.time_ns() // 1_000_000)
+        self._transactions[app_id] = SetTransaction(app_id, version, clock.milliseconds())
 
     def add(self, files: Iterable[AddFile]) -> None:
         """Make the files part of the table."""
@@ -245,17 +257,17 @@ class Transaction:
     def takes_bulk(self) -> bool:
         """Whether :meth:`replace` does for the table: its files need no row ids, and no look into their statistics."""
         is_whole = self._follows_directly and self.snapshot is not None
-        return is_whole and not self._assigns_row_ids and not iceberg_compat(self.protocol, self.metadata)
+        return is_whole and not self._assigns_row_ids and not self.definition.iceberg_compat
 
     def replace(self, removed: pa.Table, added: pa.Table) -> None:
         """Remove and add so many files that they stay Arrow tables, with rows of ``snapshot.files``. Only for a commit
         that follows directly, which is not compared with winners; see :attr:`takes_bulk`.
         """
         assert self.takes_bulk
-        self._bulk = Bulk(removed, added, time.time_ns() // 1_000_000)
+        self._bulk = Bulk(removed, added, clock.milliseconds())
 
     def keep_row_ids_above(self, mark: int) -> None:
-        """Give no row id up to ``mark``, where files are added that have some the table no longer knows of."""
+        """Give new rows only ids above ``mark``: files are added whose row ids the table no longer has on record."""
         self._row_ids.reserve(mark)
 
     def mark(self, mark: Mark) -> None:
@@ -413,7 +425,7 @@ class Transaction:
 
     @property
     def _assigns_row_ids(self) -> bool:
-        return assigns_row_ids(self.protocol, self.metadata)
+        return self.definition.assigns_row_ids
 
     def _preserves_row_ids(self) -> bool:
         """Whether rows that the commit updates or copies keep their ids; each statement sees to it where row tracking
@@ -421,7 +433,7 @@ class Transaction:
         """
         if self.loses_row_ids:
             return False
-        if self.snapshot is not None and is_enabled(self.snapshot.protocol, self.snapshot.metadata):
+        if self.snapshot is not None and self.snapshot.definition.tracks_rows:
             return True
         return not self._adds or not any(file.data_change for file in self._all_removes)
 
@@ -481,7 +493,7 @@ class Transaction:
 
     def _may_mark(self) -> bool:
         """Whether the table may have new deletion vectors."""
-        return properties.boolean(self.metadata.configuration, "delta.enableDeletionVectors")
+        return properties.DELETION_VECTORS.of(self.metadata.configuration)
 
     def _follow_moves(self, winner: WinningCommit) -> WinningCommit:
         """Go with rows that a winner moved, and take along rows that it deleted; what of it is still to be checked.
@@ -526,7 +538,7 @@ class Transaction:
         files: list[AddFile | RemoveFile] = [*self._all_adds, *self._all_removes]
         if files and self._metadata is None and self._protocol is None and not any(file.data_change for file in files):
             return Isolation.SNAPSHOT
-        level = properties.text(self.metadata.configuration, "delta.isolationLevel") or ""
+        level = properties.ISOLATION_LEVEL.of(self.metadata.configuration) or ""
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 
     def _load(self, version: int | None, tip: ParsedActions | None = None) -> Snapshot:
@@ -534,7 +546,8 @@ class Transaction:
 
     def _validate(self) -> None:
         """Step 3 of the commit protocol."""
-        protocol, metadata, adds, removes = self.protocol, self.metadata, self._all_adds, self._all_removes
+        definition, adds, removes = self.definition, self._all_adds, self._all_removes
+        protocol, metadata = definition.protocol, definition.metadata
         if self._definition is not None:
             check_writable(self._definition.protocol)
         check_writable(protocol)
@@ -550,9 +563,9 @@ class Transaction:
         if self._bulk is not None:
             self._bulk.check(metadata)
         check_partitions(adds, metadata)
-        iceberg.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
-        iceberg.check_files(protocol, metadata, adds)
-        manifests.check_definition(self._definition.metadata if self._definition else None, protocol, metadata)
+        iceberg.check_definition(self._definition, definition)
+        iceberg.check_files(definition, adds)
+        manifests.check_definition(self._definition, definition)
 
     def _committed(self, put: Put, tip: Callable[[int], ParsedActions | None]) -> Committed:
         """Step 7 of the commit protocol. The commit stands: nothing from here on may raise.
@@ -661,7 +674,7 @@ class _Content:
 
     def _tags(self) -> dict[str, str]:
         transaction = self._transaction
-        if not is_enabled(transaction.protocol, transaction.metadata):
+        if not transaction.definition.tracks_rows:
             return {}
         return {PRESERVED: "true" if transaction._preserves_row_ids() else "false"}
 

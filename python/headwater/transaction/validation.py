@@ -23,7 +23,7 @@ def check_append_only(metadata: Metadata, removes_rows: bool, table_name: str) -
 
     :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
-    append_only = properties.boolean(metadata.configuration, "delta.appendOnly")
+    append_only = properties.APPEND_ONLY.of(metadata.configuration)
     if append_only and removes_rows:
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": table_name})
 

@@ -28,7 +28,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.pruning import prune_all
 from headwater.pruning.predicates import Column, In, IsNull, Not, Predicate
-from headwater.statements.committing import vector_of
+from headwater.statements.commit.committing import vector_of
 from headwater.stores import LocalStore, absolute_path
 from headwater.transaction import Transaction
 

@@ -23,7 +23,7 @@ from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile
-from headwater.statements.committing import removals, vector_of
+from headwater.statements.commit.committing import removals, vector_of
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.row_level import Mark

@@ -266,7 +266,7 @@ class Story:
             return
         refused = set()
         if kind not in WIDER.get(column.kind, ()):
-            refused |= {"NOT_SUPPORTED_CHANGE_COLUMN", "DELTA_CANNOT_CHANGE_DATA_TYPE"}
+            refused |= {"NOT_SUPPORTED_CHANGE_COLUMN", "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"}
         if self.model.constrained(path):
             refused.add("DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE")
         if not self._try(f"ALTER TABLE {{t}} ALTER COLUMN {sql_name(path)} TYPE {kind}", refused):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from headwater.log.checkpoints.reading import read_checkpoint
+from headwater.log.checkpoint_reading import read_checkpoint
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import CommitName, parse_name

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.reading import read_checkpoint
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_reading import read_checkpoint
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.segment import find_segment
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile

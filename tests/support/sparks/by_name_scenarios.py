@@ -60,6 +60,17 @@ DROP VIEW w;
 DROP TABLE renamed;
 SELECT count(*) FROM t
 """
+#: A table whose place has a space, under two names.
+_ELSEWHERE = """
+CREATE TABLE e USING delta LOCATION '{place}' AS SELECT 5 AS id;
+ALTER TABLE e RENAME TO f;
+SELECT * FROM f;
+SHOW CREATE TABLE f;
+CREATE OR REPLACE TABLE l USING delta LOCATION '{place}' AS SELECT 6 AS id;
+CREATE OR REPLACE TABLE o (b INT) USING delta LOCATION '{place}';
+INSERT INTO f VALUES (6);
+DROP TABLE f
+"""
 #: What differs between any two tables: times, sizes of files, places, who made it and with what.
 _PASSING = re.compile(
     r"(?m)^(?:Owner|Created Time|Created By|Last Access|Location|Serde Library|InputFormat|OutputFormat|"
@@ -79,7 +90,7 @@ def by_name(spark: SparkSession, home: str) -> list[list[Any]]:
             result = work()
         except PySparkException as error:
             result = error.getCondition()
-        found.append([name, _plain(result, home)])
+        found.append([_plain(name, home), _plain(result, home)])
 
     def statements(text: str) -> None:
         for statement in text.strip().split(";\n"):
@@ -103,6 +114,9 @@ def by_name(spark: SparkSession, home: str) -> list[list[Any]]:
     step("stream", lambda: _stream(spark, home))
     step("text", lambda: _text(spark))
     step("existing", lambda: _existing(spark, f"{home}/names/t"))
+    step("of Hive", lambda: _of_hive(spark))
+    statements(_ELSEWHERE.replace("{place}", f"{home}/else where"))
+    step("left there", lambda: spark.read.format("delta").load(f"{home}/else where").count())
     statements(_AFTER)
     spark.sql("USE default")
     spark.sql("DROP DATABASE names CASCADE")
@@ -148,6 +162,14 @@ def _existing(spark: SparkSession, path: str) -> Any:
     """A table that is there gets a second name; where it lies is no property of it."""
     spark.catalog.createTable("existing", path=path, source="delta")
     return [spark.table("existing").count(), spark.sql("SHOW TBLPROPERTIES existing ('path')").collect()[0][1]]
+
+
+def _of_hive(spark: SparkSession) -> Any:
+    """A table that Hive's own format describes, where there is a metastore of Hive's."""
+    has_hive = spark.conf.get("spark.sql.catalogImplementation") == "hive"
+    spark.sql(f"CREATE TABLE hv (id INT) {'STORED AS PARQUET' if has_hive else 'USING parquet'}")
+    spark.sql("INSERT INTO hv VALUES (1)")
+    return _sorted(spark.sql("SELECT * FROM hv UNION ALL SELECT * FROM pq"))
 
 
 def _sorted(frame: Any) -> list[list[Any]]:

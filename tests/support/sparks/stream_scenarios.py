@@ -81,22 +81,28 @@ def streams_beside(
     return {"found": found, "held": [thread.is_alive() for thread, _ in beside]}
 
 
-def stop_in_batch(spark: SparkSession, source: str, checkpoint: str, table: str, held: str) -> str | None:
-    """Stop a query while a test holds the statement of its ``foreachBatch``; the error that the query ended with.
+def stop_in_batch(spark: SparkSession, source: str, checkpoint: str, table: str, held: str) -> list[Any]:
+    """Stop a query while a test holds the statement of its ``foreachBatch``; the query's last status, its error, and
+    how many lines the error of the statement has.
 
     :param held: the file that is there while the statement is held.
     """
 
     def write(rows: DataFrame, batch: int) -> None:
-        rows.write.format("delta").mode("append").save(table)
+        try:
+            rows.write.format("delta").mode("append").save(table)
+        except Exception as error:
+            lines.append(len(str(error).splitlines()))
+            raise
 
+    lines: list[int] = []
     rows = spark.readStream.format("delta").load(source)
     query = rows.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).start()
     deadline = time.monotonic() + 120
     while not os.path.exists(held) and time.monotonic() < deadline:
         time.sleep(0.02)
     query.stop()
-    return None if query.exception() is None else str(query.exception())
+    return [query.status["message"], None if query.exception() is None else str(query.exception()), lines]
 
 
 def send_changes(

@@ -1,4 +1,4 @@
-"""Messages of changing rows: DELETE, UPDATE, MERGE and their EXPLAIN.
+"""Messages of changing rows: DELETE, UPDATE, MERGE and their EXPLAIN, TRUNCATE.
 
 Plans and expressions that Spark has resolved stay in the JVM. They are known by numbers, which stand in a rewrite as
 ``hw_plan.`n` `` and ``hw_expr.`n` ``.
@@ -141,3 +141,9 @@ class MergeTargetAnswer(Answer, kw_only=True):
     target: TableDescription | None
     computed: list[str]
     evolves: bool
+
+
+class TruncateRequest(Request, kw_only=True):
+    """TRUNCATE TABLE."""
+
+    table: str

@@ -1,4 +1,4 @@
-"""Messages of defining tables: CREATE, ALTER, TRUNCATE, and of statements that show what a table is."""
+"""Messages of defining tables: CREATE, ALTER, DROP FEATURE, SHOW; of the parser; the answer of every commit."""
 
 from __future__ import annotations
 
@@ -243,65 +243,6 @@ class CheckSamePlaceRequest(Request, kw_only=True):
     name: str | None = None
 
 
-class TruncateRequest(Request, kw_only=True):
-    """TRUNCATE TABLE."""
-
-    table: str
-
-
-class HistoryArguments(Request, kw_only=True):
-    """What DESCRIBE HISTORY is asked beside its table: at most ``limit`` commits, all where it is None."""
-
-    limit: int | None = None
-
-
-class DetailArguments(Request, kw_only=True):
-    """What DESCRIBE DETAIL is asked beside its table: nothing."""
-
-
-class HealthArguments(Request, kw_only=True):
-    """What DESCRIBE HEALTH is asked beside its table: nothing."""
-
-
-class DescribeHistoryRequest(Request, kw_only=True):
-    """DESCRIBE HISTORY. ``arguments`` are those that the parser's answer had."""
-
-    table: str
-    name: str | None = None
-    arguments: HistoryArguments
-
-
-class DescribeDetailRequest(Request, kw_only=True):
-    """DESCRIBE DETAIL. ``arguments`` are those that the parser's answer had."""
-
-    table: str
-    name: str | None = None
-    arguments: DetailArguments
-
-
-class DescribeOtherDetailRequest(Request, kw_only=True):
-    """DESCRIBE DETAIL of what is no Delta table: what the metastore's entry says, or a path alone.
-
-    ``created``: milliseconds since the epoch, UTC.
-    """
-
-    name: str | None = None
-    format: str | None = None
-    description: str | None = None
-    location: str | None = None
-    created: int | None = None
-    partition_columns: list[str] | None = None
-    properties: dict[str, str]
-
-
-class DescribeHealthRequest(Request, kw_only=True):
-    """DESCRIBE HEALTH. ``arguments`` are those that the parser's answer had."""
-
-    table: str
-    name: str | None = None
-    arguments: HealthArguments
-
-
 class SyncIdentityArguments(Request, kw_only=True):
     """The path of the column of ALTER COLUMN … SYNC IDENTITY."""
 
@@ -314,20 +255,6 @@ class SyncIdentityRequest(Request, kw_only=True):
     table: str
     name: str
     arguments: SyncIdentityArguments
-
-
-class AnalyzeTableArguments(Request, kw_only=True):
-    """The paths of the columns of FOR COLUMNS; None where the statement has none."""
-
-    columns: list[list[str]] | None = None
-
-
-class AnalyzeTableRequest(Request, kw_only=True):
-    """ANALYZE TABLE … COMPUTE DELTA STATISTICS. ``arguments`` are those that the parser's answer had."""
-
-    table: str
-    name: str
-    arguments: AnalyzeTableArguments
 
 
 class DropFeatureArguments(Request, kw_only=True):
@@ -343,43 +270,6 @@ class DropFeatureRequest(Request, kw_only=True):
     table: str
     name: str
     arguments: DropFeatureArguments
-
-
-class RestoreArguments(Request, kw_only=True):
-    """What RESTORE goes back to: a version or a time, Spark SQL each; the other is None."""
-
-    version: str | None = None
-    timestamp: str | None = None
-
-
-class RestoreRequest(Request, kw_only=True):
-    """RESTORE. ``arguments`` are those that the parser's answer had."""
-
-    table: str
-    name: str
-    arguments: RestoreArguments
-
-
-class VacuumArguments(Request, kw_only=True):
-    """What VACUUM is asked beside its table.
-
-    :param mode: ``full`` or ``lite``; None where the statement does not say.
-    :param hours: of RETAIN, Spark SQL.
-    :param inventory: the query that gives the rows of USING INVENTORY.
-    """
-
-    mode: str | None = None
-    hours: str | None = None
-    inventory: str | None = None
-    dry_run: bool = False
-
-
-class VacuumRequest(Request, kw_only=True):
-    """VACUUM. ``arguments`` are those that the parser's answer had."""
-
-    table: str
-    name: str
-    arguments: VacuumArguments
 
 
 class ShowColumnsRequest(Request, kw_only=True):

@@ -1,4 +1,5 @@
-"""Messages of statements that keep a table in good order: OPTIMIZE, REORG and GENERATE."""
+"""Messages of statements that keep a table in good order: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE,
+VACUUM and DESCRIBE HEALTH."""
 
 from __future__ import annotations
 
@@ -72,3 +73,66 @@ class AutoCompactRequest(Request, kw_only=True):
     """
 
     table: str
+
+
+class HealthArguments(Request, kw_only=True):
+    """What DESCRIBE HEALTH is asked beside its table: nothing."""
+
+
+class DescribeHealthRequest(Request, kw_only=True):
+    """DESCRIBE HEALTH. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str | None = None
+    arguments: HealthArguments
+
+
+class AnalyzeTableArguments(Request, kw_only=True):
+    """The paths of the columns of FOR COLUMNS; None where the statement has none."""
+
+    columns: list[list[str]] | None = None
+
+
+class AnalyzeTableRequest(Request, kw_only=True):
+    """ANALYZE TABLE … COMPUTE DELTA STATISTICS. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: AnalyzeTableArguments
+
+
+class RestoreArguments(Request, kw_only=True):
+    """What RESTORE goes back to: a version or a time, Spark SQL each; the other is None."""
+
+    version: str | None = None
+    timestamp: str | None = None
+
+
+class RestoreRequest(Request, kw_only=True):
+    """RESTORE. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: RestoreArguments
+
+
+class VacuumArguments(Request, kw_only=True):
+    """What VACUUM is asked beside its table.
+
+    :param mode: ``full`` or ``lite``; None where the statement does not say.
+    :param hours: of RETAIN, Spark SQL.
+    :param inventory: the query that gives the rows of USING INVENTORY.
+    """
+
+    mode: str | None = None
+    hours: str | None = None
+    inventory: str | None = None
+    dry_run: bool = False
+
+
+class VacuumRequest(Request, kw_only=True):
+    """VACUUM. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: VacuumArguments

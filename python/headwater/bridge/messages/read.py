@@ -1,4 +1,4 @@
-"""Messages of reading: tables, scans, aggregates, the change feed."""
+"""Messages of reading: tables, scans, aggregates, the change feed, DESCRIBE."""
 
 from __future__ import annotations
 
@@ -307,3 +307,29 @@ class CheckChangeFilesRequest(Request, kw_only=True):
 
     table: str
     files: list[ChangeFile]
+
+
+class HistoryArguments(Request, kw_only=True):
+    """What DESCRIBE HISTORY is asked beside its table: at most ``limit`` commits, all where it is None."""
+
+    limit: int | None = None
+
+
+class DetailArguments(Request, kw_only=True):
+    """What DESCRIBE DETAIL is asked beside its table: nothing."""
+
+
+class DescribeHistoryRequest(Request, kw_only=True):
+    """DESCRIBE HISTORY. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str | None = None
+    arguments: HistoryArguments
+
+
+class DescribeDetailRequest(Request, kw_only=True):
+    """DESCRIBE DETAIL. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str | None = None
+    arguments: DetailArguments

@@ -36,9 +36,10 @@ class OldVersionRequest(Request, kw_only=True):
 
 
 class UnsupportedPredicateRequest(Request, kw_only=True):
-    """Refuses an overwrite by a predicate that is not a plain one."""
+    """Refuses an overwrite by a predicate that is not a plain one: with a subquery, or not ``deterministic``."""
 
     predicate: str
+    deterministic: bool
 
 
 class NotATableRequest(Request, kw_only=True):
@@ -91,6 +92,35 @@ class PathOperationRequest(Request, kw_only=True):
 
     table: str
     operation: str
+
+
+class NothingAtPathRequest(Request, kw_only=True):
+    """Refuses a statement about the table at a path where there is nothing.
+
+    :param command: its words, such as ``VACUUM``.
+    :param quoted: whether it has the path in quotes, not as ``delta.`/path` ``.
+    """
+
+    table: str
+    command: str
+    quoted: bool
+
+
+class UnresolvedInMergeRequest(Request, kw_only=True):
+    """Refuses a name in a MERGE that no column has which its clause can see.
+
+    :param clause: ``on``, ``matched``, ``not_matched`` or ``not_matched_by_source``.
+    :param part: what has the name: the search condition, or the condition or clause of an action.
+    :param name: as SQL.
+    :param columns: those that can be seen, as SQL.
+    :param is_of_other_side: whether the source or the target, which cannot be seen, has the name.
+    """
+
+    clause: str
+    part: str
+    name: str
+    columns: list[str]
+    is_of_other_side: bool
 
 
 class NotDeltaRequest(Request, kw_only=True):

@@ -1,1 +1,1 @@
-"""Changing rows: DELETE, UPDATE, MERGE, TRUNCATE."""
+"""Changing rows: DELETE, UPDATE, MERGE, TRUNCATE, INSERT … REPLACE USING and ON."""

@@ -7,7 +7,6 @@ deleted where possible.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,22 +17,18 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.row_tracking import HiddenColumns, hidden_columns
+from headwater.protocol.properties import Property
+from headwater.protocol.row_tracking import HiddenColumns
 from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import skip_if_done, transaction
-from headwater.statements.opening import open_same, open_snapshot
-from headwater.statements.read.scans import check_same_columns
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.distribution import Gathering, gathering
+from headwater.statements.commit.committing import skip_if_done, transaction
+from headwater.statements.commit.opening import open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses, run_again_after_lost_rows
+from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.rows import Target
+from headwater.statements.files.scans import check_same_columns
 from headwater.statements.write.insert import set_schema
-from headwater.statements.write.rows import Target
 from headwater.transaction import Transaction
-
-_LOG = logging.getLogger(__name__)
-#: Rows of the cached source were lost with an executor. The next attempt computes and caches them again.
-SOURCE_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
-SOURCE_ATTEMPTS = 4
 
 T = TypeVar("T")
 
@@ -51,21 +46,21 @@ class Attempt:
     @property
     def target(self) -> Target:
         """The table as it will be."""
-        return Target(self.snapshot.table_path, self.txn.protocol, self.txn.metadata)
+        return Target(self.snapshot.table_path, self.txn.definition)
 
-    def enabled(self, name: str) -> bool:
-        """Whether a table property is set to true."""
-        return properties.boolean(self.txn.metadata.configuration, name)
+    def enabled(self, switch: Property[bool]) -> bool:
+        """Whether a table property is on."""
+        return switch.of(self.txn.metadata.configuration)
 
     @property
     def writes_vectors(self) -> bool:
         """Whether replaced rows are marked in deletion vectors, instead of files being rewritten."""
-        return self.enabled("delta.enableDeletionVectors")
+        return self.enabled(properties.DELETION_VECTORS)
 
     @property
     def writes_changes(self) -> bool:
         """Whether the table has a change data feed."""
-        return self.enabled("delta.enableChangeDataFeed")
+        return self.enabled(properties.CHANGE_DATA_FEED)
 
     @property
     def gathered(self) -> Gathering | None:
@@ -75,7 +70,7 @@ class Attempt:
     @property
     def hidden_columns(self) -> HiddenColumns | None:
         """The columns by which rows that are written again keep their ids; None without row tracking."""
-        return hidden_columns(self.snapshot.protocol, self.snapshot.metadata)
+        return self.snapshot.definition.hidden_columns
 
     def milliseconds(self) -> int:
         """How long the attempt has taken."""
@@ -136,18 +131,21 @@ def check_appends_only(attempt: Attempt) -> None:
 
     :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
-    if attempt.enabled("delta.appendOnly"):
+    if attempt.enabled(properties.APPEND_ONLY):
         name = attempt.txn.metadata.name or attempt.request.message.name
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": name})
 
 
 def run(request: DmlRequest, statement: Statement, work: Callable[[Attempt], T]) -> T:
-    """Do the work; after a conflict with another writer again on a newer snapshot
-    (:func:`~headwater.statements.rerunning.run_again_after_losses`).
+    """Do the work; after a conflict with another writer, or where rows of the cached source were lost, again on a newer
+    snapshot (:mod:`headwater.statements.commit.rerunning`).
     """
-    return run_again_after_losses(
-        request.message.table, statement, lambda: _with_cached_source(begin(request, statement), work)
-    )
+    table = request.message.table
+
+    def attempt() -> T:
+        return run_again_after_lost_rows(table, statement, lambda: work(begin(request, statement)))
+
+    return run_again_after_losses(table, statement, attempt)
 
 
 def unless_done(work: Callable[[Attempt], CommitAnswer], *, counts: int) -> Callable[[Attempt], CommitAnswer]:
@@ -163,25 +161,6 @@ def unless_done(work: Callable[[Attempt], CommitAnswer], *, counts: int) -> Call
         return work(attempt)
 
     return first
-
-
-def _with_cached_source(attempt: Attempt, work: Callable[[Attempt], T]) -> T:
-    """Do the work; again from the start where an executor was lost with rows of the cached source.
-
-    :raises HeadwaterError: ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``.
-    """
-    for _ in range(SOURCE_ATTEMPTS - 1):
-        try:
-            return work(attempt)
-        except HeadwaterError as error:
-            if error.condition != SOURCE_LOST:
-                raise
-            _LOG.warning(
-                "%s: cached rows of the source were lost with an executor; trying again", attempt.request.message.table
-            )
-            attempt.statement.discard()
-            attempt = begin(attempt.request, attempt.statement)
-    return work(attempt)
 
 
 def evolved(attempt: Attempt) -> bool:

@@ -16,7 +16,7 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.pruning import leaves_rows, prune_all
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
-from headwater.statements.change.ending import end, note_reads
+from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.outcome import (
     Effect,
@@ -29,9 +29,9 @@ from headwater.statements.change.outcome import (
 from headwater.statements.change.request import Clause, DmlRequest
 from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite, rows_where
 from headwater.statements.change.scan import Scan, scan_files, total_bytes
-from headwater.statements.committing import removals
-from headwater.statements.read.data_footers import live_rows
-from headwater.statements.read.scans import physical_name
+from headwater.statements.commit.committing import removals
+from headwater.statements.files.data_footers import live_rows
+from headwater.statements.files.scans import physical_name
 
 
 def delete(request: ChangeRequest, statement: Statement) -> CommitAnswer:
@@ -54,8 +54,7 @@ def _delete(attempt: Attempt) -> CommitAnswer:
     note_reads(attempt, attempt.request.predicates)
     deleted = sum(live_rows(attempt.snapshot, plan.whole))
     attempt.txn.remove(removals(plan.whole))
-    effect, changes, removed_bytes = Effect(), 0, total_bytes(plan.whole)
-    scan_time = rewrite_time = 0
+    effect, changes, scan_time = Effect(), 0, None
     if plan.mixed.num_rows:
         whole = replaces_whole(attempt, plan.mixed)
         scanned = scan_files(attempt, plan.mixed, every_row=whole)
@@ -70,22 +69,12 @@ def _delete(attempt: Attempt) -> CommitAnswer:
         for change in job.changes:
             attempt.txn.add_action(change)
         changes = len(job.changes)
-        rewrite_time = attempt.milliseconds() - scan_time
-        gone = [number for number in effect.removed if number not in effect.marked]
-        removed_bytes += total_bytes(plan.mixed.take(pa.array(gone, pa.int64())))
+    of_files = FileMetrics.of(attempt, effect, plan.mixed, [], changes, scan_time)
     metrics = {
+        **of_files.named(),
         "numRemovedFiles": plan.whole.num_rows + effect.files_gone,
-        "numRemovedBytes": removed_bytes,
-        "numCopiedRows": effect.copied.rows,
+        "numRemovedBytes": total_bytes(plan.whole) + of_files.removed_bytes,
         "numDeletedRows": deleted,
-        "numAddedFiles": len(effect.copied.files),
-        "numAddedBytes": effect.copied.bytes,
-        "numAddedChangeFiles": changes,
-        "numDeletionVectorsAdded": effect.vectors_added,
-        "numDeletionVectorsUpdated": effect.vectors_updated,
-        "numDeletionVectorsRemoved": effect.vectors_removed,
-        "scanTimeMs": scan_time,
-        "rewriteTimeMs": rewrite_time,
     }
     text = attempt.request.message.condition_text
     parameters = {"predicate": [] if text is None else [text]}

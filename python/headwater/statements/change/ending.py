@@ -1,18 +1,96 @@
 """The end of a statement: its reads, its commit, its metrics, its answer.
 
-Owns what a DELETE, UPDATE or MERGE answers, and when there is nothing to commit. Metrics and parameters have the names
+Owns what a DELETE, UPDATE, MERGE or REPLACE answers, what its history says of files, and when there is nothing to
+commit. Metrics and parameters have the names
 that readers of the history know from other engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.pruning.predicates import Predicate
 from headwater.statements.change.attempt import Attempt, evolved
-from headwater.statements.committing import commit
+from headwater.statements.change.outcome import Effect
+from headwater.statements.change.scan import total_bytes
+from headwater.statements.commit.committing import commit
+from headwater.statements.files.rows import Written
+
+
+@dataclass(frozen=True)
+class FileMetrics:
+    """What a statement did to files, for the history. ``added``: with what its own jobs wrote; sizes in bytes."""
+
+    effect: Effect
+    added: int
+    added_bytes: int
+    removed_bytes: int
+    change_files: int
+    scan_time: int
+    rewrite_time: int
+
+    @staticmethod
+    def of(
+        attempt: Attempt,
+        effect: Effect,
+        scanned: pa.Table,
+        written: Iterable[Written],
+        changes: int,
+        scan_time: int | None,
+    ) -> FileMetrics:
+        """:param scanned: the files that the effect's numbers count, as rows of ``snapshot.files``.
+        :param written: what jobs wrote beside the effect's copies; ``changes``: how many files of change data.
+        :param scan_time: the milliseconds until the rows to change were found; None where none were looked for.
+        """
+        gone = [number for number in effect.removed if number not in effect.marked]
+        jobs = [*written, effect.copied]
+        return FileMetrics(
+            effect,
+            sum(len(job.files) for job in jobs),
+            sum(job.bytes for job in jobs),
+            total_bytes(scanned.take(pa.array(gone, pa.int64()))),
+            changes,
+            scan_time or 0,
+            0 if scan_time is None else attempt.milliseconds() - scan_time,
+        )
+
+    def named(self) -> dict[str, int]:
+        """By the names that DELETE and UPDATE have for them."""
+        return {
+            "numRemovedFiles": self.effect.files_gone,
+            "numRemovedBytes": self.removed_bytes,
+            "numCopiedRows": self.effect.copied.rows,
+            "numAddedFiles": self.added,
+            "numAddedBytes": self.added_bytes,
+            "numAddedChangeFiles": self.change_files,
+            "numDeletionVectorsAdded": self.effect.vectors_added,
+            "numDeletionVectorsUpdated": self.effect.vectors_updated,
+            "numDeletionVectorsRemoved": self.effect.vectors_removed,
+            **self._times(),
+        }
+
+    def of_target(self) -> dict[str, int]:
+        """By the names that MERGE has for them."""
+        return {
+            "numTargetRowsCopied": self.effect.copied.rows,
+            "numTargetFilesAdded": self.added,
+            "numTargetBytesAdded": self.added_bytes,
+            "numTargetFilesRemoved": self.effect.files_gone,
+            "numTargetBytesRemoved": self.removed_bytes,
+            "numTargetChangeFilesAdded": self.change_files,
+            "numTargetDeletionVectorsAdded": self.effect.vectors_added,
+            "numTargetDeletionVectorsUpdated": self.effect.vectors_updated,
+            "numTargetDeletionVectorsRemoved": self.effect.vectors_removed,
+            **self._times(),
+        }
+
+    def _times(self) -> dict[str, int]:
+        return {"scanTimeMs": self.scan_time, "rewriteTimeMs": self.rewrite_time}
 
 
 def end(

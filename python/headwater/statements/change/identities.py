@@ -12,7 +12,8 @@ from headwater.protocol.types import schema_string
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.statements.change.attempt import Attempt, with_schema
 from headwater.statements.change.outcome import Job
-from headwater.statements.write.rows import advanced_identities
+from headwater.statements.files.identities import advanced_identities
+from headwater.statements.files.rows import statistics_leaves
 
 
 def generated_identities(attempt: Attempt) -> list[IdentityColumn]:
@@ -25,6 +26,6 @@ def generated_identities(attempt: Attempt) -> list[IdentityColumn]:
 
 def advance_identities(attempt: Attempt, identities: Sequence[IdentityColumn], job: Job) -> None:
     """Commit the high-water marks of the values that a job gave."""
-    schema = advanced_identities(attempt.target, identities, job.raw)
+    schema = advanced_identities(attempt.target.schema, identities, statistics_leaves(attempt.target), job.raw)
     if schema is not None:
         with_schema(attempt, schema_string(schema))

@@ -23,7 +23,7 @@ from headwater.pruning import prune_all
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import STAR, Relation, Rows, select
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
-from headwater.statements.change.ending import end, note_reads
+from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.explanation import Explanation, size_text
 from headwater.statements.change.identities import advance_identities, generated_identities
 from headwater.statements.change.join import (
@@ -66,7 +66,7 @@ from headwater.statements.change.strategy import (
     choose,
 )
 from headwater.statements.change.update import check_identity_unassigned
-from headwater.statements.read.data_footers import live_rows
+from headwater.statements.files.data_footers import live_rows
 
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
@@ -431,8 +431,9 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
     matched_deleted = sum(job.replaced for job in jobs) - matched_updated - source_updated - source_deleted
     inserted = rows("insert", request.not_matched, matched)
     updated, deleted = matched_updated + source_updated, matched_deleted + source_deleted
-    written = [*(file for job in jobs for file in job.written.files), *effect.copied.files]
-    gone = [number for number in effect.removed if number not in effect.marked]
+    of_files = FileMetrics.of(
+        attempt, effect, plan.files, [job.written for job in jobs], sum(len(job.changes) for job in jobs), scan_time
+    )
     metrics = {
         "numSourceRows": plan.keys.rows if plan.keys else jobs[0].source_rows,
         "numTargetRowsInserted": inserted,
@@ -442,18 +443,8 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
         "numTargetRowsDeleted": deleted,
         "numTargetRowsMatchedDeleted": matched_deleted,
         "numTargetRowsNotMatchedBySourceDeleted": source_deleted,
-        "numTargetRowsCopied": effect.copied.rows,
         "numOutputRows": inserted + updated + effect.copied.rows,
-        "numTargetFilesAdded": len(written),
-        "numTargetBytesAdded": sum(file.size for file in written),
-        "numTargetFilesRemoved": effect.files_gone,
-        "numTargetBytesRemoved": total_bytes(plan.files.take(pa.array(gone, pa.int64()))),
-        "numTargetChangeFilesAdded": sum(len(job.changes) for job in jobs),
-        "numTargetDeletionVectorsAdded": effect.vectors_added,
-        "numTargetDeletionVectorsUpdated": effect.vectors_updated,
-        "numTargetDeletionVectorsRemoved": effect.vectors_removed,
-        "scanTimeMs": scan_time,
-        "rewriteTimeMs": attempt.milliseconds() - scan_time,
+        **of_files.of_target(),
     }
     parameters = {
         "predicate": [request.message.condition_text],

@@ -12,19 +12,19 @@ from dataclasses import replace
 from headwater.bridge.messages.change import MergeTargetAnswer, MergeTargetRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.protocol.columns import Path
+from headwater.protocol.columns import Path, format_name
 from headwater.protocol.types import StructType, parse_schema
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
-from headwater.statements.evolving import AUTO_MERGE, grown_schema
-from headwater.statements.opening import open_same
+from headwater.statements.commit.opening import open_same
+from headwater.statements.write.evolving import AUTO_MERGE, grown_schema
 from headwater.statements.write.insert import evolved
 
 
 def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTargetAnswer:
     """The columns the target will have.
 
-    :raises HeadwaterError: ``DELTA_MERGE_SOURCE_DUPLICATE_COLUMNS``, and those of merging schemas.
+    :raises HeadwaterError: ``AMBIGUOUS_REFERENCE``, and those of merging schemas.
     """
     snapshot = open_same(request, statement, request.version)
     source = parse_schema(request.source)
@@ -46,9 +46,9 @@ def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTarg
 
 def _check_distinct(source: StructType) -> None:
     counted = Counter(column.name.lower() for column in source)
-    twice = [name for name, count in counted.items() if count > 1]
-    if twice:
-        raise HeadwaterError("DELTA_MERGE_SOURCE_DUPLICATE_COLUMNS", {"columns": ", ".join(twice)})
+    for name, count in counted.items():
+        if count > 1:
+            raise HeadwaterError("AMBIGUOUS_REFERENCE", {"name": format_name((name,))})
 
 
 def _brought(source: StructType, assigned: Set[Path], *, star: bool, above: Path = ()) -> StructType:

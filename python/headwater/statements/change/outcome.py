@@ -26,11 +26,12 @@ from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.encodings import writer_options
 from headwater.statements.change.rewrite import Rewrite
 from headwater.statements.change.scan import Scan, scan_files
-from headwater.statements.committing import file_of, removals, vector_of
-from headwater.statements.read.data_footers import live_rows, physical_rows, records_mismatch
-from headwater.statements.write.change_data import is_change_file, with_changes
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
+from headwater.statements.commit.committing import file_of, removals, vector_of
+from headwater.statements.files.change_data import is_change_file, with_changes
+from headwater.statements.files.copied_rows import check_none_lost, copy_job
+from headwater.statements.files.data_footers import live_rows, physical_rows
+from headwater.statements.files.row_ids import with_row_ids
+from headwater.statements.files.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.transaction.row_level import Mark, marked_file
 
 #: A single file up to this size is rewritten by the job that looks for the rows to replace, though it may have none
@@ -112,17 +113,18 @@ def _cuts_files(attempt: Attempt, specification: WriteSpecification) -> bool:
 def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None) -> WriteSpecification:
     # Rows that are not written need no options.
     hidden = attempt.hidden_columns if rewrite.has_row_ids else None
-    spec = _write(attempt, rewrite.query, replaced if rewrite.has_rows else None, is_gathered=rewrite.is_gathered)
+    spec = specification(attempt.target, rewrite.query, attempt.request.options, is_gathered=rewrite.is_gathered)
+    if replaced is not None and rewrite.has_rows:
+        spec = _written_as(attempt, replaced, spec)
     spec = replace(with_row_ids(spec, hidden, attempt.target), tracked=True)
     if not rewrite.has_rows:
         return replace(spec, schema=schema_string(StructType(())), partition_by=[])
     return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
 
 
-def _write(attempt: Attempt, query: Query, replaced: pa.Table | None, *, is_gathered: bool) -> WriteSpecification:
-    """A write job for a query's rows, which come from ``replaced``, rows of ``snapshot.files``."""
-    spec = specification(attempt.target, query, attempt.request.options, is_gathered=is_gathered)
-    return spec if replaced is None else replace(spec, options=spec.options | writer_options(attempt, replaced))
+def _written_as(attempt: Attempt, replaced: pa.Table, job: WriteSpecification) -> WriteSpecification:
+    """A job that encodes columns as the files do whose rows it writes: ``replaced``, rows of ``snapshot.files``."""
+    return replace(job, options=job.options | writer_options(attempt, replaced))
 
 
 @dataclass
@@ -225,7 +227,7 @@ def replace_whole_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> 
         job.written, job.changes = Written(), []
         return Effect()
     rows = sum(live_rows(attempt.snapshot, scanned.files))
-    _check_none_lost(attempt, rows, job.replaced + kept_rows(job, new))
+    check_none_lost(attempt.snapshot.table_path, rows, job.replaced + kept_rows(job, new))
     vectors = scanned.files.num_rows - scanned.files["deletion_vector"].null_count
     attempt.txn.remove(removals(scanned.files))
     attempt.txn.add(job.written.files)
@@ -256,27 +258,13 @@ def _copy(attempt: Attempt, scanned: Scan, gone: Mapping[int, BitMap64]) -> Writ
     files = scanned.files.take(pa.array(numbers, pa.int64()))
     left_out = {i: gone[number] for i, number in enumerate(numbers)}
     query = _copies(attempt, scan_files(attempt, files, left_out, every_row=True))
-    gathered = attempt.gathered
-    if gathered is not None:
-        query = gathered.of(query, attempt.target.partition_columns)
     attempt.statement.last_step("copy the other rows of changed files")
-    spec = _write(attempt, query, files, is_gathered=gathered is not None)
-    spec = with_row_ids(spec, attempt.hidden_columns, attempt.target)
-    listed = attempt.statement.write(spec)
+    job = copy_job(attempt.target, query, attempt.hidden_columns, attempt.request.options, attempt.gathered)
+    listed = attempt.statement.write(_written_as(attempt, files, job))
     written = describe_files(attempt.target, listed, True)
     rows = sum(physical_rows(attempt.snapshot, row) for row in files.to_pylist())
-    _check_none_lost(attempt, rows, sum(map(len, gone.values())) + written.rows)
+    check_none_lost(attempt.snapshot.table_path, rows, sum(map(len, gone.values())) + written.rows)
     return written
-
-
-def _check_none_lost(attempt: Attempt, rows: int, found: int) -> None:
-    """Check that no row is lost, whatever mistake of ours or of a file's statistics would lose it.
-
-    :param rows: how many rows the log says that the files have; ``found``: how many were replaced or copied.
-    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH``.
-    """
-    if found != rows:
-        raise records_mismatch(attempt.snapshot.table_path, rows, found)
 
 
 def _copies(attempt: Attempt, scanned: Scan) -> Query:

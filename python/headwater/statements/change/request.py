@@ -17,8 +17,8 @@ from msgspec import structs
 from headwater.bridge.messages.change import ChangeClause, ChangeRequest
 from headwater.protocol.types import parse_schema
 from headwater.pruning.predicates import Predicate, decode
+from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,9 @@ from headwater.sql.composing import (
 )
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.request import Clause
-from headwater.statements.write.rows import (
+from headwater.statements.files.identities import identity_values
+from headwater.statements.files.rows import (
     check_conditions,
-    identity_values,
     in_one_partition,
     is_void,
     parsed_by_spark,

@@ -20,7 +20,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Relation
 from headwater.statements.change.attempt import Attempt
-from headwater.statements.read.scans import describe, file_list
+from headwater.statements.files.scans import describe, file_list
 from headwater.stores import LocalStore
 
 _LATE = "spark.headwater.dml.lateFileBytes"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from headwater.statements.write.rows import SMALL_JOB_BYTES
+from headwater.statements.files.rows import SMALL_JOB_BYTES
 
 #: Targets up to this size are joined at once: to read the source's keys first would cost more than it saves (bench case
 #: ``merge-small``). Default of ``spark.headwater.merge.smallTargetBytes``.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from headwater.bridge.messages.define import CommitAnswer, TruncateRequest
+from headwater.bridge.messages.change import TruncateRequest
+from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
-from headwater.statements.committing import commit, removals, skip_if_done, transaction
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 
 
 def truncate(request: TruncateRequest, statement: Statement) -> CommitAnswer:

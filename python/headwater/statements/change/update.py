@@ -19,7 +19,7 @@ from headwater.pruning import prune_all
 from headwater.schema.identity import identity_columns
 from headwater.sql.composing import Resolved
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
-from headwater.statements.change.ending import end, note_reads
+from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.outcome import Job, replace_rows, replace_whole_files, replaces_whole, run_job, steps
 from headwater.statements.change.request import Clause, DmlRequest
@@ -66,7 +66,7 @@ def _update(attempt: Attempt) -> CommitAnswer:
         attempt.statement.step("update matching rows", 1, steps(attempt, whole))
     job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
     if found is not None:
-        _check_same(found, job)
+        _check_same(attempt.snapshot.table_path, found, job)
     else:
         scan_time = attempt.milliseconds()
     if whole:
@@ -76,21 +76,8 @@ def _update(attempt: Attempt) -> CommitAnswer:
         attempt.txn.add(job.written.files)
     for change in job.changes:
         attempt.txn.add_action(change)
-    gone = [number for number in effect.removed if number not in effect.marked]
-    metrics = {
-        "numRemovedFiles": effect.files_gone,
-        "numRemovedBytes": total_bytes(files.take(pa.array(gone, pa.int64()))),
-        "numCopiedRows": effect.copied.rows,
-        "numUpdatedRows": job.replaced,
-        "numAddedFiles": len(job.written.files) + len(effect.copied.files),
-        "numAddedBytes": job.written.bytes + effect.copied.bytes,
-        "numAddedChangeFiles": len(job.changes),
-        "numDeletionVectorsAdded": effect.vectors_added,
-        "numDeletionVectorsUpdated": effect.vectors_updated,
-        "numDeletionVectorsRemoved": effect.vectors_removed,
-        "scanTimeMs": scan_time,
-        "rewriteTimeMs": attempt.milliseconds() - scan_time,
-    }
+    of_files = FileMetrics.of(attempt, effect, files, [job.written], len(job.changes), scan_time)
+    metrics = {**of_files.named(), "numUpdatedRows": job.replaced}
     return end(attempt, "UPDATE", _parameters(attempt), metrics, [job.replaced])
 
 
@@ -113,18 +100,16 @@ def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
     return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=False)
 
 
-def _check_same(found: Job, done: Job) -> None:
+def _check_same(table_path: str, found: Job, done: Job) -> None:
     """Check that the rows found are the rows updated.
 
-    :raises HeadwaterError: ``DELTA_INTERNAL_ERROR``.
+    :raises HeadwaterError: ``HEADWATER_CONDITION_NOT_REPEATABLE``.
     """
     ordered = [found.positions[number] for number in sorted(found.positions)]
     if dict(enumerate(ordered)) != done.positions:
-        reason = (
-            f"the condition was true for {found.replaced} rows, and then for {done.replaced}, or for others; nothing "
-            "was committed"
-        )
-        raise HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
+        counts = {"first": found.replaced, "second": done.replaced}
+        named = {"operation": "UPDATE", "tableName": table_path}
+        raise HeadwaterError("HEADWATER_CONDITION_NOT_REPEATABLE", {**named, **counts})
 
 
 def _files(attempt: Attempt) -> pa.Table:

@@ -22,6 +22,7 @@ from headwater.bridge.messages.define import (
 )
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.properties import (
     CONSTRAINT_PREFIX,
     PROPERTIES,
@@ -31,17 +32,17 @@ from headwater.protocol.properties import (
     normalize,
     refuse_universal_format,
 )
-from headwater.schema import mapping
+from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
 from headwater.statements import notices
-from headwater.statements.define import alter_columns, clustering, row_tracking
+from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.define import alter_columns, row_tracking
 from headwater.statements.define.alter_constraints import add_constraints, drop_constraints
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.define.feature_removal import Work, check_names, remove_mapping, without_mapping
 from headwater.statements.define.unpartitioning import to_clustered
-from headwater.statements.opening import open_snapshot
 
 #: Whether ALTER TABLE … SET LOCATION may lead to a table of other columns.
 _BYPASSES_CHECK = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
@@ -75,7 +76,7 @@ def _ends_mapping(request: AlterTableRequest) -> bool:
         if isinstance(change, (SetProperty, RemoveProperty)):
             key = canonical_name(change.key, allow_arbitrary=True)
             value = change.value if isinstance(change, SetProperty) else "none"
-            if key == mapping.MODE and value.lower() == "none":
+            if key == properties.COLUMN_MAPPING_MODE.name and value.lower() == "none":
                 return True
     return False
 

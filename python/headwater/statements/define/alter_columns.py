@@ -26,21 +26,21 @@ from headwater.bridge.messages.define import (
 )
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list
+from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list, quote
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
-from headwater.schema import mapping
+from headwater.schema.checks import check_reserved_names
+from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import (
     NOT_NULL,
     Check,
     check_constraints,
     invariants,
     not_null_checks,
-    quote,
     set_default,
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared
-from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, set_comment
+from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, is_part, set_comment
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import is_identity
 from headwater.schema.reshaping import (
@@ -56,11 +56,8 @@ from headwater.schema.reshaping import (
     type_at,
 )
 from headwater.statements.column_uses import ColumnUses
-from headwater.statements.define.clustering import clustering_columns
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
-_WIDENING = "delta.enableTypeWidening"
-_STATISTICS_COLUMNS = "delta.dataSkippingStatsColumns"
 #: One change within an ALTER COLUMN.
 _Part = ChangeColumnType | ChangeColumnNullability | ChangeColumnDefault | CommentColumn | MoveColumn
 
@@ -116,11 +113,11 @@ def _type(change: AddColumn | ChangeColumnType) -> DataType:
 def _rename_columns(changes: Sequence[RenameColumn], draft: Draft) -> Operation:
     (change,) = changes
     path, name = tuple(change.path), change.new_name
-    _require_mapping(draft, "DELTA_UNSUPPORTED_RENAME_COLUMN")
-    schema = rename_column(with_declared(draft.schema), path, name)
-    if find_path(draft.schema, (*path[:-1], name)) is None:
+    if find_path(draft.schema, path) is not None and find_path(draft.schema, (*path[:-1], name)) is None:
         # Expressions ignore case, so they follow a rename that changes nothing else.
         _refuse_dependents(draft, [path], "rename")
+    _require_mapping(draft, "DELTA_UNSUPPORTED_RENAME_COLUMN")
+    schema = rename_column(with_declared(draft.schema), path, name)
     partition_columns = [follow_rename((column,), path, name)[0] for column in draft.metadata.partition_columns]
     draft.metadata = replace(draft.metadata, partition_columns=tuple(partition_columns))
     _follow_in_statistics_columns(draft, lambda column: follow_rename(column, path, name))
@@ -156,7 +153,7 @@ def _replace_columns(changes: Sequence[DropColumn | AddColumn], draft: Draft) ->
             {"tableName": draft.name, "then": ", ".join(asked), "now": ", ".join(schema.names)},
         )
     columns = [_new_column(change, draft) for change in changes if isinstance(change, AddColumn)]
-    mapped = mapping.mode(draft.metadata.configuration) != "none"
+    mapped = properties.COLUMN_MAPPING_MODE.of(draft.metadata.configuration) != "none"
     replaced = replace_columns(schema, columns, may_drop=mapped, allow_widening=_widens(draft))
     gone = [path for path in paths_of(schema) if find_path(replaced, path) is None]
     dropped = [path for path in gone if not any(path != other and is_within(path, other) for other in gone)]
@@ -205,7 +202,7 @@ def _has_structs(kind: DataType | None) -> bool:
 
 
 def _require_mapping(draft: Draft, condition: str) -> None:
-    if mapping.mode(draft.metadata.configuration) == "none":
+    if properties.COLUMN_MAPPING_MODE.of(draft.metadata.configuration) == "none":
         raise HeadwaterError(condition, {"tableName": draft.name})
 
 
@@ -235,15 +232,15 @@ def _within_any(path: Sequence[str], columns: Sequence[Path]) -> bool:
 
 def _follow_in_statistics_columns(draft: Draft, follow: Callable[[Path], Path | None]) -> None:
     configuration = dict(draft.metadata.configuration)
-    named = parse_name_list(configuration.get(_STATISTICS_COLUMNS, ""))
+    named = parse_name_list(configuration.get(properties.INDEXED_COLUMNS.name, ""))
     kept = [path for column in named if (path := follow(column)) is not None]
     if kept == named:
         return
     if kept:
-        configuration[_STATISTICS_COLUMNS] = ",".join(map(format_name, kept))
+        configuration[properties.INDEXED_COLUMNS.name] = ",".join(map(format_name, kept))
     else:
         # An empty list would mean no statistics at all.
-        del configuration[_STATISTICS_COLUMNS]
+        del configuration[properties.INDEXED_COLUMNS.name]
     draft.metadata = replace(draft.metadata, configuration=configuration)
 
 
@@ -266,7 +263,10 @@ def _change_columns(changes: Sequence[_Part], draft: Draft) -> Operation:
 
 
 def _change_type(change: ChangeColumnType, schema: StructType, draft: Draft) -> StructType:
-    changed = change_type(schema, change.path, _type(change), allow_widening=_widens(draft))
+    kind = _type(change)
+    if is_identity(_top(schema, change.path)) and type_at(schema, change.path) != kind:
+        _check_type_change(draft, change.path)
+    changed = change_type(schema, change.path, kind, allow_widening=_widens(draft))
     if changed != schema:
         _check_type_change(draft, change.path)
         if as_stored(changed) != as_stored(schema):
@@ -300,6 +300,11 @@ def _change_nullability(change: ChangeColumnNullability, schema: StructType, dra
 
 
 def _change_default(change: ChangeColumnDefault, schema: StructType, draft: Draft) -> StructType:
+    if is_part(schema, change.path):
+        raise HeadwaterError(
+            "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
+            {"columnName": format_name(change.path), "change": "given a default"},
+        )
     changed = set_default(schema, change.path, change.default)
     if changed == schema or change.default is None:
         return changed
@@ -344,11 +349,12 @@ def _top(schema: StructType, path: Sequence[str]) -> StructField:
 
 
 def _set_schema(draft: Draft, schema: StructType) -> None:
+    check_reserved_names(schema, draft.metadata.configuration, writing=True)
     draft.set_schema(as_stored(schema))
 
 
 def _widens(draft: Draft) -> bool:
-    return properties.boolean(draft.metadata.configuration, _WIDENING)
+    return properties.TYPE_WIDENING.of(draft.metadata.configuration)
 
 
 def _refuse_dependents(draft: Draft, paths: Sequence[Path], change: str) -> None:

@@ -14,16 +14,15 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata
 from headwater.protocol.columns import all_fields, format_name
-from headwater.protocol.features import PROTECTED_BEFORE
-from headwater.protocol.row_tracking import ROW_COMMIT_VERSION_NAME, ROW_ID_NAME
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType, parse_schema
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.draft import Alteration, Draft
 from headwater.statements.define.existing_rows import check_existing_rows
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
 from headwater.transaction import Transaction
 
 
@@ -129,10 +128,10 @@ def _things(metadata: Metadata, domains: Mapping[str, DomainMetadata]) -> dict[s
     # Both sides count on from the same number; the loser counts again.
     things.pop("property delta.columnMapping.maxColumnId", None)
     # Each writer that enables row tracking draws names; the winner's count.
-    for drawn in (ROW_ID_NAME, ROW_COMMIT_VERSION_NAME):
+    for drawn in (properties.ROW_ID_COLUMN.name, properties.ROW_COMMIT_VERSION_COLUMN.name):
         things.pop(f"property {drawn}", None)
     # Each statement that drops a feature counts from its own version; the later one is the higher.
-    things.pop(f"property {PROTECTED_BEFORE}", None)
+    things.pop(f"property {properties.PROTECTED_BEFORE.name}", None)
     things["comment"] = metadata.description
     things |= {f"domain {name}": domain.configuration for name, domain in domains.items() if not domain.removed}
     for path, field in all_fields(parse_schema(metadata.schema_string)):

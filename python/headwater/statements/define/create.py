@@ -22,11 +22,11 @@ from headwater.protocol.properties import for_new_table
 from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
-from headwater.statements.committing import commit, removals, skip_if_done, transaction
-from headwater.statements.define.definition import Definition, declared_schema, define
-from headwater.statements.opening import CACHE, Location, Options, locate
+from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.opening import CACHE, Location, Options, locate
+from headwater.statements.define.definition import NewTable, declared_schema, define
+from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.write.criteria import asks_to_replace
-from headwater.statements.write.rows import Target, Written, write_rows
 from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
 
@@ -94,7 +94,7 @@ def _write(
     # Rows of CREATE … AS SELECT come in the declared order, whatever case their names have.
     declared = txn.metadata.schema
     provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
-    target = Target(location.path, txn.protocol, txn.metadata)
+    target = Target(location.path, txn.definition)
     written = write_rows(statement, target, request.plan, provided, options)
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
@@ -123,7 +123,7 @@ def _operation(request: CreateTableRequest) -> str:
     return kind if request.plan is None else f"{kind} AS SELECT"
 
 
-def _parameters(request: CreateTableRequest, definition: Definition) -> dict[str, Any]:
+def _parameters(request: CreateTableRequest, definition: NewTable) -> dict[str, Any]:
     metadata = definition.metadata
     partitioning = list(metadata.partition_columns)
     if request.save_mode is not None:

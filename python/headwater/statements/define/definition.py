@@ -8,44 +8,44 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from headwater import clock
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
-from headwater.protocol.columns import Path, map_fields, parse_name_list
+from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
-    UNIVERSAL_FORMATS,
     check_retention,
     for_new_table,
     refuse_universal_format,
 )
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
-from headwater.schema import iceberg, manifests, mapping, visible
+from headwater.schema import clustering, iceberg, manifests, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import check_identity_columns, identity_metadata
 from headwater.statements import notices
-from headwater.statements.define import clustering
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.opening import open_snapshot
 
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
-class Definition(NamedTuple):
+class NewTable(NamedTuple):
     """The actions that define a table; ``clustered_by`` are logical paths."""
 
     metadata: Metadata
@@ -54,13 +54,15 @@ class Definition(NamedTuple):
     clustered_by: list[Path]
 
 
-def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> Definition:
+def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> NewTable:
     """The definition a request declares; a replaced table keeps its id and what its protocol had.
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """
     source = open_snapshot(request.like, statement) if request.like else None
     schema = declared_schema(request) if source is None else _copied_schema(source.schema)
+    if request.plan is not None and not schema.fields:
+        raise HeadwaterError("DELTA_EMPTY_DATA")
     partition_columns = _partition_columns(request, schema)
     clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
     if not clustered_by and any(key.lower() == clustering.FEATURE_PROPERTY for key in request.properties):
@@ -68,10 +70,10 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": clustering.FEATURES[0]}
         )
     configuration = _configuration(request, statement, source)
-    if mapping.mode(configuration) != "none":
+    if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
-        configuration[mapping.MAX_ID] = str(highest)
-    check_schema(schema, partition_columns, configuration)
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
+    _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
     check_statistics_columns(schema, partition_columns, configuration)
     check_identity_columns(schema, partition_columns)
     _check_expressions(statement, schema, configuration)
@@ -83,15 +85,15 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         partition_columns=tuple(partition_columns),
         configuration=configuration,
         description=request.comment or (source.metadata.description if source is not None else None),
-        created_time=int(time.time() * 1000),
+        created_time=clock.milliseconds(),
     )
     extra = [*(clustering.FEATURES if clustered_by is not None else ()), *_copied_features(source)]
     protocol = protocol_for(metadata, None, extra)
     if replaced is not None:
         protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
     for check in (iceberg.check_definition, manifests.check_definition):
-        check(replaced.metadata if replaced is not None else None, protocol, metadata)
-    return Definition(
+        check(replaced.definition if replaced is not None else None, TableDefinition(protocol, metadata))
+    return NewTable(
         replace(metadata, configuration=without_protocol_properties(configuration)),
         protocol,
         clustering.clustering_change(schema, clustered_by, replaced),
@@ -133,6 +135,24 @@ def visible_only(schema: StructType) -> StructType:
     )
 
 
+#: What Spark calls a mistake in the columns of a table that a catalog has.
+_OF_CATALOGS = {
+    "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "ALL_PARTITION_COLUMNS_NOT_ALLOWED",
+    "DELTA_INVALID_PARTITION_COLUMN_TYPE": "INVALID_PARTITION_COLUMN_DATA_TYPE",
+}
+
+
+def _check_schema(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str], *, in_catalog: bool
+) -> None:
+    try:
+        check_schema(schema, partition_columns, configuration, "DATA")
+    except HeadwaterError as error:
+        if in_catalog and error.condition in _OF_CATALOGS:
+            raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
+        raise
+
+
 def _copied_schema(schema: StructType) -> StructType:
     """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and identity values start again."""
     return map_fields(
@@ -156,7 +176,7 @@ def _configuration(request: CreateTableRequest, statement: Statement, source: Sn
         kept = {
             key: value
             for key, value in source.metadata.configuration.items()
-            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != UNIVERSAL_FORMATS
+            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != properties.UNIVERSAL_FORMATS.name
         }
         configuration = {**kept, **for_new_table(request.properties, {})}
     for constraint in request.constraints if source is None else ():
@@ -174,8 +194,21 @@ def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[
             and transform.strip("`") not in request.partition_columns
             and "(" in transform
         ):
-            raise HeadwaterError("DELTA_OPERATION_NOT_ALLOWED_DETAIL", {"transform": transform})
+            if "bucket(" in transform:
+                raise HeadwaterError("DELTA_OPERATION_NOT_ALLOWED_DETAIL", {"transform": transform})
+            raise _not_a_column(transform)
+    for name in request.partition_columns:
+        parts = parse_name_list(name)[0]
+        if schema.find(name) is None and len(parts) > 1 and find_path(schema, parts) is not None:
+            raise _not_a_column(name)
     return [found.name if (found := schema.find(name)) is not None else name for name in request.partition_columns]
+
+
+def _not_a_column(transform: str) -> HeadwaterError:
+    hint = (
+        f"A table is partitioned by columns: add a generated column {transform} and partition by it, or use CLUSTER BY."
+    )
+    return HeadwaterError("DELTA_OPERATION_NOT_ALLOWED", {"operation": f"Partitioning by {transform}", "hint": hint})
 
 
 def _clustered_by(request: CreateTableRequest) -> list[Path] | None:

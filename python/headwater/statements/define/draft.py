@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import Action, DomainMetadata, Metadata, Protocol
-from headwater.protocol.features import iceberg_compat
 from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, schema_string
 from headwater.schema import iceberg, manifests, mapping
 from headwater.schema.checks import check_schema
@@ -70,6 +71,11 @@ class Draft:
         return Draft(snapshot, statement, name, snapshot.metadata, snapshot.protocol)
 
     @property
+    def definition(self) -> TableDefinition:
+        """Protocol and metadata as they will be."""
+        return self.snapshot.definition.after(self.protocol, self.metadata)
+
+    @property
     def schema(self) -> StructType:
         """The columns as they will be."""
         return self.metadata.schema
@@ -83,31 +89,31 @@ class Draft:
     def set_schema(self, schema: StructType) -> None:
         """Give the table other columns. Columns that have no id yet get one where the table maps columns."""
         configuration = dict(self.metadata.configuration)
-        if mapping.mode(configuration) != "none":
+        if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
             schema, highest = mapping.assign(
                 schema,
                 mapping.max_column_id(configuration, schema),
                 nested=iceberg.needs_nested_ids(configuration),
             )
-            configuration[mapping.MAX_ID] = str(highest)
+            configuration[properties.MAX_COLUMN_ID.name] = str(highest)
         self._install(schema, configuration)
 
     def set_configuration(self, configuration: dict[str, str]) -> None:
         """Give the table other properties, and what they entail: protocol, column ids, checks."""
         configuration = with_column_names(iceberg.entailed(configuration, new=False))
-        before = self.metadata
-        was = iceberg_compat(self.protocol, before)
-        mapping.check_mode_change(before.configuration, configuration)
+        before = self.definition
+        mapping.check_mode_change(before.metadata.configuration, configuration)
         schema = self.schema
         nested = iceberg.needs_nested_ids(configuration)
-        if mapping.mode(configuration) != "none" and (nested or mapping.mode(before.configuration) == "none"):
+        was_mapped = before.get(properties.COLUMN_MAPPING_MODE) != "none"
+        if properties.COLUMN_MAPPING_MODE.of(configuration) != "none" and (nested or not was_mapped):
             highest = mapping.max_column_id(configuration, schema)
             schema, highest = mapping.assign(schema, highest, keep_names=True, nested=nested)
-            configuration[mapping.MAX_ID] = str(highest)
+            configuration[properties.MAX_COLUMN_ID.name] = str(highest)
         self._install(schema, configuration)
         has_files = self.snapshot.num_files > 0
-        iceberg.check_enabling(before, self.metadata, self.protocol, was=was, has_files=has_files)
-        manifests.check_enabling(before, self.metadata, has_vectors=self.snapshot.has_deletion_vectors)
+        iceberg.check_enabling(before, self.definition, has_files=has_files)
+        manifests.check_enabling(before, self.definition, has_vectors=self.snapshot.has_deletion_vectors)
 
     def require_features(self, features: Iterable[str]) -> None:
         """Give the table's protocol these features, too."""
@@ -122,8 +128,8 @@ class Draft:
         metadata = replace(self.metadata, schema_string=text, configuration=configuration)
         self.protocol = protocol_for(metadata, self.protocol, self.features)
         self.metadata = replace(metadata, configuration=without_protocol_properties(configuration))
-        iceberg.check_definition(self.snapshot.metadata, self.protocol, self.metadata)
-        manifests.check_definition(self.snapshot.metadata, self.protocol, self.metadata)
+        iceberg.check_definition(self.snapshot.definition, self.definition)
+        manifests.check_definition(self.snapshot.definition, self.definition)
 
 
 #: One change of a table: works on the draft, and returns what the history shows.

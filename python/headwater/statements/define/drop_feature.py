@@ -27,8 +27,8 @@ from typing import NamedTuple
 from headwater.bridge.messages.define import CommitAnswer, DropFeatureRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.reading import is_v2
-from headwater.log.checkpoints.writing import write_checkpoint
+from headwater.log.checkpoint_reading import is_v2
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up, truncate
 from headwater.log.commits import parse_actions
 from headwater.log.history import CommitTimes, format_timestamp
@@ -38,17 +38,16 @@ from headwater.protocol import properties
 from headwater.protocol.features import (
     CHECKPOINT_PROTECTION,
     FEATURES,
-    PROTECTED_BEFORE,
     Feature,
     check_writable,
     supported_features,
 )
 from headwater.protocol.requirements import without_feature
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.define.feature_removal import REMOVALS, Removal, Uses, Work, protected_before
-from headwater.statements.opening import Options
 from headwater.suggestions import did_you_mean
 
 _LOG = logging.getLogger(__name__)
@@ -59,8 +58,6 @@ _CHECKPOINT_ATTEMPTS = 3
 _READ_AT_ONCE = 256
 #: If false, features of readers wait for the retention of the log unless TRUNCATE HISTORY names a shorter one.
 _BY_CHECKPOINTS = "spark.databricks.delta.tableFeatures.fastDropFeature.enabled"
-_LOG_RETENTION = "delta.logRetentionDuration"
-_TRUNCATE_RETENTION = "delta.dropFeatureTruncateHistory.retentionDuration"
 _DAY = 24 * 3600 * 1000
 
 
@@ -236,7 +233,7 @@ class _Drop:
             added = [CHECKPOINT_PROTECTION] if protects else []
             draft.protocol = without_feature(draft.protocol, name, added)
             if protects:
-                before = {**draft.metadata.configuration, PROTECTED_BEFORE: str(snapshot.version + 1)}
+                before = {**draft.metadata.configuration, properties.PROTECTED_BEFORE.name: str(snapshot.version + 1)}
                 draft.metadata = replace(draft.metadata, configuration=before)
             return operation
 
@@ -254,7 +251,7 @@ class _Drop:
                 "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD", self._wait(snapshot, snapshot.timestamp)
             )
         if self._truncates:
-            truncate(snapshot, _milliseconds(snapshot, _TRUNCATE_RETENTION))
+            truncate(snapshot, snapshot.definition.get(properties.TRUNCATED_HISTORY_RETENTION))
         else:
             clean_up(snapshot)
         listing = list_log(snapshot.table_path, snapshot.store)
@@ -275,7 +272,7 @@ class _Drop:
         if self._removal.trace(snapshot) is None:
             return
         snapshot = self.add_checkpoint()
-        truncate(snapshot, _milliseconds(snapshot, _TRUNCATE_RETENTION))
+        truncate(snapshot, snapshot.definition.get(properties.TRUNCATED_HISTORY_RETENTION))
         if self._removal.trace(snapshot) is not None:
             listing, version = list_log(snapshot.table_path, snapshot.store), protected_before(snapshot)
             raise self._must_wait(
@@ -286,11 +283,12 @@ class _Drop:
 
     def _wait(self, snapshot: Snapshot, since: int) -> _Wait:
         """The wait until a version that was committed at a time is the oldest that must be kept."""
-        name = _TRUNCATE_RETENTION if self._truncates else _LOG_RETENTION
+        retention = properties.TRUNCATED_HISTORY_RETENTION if self._truncates else properties.LOG_RETENTION
+        configuration = snapshot.metadata.configuration
         if not self._truncates:
             since = -(-since // _DAY) * _DAY  # that retention begins at midnight
-        until = since + _milliseconds(snapshot, name)
-        return _Wait(name, properties.text(snapshot.metadata.configuration, name) or "", until)
+        until = since + retention.of(configuration)
+        return _Wait(retention.name, retention.text(configuration) or "", until)
 
     def _must_wait(self, condition: str, wait: _Wait, **parameters: object) -> HeadwaterError:
         return HeadwaterError(
@@ -311,10 +309,6 @@ def _twin(feature: Feature, present: frozenset[str]) -> str | None:
     """The preview of a feature, or the feature of a preview, if a table has it too."""
     twins = {feature.preview, *(other.name for other in FEATURES.values() if other.preview == feature.name)}
     return next((name for name in twins if name in present), None)
-
-
-def _milliseconds(snapshot: Snapshot, name: str) -> int:
-    return properties.milliseconds(snapshot.metadata.configuration, name) or 0
 
 
 def _last_use(removal: Removal, snapshot: Snapshot, listing: LogListing) -> int | None:

@@ -24,8 +24,8 @@ from headwater.schema import visible
 from headwater.schema.constraints import NOT_NULL
 from headwater.sql.composing import STAR, Alias, call, every, select
 from headwater.statements.define.draft import RowCheck
-from headwater.statements.read.scans import relation_over
-from headwater.statements.write.rows import check_conditions, parsed_by_spark
+from headwater.statements.files.rows import check_conditions, parsed_by_spark
+from headwater.statements.files.scans import relation_over
 
 
 def check_existing_rows(

@@ -8,7 +8,6 @@ them is refused and left to the user. Each step may be repeated, and runs again 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,10 +15,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoints.reading import is_v2
+from headwater.log.checkpoint_reading import is_v2
 from headwater.log.commits import ParsedActions
 from headwater.log.files import canonical_path
 from headwater.log.segment import list_log
@@ -28,29 +28,24 @@ from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, RemoveFile
 from headwater.protocol.column_metadata import TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name, map_fields
-from headwater.protocol.features import CHECKPOINT_PROTECTION, PROTECTED_BEFORE, in_commit_timestamps_enabled
+from headwater.protocol.features import CHECKPOINT_PROTECTION, in_commit_timestamps_enabled
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.properties import CONSTRAINT_PREFIX
+from headwater.protocol.properties import CONSTRAINT_PREFIX, Property
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
-from headwater.protocol.row_tracking import ENABLED, ROW_COMMIT_VERSION_NAME, ROW_ID_NAME, SUSPENDED
 from headwater.protocol.types import SpatialType, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import INVALID_CHARACTERS, parts
-from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
+from headwater.schema.clustering import DOMAIN as CLUSTERING_DOMAIN
+from headwater.schema.clustering import clustering_change, clustering_columns
+from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.altering import alter
-from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
-from headwater.statements.define.clustering import clustering_change, clustering_columns
 from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
 
-_VECTORS = "delta.enableDeletionVectors"
-_WIDENING = "delta.enableTypeWidening"
-_POLICY = "delta.checkpointPolicy"
-_TIMESTAMPS = "delta.enableInCommitTimestamps"
-_SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+_SINCE = tuple(known.name for known in properties.IN_COMMIT_TIMESTAMPS_SINCE)
 #: The most files that one commit takes row ids from; as for the commits that give them.
 _BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"
 _DEFAULT_BATCH = 100_000
@@ -126,9 +121,9 @@ class Uses(NamedTuple):
         """Of a version. Its tombstones are of no use to its readers, and do not count."""
         return Uses(snapshot.metadata, snapshot.has_deletion_vectors)
 
-    def enables(self, name: str) -> bool:
-        """Whether the metadata has a property that is true."""
-        return self.metadata is not None and properties.boolean(self.metadata.configuration, name)
+    def enables(self, switch: Property[bool]) -> bool:
+        """Whether the metadata has a property that is on."""
+        return self.metadata is not None and switch.of(self.metadata.configuration)
 
 
 def _not_used(uses: Uses) -> bool:
@@ -172,7 +167,7 @@ def _with_vectors(snapshot: Snapshot) -> pa.Table:
 
 def _prepare_vectors(work: Work) -> bool:
     """First nobody may write a vector any more, then the files that have one are rewritten."""
-    changed = work.configure(unset=[_VECTORS])
+    changed = work.configure(unset=[properties.DELETION_VECTORS.name])
     rewritten = rewrite_files(work.table, work.statement, _with_vectors)
     work.repeat(lambda: _keep_vector_files(work))
     return changed or rewritten > 0
@@ -185,7 +180,7 @@ def _keep_vector_files(work: Work) -> bool:
     Older versions need them, as long as the retention lets those be read.
     """
     snapshot = work.snapshot()
-    now = time.time_ns() // 1_000_000
+    now = clock.milliseconds()
     missing = sorted(_vector_files(snapshot, now))
     if not missing:
         return False
@@ -198,7 +193,7 @@ def _keep_vector_files(work: Work) -> bool:
 
 def _vector_files(snapshot: Snapshot, now: int) -> set[str]:
     """The files, relative to the table, that vectors of unexpired tombstones lie in, and that have no tombstone."""
-    retention = properties.milliseconds(snapshot.metadata.configuration, "delta.deletedFileRetentionDuration") or 0
+    retention = snapshot.definition.get(properties.FILE_RETENTION)
     tombstones = snapshot.tombstones()
     tombstones = tombstones.filter(pc.greater(tombstones["deletion_timestamp"], now - retention))
     with_vector = pc.is_valid(tombstones["deletion_vector"])
@@ -216,13 +211,13 @@ def _vector_files(snapshot: Snapshot, now: int) -> set[str]:
 
 
 def _trace_of_vectors(snapshot: Snapshot) -> str | None:
-    if properties.boolean(snapshot.metadata.configuration, _VECTORS):
-        return f"{_VECTORS} is set again"
+    if snapshot.definition.get(properties.DELETION_VECTORS):
+        return f"{properties.DELETION_VECTORS.name} is set again"
     return "files have deletion vectors again" if snapshot.has_deletion_vectors else None
 
 
 def _uses_vectors(uses: Uses) -> bool:
-    return uses.has_vectors or uses.enables(_VECTORS)
+    return uses.has_vectors or uses.enables(properties.DELETION_VECTORS)
 
 
 # Column mapping
@@ -245,11 +240,11 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
         return False
     check_names(snapshot)
     metadata = without_mapping(snapshot.metadata)
-    is_mapped = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) != "none"
+    is_mapped = snapshot.definition.maps_columns
     files = snapshot.files if is_mapped else snapshot.files.slice(0, 0)
     txn = transaction(work.table, statement, snapshot)
     txn.read_whole_table()
-    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.protocol, metadata))
+    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.definition.after(None, metadata)))
     # Not as moved rows: another writer's marks cannot follow them to a definition that it does not know.
     txn.remove(removals(files, data_change=False))
     txn.add(output for copy in made for output in copy.outputs)
@@ -266,7 +261,11 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
 
 def without_mapping(metadata: Metadata) -> Metadata:
     """The definition of the same columns in a table that maps none."""
-    configuration = {k: v for k, v in metadata.configuration.items() if k not in (mapping.MODE, mapping.MAX_ID)}
+    configuration = {
+        k: v
+        for k, v in metadata.configuration.items()
+        if k not in (properties.COLUMN_MAPPING_MODE.name, properties.MAX_COLUMN_ID.name)
+    }
     text = schema_string(mapping.strip(metadata.schema))
     return replace(metadata, schema_string=text, configuration=configuration)
 
@@ -284,7 +283,7 @@ def check_names(snapshot: Snapshot) -> None:
 
 
 def _trace_of_mapping(snapshot: Snapshot) -> str | None:
-    if mapping.mode(snapshot.metadata.configuration) != "none":
+    if snapshot.definition.get(properties.COLUMN_MAPPING_MODE) != "none":
         return "column mapping is switched on again"
     if mapping.strip(snapshot.schema) != snapshot.schema:
         return "columns have ids or physical names"
@@ -292,7 +291,7 @@ def _trace_of_mapping(snapshot: Snapshot) -> str | None:
 
 
 def _uses_mapping(uses: Uses) -> bool:
-    return uses.metadata is not None and mapping.mode(uses.metadata.configuration) != "none"
+    return uses.metadata is not None and properties.COLUMN_MAPPING_MODE.of(uses.metadata.configuration) != "none"
 
 
 # Type widening
@@ -306,7 +305,7 @@ def _prepare_widening(work: Work) -> bool:
     """First no type may be widened any more, then the files with old types are rewritten; at last their record goes,
     which readers need for those files.
     """
-    changed = work.configure(unset=[_WIDENING])
+    changed = work.configure(unset=[properties.TYPE_WIDENING.name])
     old_types = OldTypes()
 
     def forget(draft: Draft) -> Operation:
@@ -334,8 +333,8 @@ def _without_type_changes(schema: StructType) -> StructType:
 
 
 def _trace_of_widening(snapshot: Snapshot) -> str | None:
-    if properties.boolean(snapshot.metadata.configuration, _WIDENING):
-        return f"{_WIDENING} is set again"
+    if snapshot.definition.get(properties.TYPE_WIDENING):
+        return f"{properties.TYPE_WIDENING.name} is set again"
     for path, column in all_fields(snapshot.schema):
         if TYPE_CHANGES in column.metadata:
             return f"the type of {format_name(path)} was widened again"
@@ -356,7 +355,7 @@ def _with_row_ids(snapshot: Snapshot) -> pa.Table:
 
 def _prepare_row_tracking(work: Work) -> bool:
     """First writers must give no row ids any more, then files lose theirs."""
-    changed = work.configure({ENABLED: "false", SUSPENDED: "true"})
+    changed = work.configure({properties.ROW_TRACKING.name: "false", properties.ROW_TRACKING_SUSPENDED.name: "true"})
     batch = max(work.statement.whole_number(_BATCH, _DEFAULT_BATCH), 1)
 
     def take_ids() -> bool:
@@ -380,7 +379,7 @@ def _prepare_row_tracking(work: Work) -> bool:
 
 def _trace_of_row_tracking(snapshot: Snapshot) -> str | None:
     configuration = snapshot.metadata.configuration
-    if properties.boolean(configuration, ENABLED) or not properties.boolean(configuration, SUSPENDED):
+    if properties.ROW_TRACKING.of(configuration) or not properties.ROW_TRACKING_SUSPENDED.of(configuration):
         return "row tracking is switched on again"
     return "files have row ids again" if _with_row_ids(snapshot).num_rows else None
 
@@ -393,17 +392,17 @@ def _prepare_checkpoints(work: Work) -> bool:
     snapshot = work.snapshot()
     if _trace_of_checkpoints(snapshot) is None:
         return False
-    work.configure({_POLICY: "classic"})
+    work.configure({properties.CHECKPOINT_POLICY.name: "classic"})
     return True
 
 
 def _has_policy(metadata: Metadata) -> bool:
-    return (properties.text(metadata.configuration, _POLICY) or "").lower() == "v2"
+    return properties.CHECKPOINT_POLICY.of(metadata.configuration) == "v2"
 
 
 def _trace_of_checkpoints(snapshot: Snapshot) -> str | None:
     if _has_policy(snapshot.metadata):
-        return f"{_POLICY} is set to v2 again"
+        return f"{properties.CHECKPOINT_POLICY.name} is set to v2 again"
     checkpoints = list_log(snapshot.table_path, snapshot.store).checkpoints
     newest = next((checkpoint for checkpoint in checkpoints if checkpoint.version <= snapshot.version), None)
     return "its newest checkpoint is a V2 checkpoint" if newest is not None and is_v2(newest, snapshot.store) else None
@@ -421,7 +420,7 @@ def _prepare_timestamps(work: Work) -> bool:
         before = draft.metadata.configuration
         after = {key: value for key, value in before.items() if key not in _SINCE}
         if in_commit_timestamps_enabled(draft.metadata):
-            after[_TIMESTAMPS] = "false"
+            after[properties.IN_COMMIT_TIMESTAMPS.name] = "false"
         names = [key for key in before if after.get(key) != before[key]]
         if names:
             draft.set_configuration(after)
@@ -431,7 +430,7 @@ def _prepare_timestamps(work: Work) -> bool:
 
 
 def _trace_of_timestamps(snapshot: Snapshot) -> str | None:
-    is_used = in_commit_timestamps_enabled(snapshot.metadata)
+    is_used = snapshot.definition.has_in_commit_timestamps
     if is_used or any(name in snapshot.metadata.configuration for name in _SINCE):
         return "in-commit timestamps are switched on again"
     return None
@@ -482,7 +481,7 @@ def _trace_of_domains(snapshot: Snapshot) -> str | None:
 
 def protected_before(snapshot: Snapshot) -> int:
     """The first version that is not protected; 0 where none is."""
-    return properties.whole(snapshot.metadata.configuration, PROTECTED_BEFORE) or 0
+    return snapshot.definition.get(properties.PROTECTED_BEFORE)
 
 
 def _trace_of_protection(snapshot: Snapshot) -> str | None:
@@ -534,12 +533,17 @@ REMOVALS: Mapping[str, Removal] = {
     "geospatial": _SHAPES,
     "geospatial-dev": _SHAPES,
     "inCommitTimestamp": Removal(_prepare_timestamps, _trace_of_timestamps),
-    "materializePartitionColumns": Removal(properties=("delta.enableMaterializePartitionColumnsFeature",)),
+    "materializePartitionColumns": Removal(properties=(properties.MATERIALIZED_PARTITION_COLUMNS.name,)),
     "rowTracking": Removal(
         _prepare_row_tracking,
         _trace_of_row_tracking,
         in_files=True,
-        properties=(ENABLED, SUSPENDED, ROW_ID_NAME, ROW_COMMIT_VERSION_NAME),
+        properties=(
+            properties.ROW_TRACKING.name,
+            properties.ROW_TRACKING_SUSPENDED.name,
+            properties.ROW_ID_COLUMN.name,
+            properties.ROW_COMMIT_VERSION_COLUMN.name,
+        ),
         domains=(ROW_TRACKING_DOMAIN,),
     ),
     "typeWidening": _WIDENED,
@@ -547,5 +551,5 @@ REMOVALS: Mapping[str, Removal] = {
     "v2Checkpoint": Removal(_prepare_checkpoints, _trace_of_checkpoints, _uses_checkpoints),
     "vacuumProtocolCheck": Removal(),
     # Its own commits truncate the history.
-    CHECKPOINT_PROTECTION: Removal(trace=_trace_of_protection, properties=(PROTECTED_BEFORE,)),
+    CHECKPOINT_PROTECTION: Removal(trace=_trace_of_protection, properties=(properties.PROTECTED_BEFORE.name,)),
 }

@@ -19,12 +19,12 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import canonical_name
-from headwater.protocol.row_tracking import ENABLED, FEATURE, SUSPENDED, assigns_row_ids, is_enabled, with_column_names
+from headwater.protocol.row_tracking import FEATURE, with_column_names
 from headwater.schema import iceberg
-from headwater.statements.committing import commit, file_of, transaction
+from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
-from headwater.statements.opening import Options, open_snapshot
 
 #: The most files that one commit gives row ids to. The peer's setting of the same name has this default, too.
 _BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"
@@ -41,7 +41,7 @@ def is_asked(request: AlterTableRequest) -> bool:
         for change in request.changes
         if isinstance(change, SetProperty)
     }
-    return properties.boolean(iceberg.entailed(given, new=False), ENABLED)
+    return properties.ROW_TRACKING.of(iceberg.entailed(given, new=False))
 
 
 def prepare(request: AlterTableRequest, statement: Statement) -> None:
@@ -50,11 +50,11 @@ def prepare(request: AlterTableRequest, statement: Statement) -> None:
     :raises HeadwaterError: those of a commit; ``DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION``.
     """
     snapshot = open_snapshot(request.table, statement)
-    if is_enabled(snapshot.protocol, snapshot.metadata):
+    if snapshot.definition.tracks_rows:
         return
     given = {change.key: change.value for change in request.changes if isinstance(change, SetProperty)}
     _check(snapshot, given)
-    if not assigns_row_ids(snapshot.protocol, snapshot.metadata):
+    if not snapshot.definition.assigns_row_ids:
         alter(request.table, request.name, statement, _add_feature, is_last=False)
     batch = statement.whole_number(_BATCH, _DEFAULT_BATCH)
     while True:
@@ -62,10 +62,11 @@ def prepare(request: AlterTableRequest, statement: Statement) -> None:
         files = _without_row_ids(snapshot)
         if not files.num_rows:
             return
-        if not assigns_row_ids(snapshot.protocol, snapshot.metadata):
+        if not snapshot.definition.assigns_row_ids:
             # Another writer suspended it meanwhile: commits give no ids, so the same files would be found again.
             raise HeadwaterError(
-                "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION", {"property1": ENABLED, "property2": SUSPENDED}
+                "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",
+                {"property1": properties.ROW_TRACKING.name, "property2": properties.ROW_TRACKING_SUSPENDED.name},
             )
         statement.check_cancelled()
         _backfill(request.table, statement, snapshot, files.slice(0, max(batch, 1)))
@@ -79,8 +80,8 @@ def _check(snapshot: Snapshot, given: Mapping[str, str]) -> None:
 
 def _add_feature(draft: Draft) -> Operation:
     """Let commits give row ids from here on; the statement was checked not to leave row tracking suspended."""
-    if SUSPENDED in draft.metadata.configuration:
-        draft.set_configuration({**draft.metadata.configuration, SUSPENDED: "false"})
+    if properties.ROW_TRACKING_SUSPENDED.name in draft.metadata.configuration:
+        draft.set_configuration({**draft.metadata.configuration, properties.ROW_TRACKING_SUSPENDED.name: "false"})
     draft.require_features([FEATURE])
     return Operation("UPGRADE PROTOCOL", {"newProtocol": draft.protocol.to_json()["protocol"]})
 

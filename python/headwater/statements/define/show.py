@@ -6,7 +6,6 @@ creates a table of the same definition.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,19 +22,17 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, GENERATION_EXPRESSION
-from headwater.protocol.columns import Path, parse_name
+from headwater.protocol.columns import Path, parse_name, sql_name
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.partition_paths import partition_directory
 from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PROPERTIES
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.pruning import estimate
 from headwater.schema import visible
+from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import open_snapshot
-
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+from headwater.statements.commit.opening import open_snapshot
 
 
 def show_create_table(request: ShowCreateTableRequest, statement: Statement) -> RowsAnswer:
@@ -63,13 +60,13 @@ def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str
     identities = {column.name: column for column in identity_columns(snapshot.schema)}
     columns = [_column(field, identities.get(field.name)) for field in snapshot.schema]
     columns += [
-        f"CONSTRAINT {_quote(check.name)} CHECK ({check.sql})"
+        f"CONSTRAINT {sql_name(check.name)} CHECK ({check.sql})"
         for check in check_constraints(snapshot.metadata.configuration)
     ]
     text = f"CREATE TABLE {name} {_lines(columns)}" if columns else f"CREATE TABLE {name}\n"
     text += "USING delta\n"
     if snapshot.partition_columns:
-        text += f"PARTITIONED BY ({', '.join(map(_quote, snapshot.partition_columns))})\n"
+        text += f"PARTITIONED BY ({', '.join(map(sql_name, snapshot.partition_columns))})\n"
     if clustered_by := clustering_columns(snapshot):
         text += f"CLUSTER BY ({', '.join(map(_path, clustered_by))})\n"
     if snapshot.metadata.description:
@@ -83,7 +80,7 @@ def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str
 
 
 def _column(field: StructField, identity: Any) -> str:
-    text = f"{_quote(field.name)} {_declared_type(field)}"
+    text = f"{sql_name(field.name)} {_declared_type(field)}"
     if not field.nullable:
         text += " NOT NULL"
     if GENERATION_EXPRESSION in field.metadata:
@@ -113,7 +110,7 @@ def _type(kind: DataType) -> str:
 
 
 def _field(field: StructField) -> str:
-    return f"{_quote(field.name)}: {_type(field.type)}{'' if field.nullable else ' NOT NULL'}{_comment(field)}"
+    return f"{sql_name(field.name)}: {_type(field.type)}{'' if field.nullable else ' NOT NULL'}{_comment(field)}"
 
 
 def _comment(field: StructField) -> str:
@@ -132,12 +129,8 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
     return properties
 
 
-def _quote(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
-
-
 def _path(path: Path) -> str:
-    return ".".join(map(_quote, path))
+    return ".".join(map(sql_name, path))
 
 
 def _literal(text: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 from headwater.bridge.messages.define import CommitAnswer, SyncIdentityRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.protocol.columns import format_name
+from headwater.protocol.columns import find_path, format_name
 from headwater.pruning.aggregates import aggregate_from_log
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
 from headwater.sql.composing import Alias, Column, call, select
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
-from headwater.statements.read.scans import relation_over
+from headwater.statements.files.scans import relation_over
 
 
 def sync_identity(request: SyncIdentityRequest, statement: Statement) -> CommitAnswer:
@@ -32,6 +32,15 @@ def sync_identity(request: SyncIdentityRequest, statement: Statement) -> CommitA
         identities = {column.name.lower(): column for column in identity_columns(draft.schema)}
         column = identities.get(folded) if len(path) == 1 else None
         if column is None:
+            if find_path(draft.schema, path) is None:
+                raise HeadwaterError(
+                    "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+                    {
+                        "objectName": format_name(path),
+                        "tableName": draft.name,
+                        "proposal": ", ".join(format_name((name,)) for name in draft.schema.names),
+                    },
+                )
             known = ", ".join(identity.name for identity in identities.values()) or "none"
             raise HeadwaterError(
                 "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",

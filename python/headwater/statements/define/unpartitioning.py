@@ -1,7 +1,7 @@
 """ALTER TABLE … CLUSTER BY (…) of a partitioned table: it becomes a clustered table without partitions.
 
-Owns the change of a table's partitioning. The values of partition columns lie in the log alone, so all rows are
-written into new files, which have them as columns, along the curve of the clustering columns. Follows the protocol's
+Owns the change of a table's partitioning. Files need not have the values of partition columns, which are in the log, so
+all rows are written into new files, which have them, along the curve of the clustering columns. Follows the protocol's
 chapter "Clustered Table", by which a table has partitions or clustering columns, not both. Promises: one commit, with
 the new definition and the new files; no row changes, and rows keep their ids; older versions stay as they are; what
 another writer commits meanwhile is taken along, or the statement runs again.
@@ -17,13 +17,13 @@ from headwater.bridge.messages.define import ClusterBy
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import Path
-from headwater.statements.committing import removals
+from headwater.statements.commit.committing import removals
 from headwater.statements.define.clustering import cluster_by
 from headwater.statements.define.draft import Alteration, Draft, Operation
-from headwater.statements.maintain.bins import next_fit
+from headwater.statements.files.bins import next_fit
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, metrics_of
 from headwater.statements.maintain.layouts import Settings, clustering_by
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 
@@ -41,7 +41,7 @@ def to_clustered(changes: Sequence[ClusterBy]) -> Alteration:
         if draft.metadata.partition_columns == snapshot.metadata.partition_columns:
             return done
         files = snapshot.files
-        target = Target(snapshot.table_path, draft.protocol, draft.metadata)
+        target = Target(snapshot.table_path, draft.definition)
         draft.statement.step(f"cluster {files.num_rows} files of {snapshot.size_in_bytes} bytes")
         made = copies.of(draft.statement, snapshot, files, target)
         draft.reads_rows = True

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from headwater.errors import HeadwaterError
 from headwater.statements import notices
-from headwater.statements.opening import Options
-from headwater.statements.upsert.options import NAMES as UPSERT_OPTIONS
+from headwater.statements.commit.opening import Options
+from headwater.statements.write.upsert_options import NAMES as UPSERT_OPTIONS
 from headwater.suggestions import did_you_mean
 
 #: What a table as a stream's source takes.

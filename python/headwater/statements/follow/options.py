@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from headwater.bridge.messages.read import ChangesForm
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
+from headwater.statements.commit.opening import Options
 from headwater.statements.follow.known_options import check_known
-from headwater.statements.opening import Options
 from headwater.statements.read.change_feed import asked_form
 from headwater.streaming.compatibility import Rules
 from headwater.streaming.source import Reading
@@ -111,7 +111,7 @@ def _start(options: Options) -> Start:
     if text.lower() == _LATEST:
         return Start(is_latest=True)
     if not (text.isascii() and text.isdigit()):
-        raise _illegal("startingVersion", version, "must be a version, that is zero or greater, or 'latest'")
+        raise illegal_option("startingVersion", version, "must be a version, that is zero or greater, or 'latest'")
     return Start(version=int(text))
 
 
@@ -134,7 +134,7 @@ def _flag(options: Options, name: str, *, default: bool = False) -> bool:
 def _positive(name: str, text: str) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit()) or not 0 < int(stripped) <= _MOST_FILES:
-        raise _illegal(name, text, f"must be a whole number from 1 to {_MOST_FILES}")
+        raise illegal_option(name, text, f"must be a whole number from 1 to {_MOST_FILES}")
     return int(stripped)
 
 
@@ -143,7 +143,7 @@ def _size(name: str, options: Options) -> int:
     match = _SIZE.fullmatch(text)
     size = int(match.group(1)) * 1024 ** _UNITS[match.group(2).lower()] if match else 0
     if not 0 < size <= _MOST_BYTES:
-        raise _illegal(name, text, "must be a positive size, such as '10m' or '1g'")
+        raise illegal_option(name, text, "must be a positive size, such as '10m' or '1g'")
     return size
 
 
@@ -154,8 +154,4 @@ def _pattern(options: Options) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except re.error as error:
-        raise _illegal("excludeRegex", text, f"must be a regular expression ({error})") from None
-
-
-def _illegal(name: str, value: str, explain: str) -> HeadwaterError:
-    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
+        raise illegal_option("excludeRegex", text, f"must be a regular expression ({error})") from None

@@ -25,26 +25,27 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import as_nullable, format_name
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
-from headwater.statements.committing import commit, transaction
-from headwater.statements.define.clustering import clustering_columns
+from headwater.schema.clustering import clustering_columns
+from headwater.schema.evolution import partition_mismatch_error
+from headwater.statements.commit.committing import commit, has_committed, transaction
+from headwater.statements.commit.opening import Options, locate, open_if_there, open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.create import create_table
 from headwater.statements.define.definition import define
+from headwater.statements.files.rows import Target, Written, write_rows
+from headwater.statements.files.scans import names_version_of_table
 from headwater.statements.follow.sink_options import check_options
-from headwater.statements.opening import Options, locate, open_same, open_snapshot
-from headwater.statements.read.scans import names_version_of_table
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.upsert import options as upsert_options
+from headwater.statements.write import upsert_options
 from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
-from headwater.statements.write.rows import Target, Written, write_rows
 from headwater.transaction import Transaction
 
 #: Errors of a path at which a query can still create a table.
-_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
 def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
@@ -65,36 +66,20 @@ def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
     check_options(sink.options, sink.mode, sink.table)
     if names_version_of_table(sink.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": sink.table})
-    snapshot = _snapshot(sink, statement)
+    snapshot = open_if_there(sink.table, statement)
     if snapshot is not None:
         _check_table(sink, snapshot)
-
-
-def _snapshot(sink: SinkSettings, statement: Statement) -> Snapshot | None:
-    """The newest snapshot; None where there is no table. Asks the store no more than that."""
-    try:
-        return open_snapshot(sink.table, statement)
-    except HeadwaterError as error:
-        if error.condition in _ABSENT:
-            return None
-        raise
 
 
 def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
     """Refuse a query that does not fit its table.
 
-    :raises HeadwaterError: ``DELTA_PARTITION_COLUMNS_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
+    :raises HeadwaterError: ``DELTA_METADATA_MISMATCH``, ``DELTA_CLUSTERING_COLUMNS_MISMATCH``,
         ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
     """
     given = [name.lower() for name in sink.partition_columns]
     if given and given != [name.lower() for name in snapshot.partition_columns]:
-        raise HeadwaterError(
-            "DELTA_PARTITION_COLUMNS_MISMATCH",
-            {
-                "given": ", ".join(sink.partition_columns),
-                "existing": ", ".join(snapshot.partition_columns) or "none",
-            },
-        )
+        raise partition_mismatch_error(sink.partition_columns, snapshot.partition_columns)
     if sink.clustering_columns is not None:
         existing = [format_name(path) for path in clustering_columns(snapshot) or ()]
         wanted = [format_name((name,)) for name in sink.clustering_columns]
@@ -103,7 +88,7 @@ def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
                 "DELTA_CLUSTERING_COLUMNS_MISMATCH",
                 {"given": ", ".join(wanted), "existing": ", ".join(existing) or "none"},
             )
-    if sink.mode == "Complete" and properties.boolean(snapshot.metadata.configuration, "delta.appendOnly"):
+    if sink.mode == "Complete" and snapshot.definition.get(properties.APPEND_ONLY):
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": snapshot.metadata.name or sink.table})
 
 
@@ -114,8 +99,8 @@ def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
         :func:`~headwater.statements.write.insert.resolve_write`.
     """
     batch, sink = request.batch, request.batch.sink
-    snapshot = _snapshot(sink, statement)
-    if snapshot is not None and _is_written(snapshot, batch):
+    snapshot = open_if_there(sink.table, statement)
+    if snapshot is not None and has_committed(snapshot, batch.query_id, batch.batch_id):
         return BatchPlan(skipped=True)
     rows = parse_schema(batch.schema)
     if voids := void_columns(rows):
@@ -142,11 +127,6 @@ def _mode(sink: SinkSettings) -> str:
     return "overwrite" if sink.mode == "Complete" else "append"
 
 
-def _is_written(snapshot: Snapshot, batch: SinkBatch) -> bool:
-    done = snapshot.set_transactions.get(batch.query_id)
-    return done is not None and done.version >= batch.batch_id
-
-
 class _SeenTable(NamedTuple):
     """The table that a batch was planned for."""
 
@@ -159,8 +139,7 @@ class _Prepared(NamedTuple):
     the columns that the batch brings.
     """
 
-    protocol: Protocol
-    metadata: Metadata
+    definition: TableDefinition
     evolved: Metadata
     written: Written
 
@@ -183,7 +162,7 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
         # The same batch, of a run of the query that was stopped while it committed.
         if error.condition == "DELTA_CONCURRENT_TRANSACTION":
             snapshot = open_snapshot(batch.sink.table, statement)
-            if _is_written(snapshot, batch):
+            if has_committed(snapshot, batch.query_id, batch.batch_id):
                 statement.discard()
                 return CommitAnswer(version=snapshot.version, skipped=True)
         raise
@@ -214,7 +193,7 @@ class _BatchWrite:
         # The table must still be the one of the plan, and its columns those that the rows were matched to.
         snapshot = open_same(self.seen, statement, self.version)
         self.version = None
-        if _is_written(snapshot, batch):
+        if has_committed(snapshot, batch.query_id, batch.batch_id):
             statement.discard()
             return CommitAnswer(version=snapshot.version, skipped=True)
         txn = transaction(batch.sink.table, statement, snapshot)
@@ -236,7 +215,7 @@ class _BatchWrite:
         overwrites_schema = request.batch.sink.mode == "Complete" and bool(options.flag("overwriteSchema"))
         earlier = self.prepared
         if earlier is not None:
-            if (earlier.protocol, earlier.metadata) == (snapshot.protocol, snapshot.metadata):
+            if earlier.definition == snapshot.definition:
                 # Not evolved once more: a new column's physical name, which the files have, is another each time.
                 if earlier.evolved != snapshot.metadata:
                     txn.update_metadata(earlier.evolved)
@@ -245,11 +224,11 @@ class _BatchWrite:
         matched = parse_schema(request.schema)
         data = _still_there(matched, parse_schema(request.batch.schema), snapshot.schema)
         evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
-        target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+        target = Target(snapshot.table_path, txn.definition)
         evolved = txn.metadata
         has_more = len(data.names) < len(matched.names)
         written = write_rows(statement, target, request.plan, data.names, options, has_more=has_more)
-        self.prepared = _Prepared(snapshot.protocol, snapshot.metadata, evolved, written)
+        self.prepared = _Prepared(snapshot.definition, evolved, written)
         return written
 
 
@@ -280,7 +259,7 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     if definition.domain is not None:
         txn.add_action(definition.domain)
     location.store.make_directory(location.path)
-    target = Target(location.path, txn.protocol, txn.metadata)
+    target = Target(location.path, txn.definition)
     written = write_rows(statement, target, request.plan, rows.names, options)
     txn.add(written.files)
     return _commit(txn, statement, options, batch, written, 0)

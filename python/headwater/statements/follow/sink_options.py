@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
+from headwater.statements.commit.opening import Options
 from headwater.statements.follow.known_options import check_known
-from headwater.statements.opening import Options
 
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 _ASYNCHRONOUS, _ASYNCHRONOUS_ALLOWED = "asyncProgressTrackingEnabled", "_asyncProgressTrackingOverrideSinkSupportCheck"
@@ -45,21 +45,11 @@ def check_options(given: Mapping[str, str | None], mode: str, path: str) -> None
             "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"option1": "mergeSchema", "option2": "overwriteSchema"}
         )
     if overwrites and mode != "Complete":
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION",
-            {
-                "name": "overwriteSchema",
-                "input": "true",
-                "explain": "needs outputMode('complete'); mergeSchema adds columns in the others",
-            },
+        raise illegal_option(
+            "overwriteSchema", "true", "needs outputMode('complete'); mergeSchema adds columns in the others"
         )
     if options.flag(_ASYNCHRONOUS) and not options.flag(_ASYNCHRONOUS_ALLOWED):
         # Spark refuses it, too, but only after the table of a new query is there.
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION",
-            {
-                "name": _ASYNCHRONOUS,
-                "input": "true",
-                "explain": "is not for a table: a batch would be in it before its offsets are in the checkpoint",
-            },
+        raise illegal_option(
+            _ASYNCHRONOUS, "true", "is not for a table: a batch would be in it before its offsets are in the checkpoint"
         )

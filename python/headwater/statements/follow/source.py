@@ -1,8 +1,9 @@
 """A table as the source of a stream: ``readStream.format("delta")``, ``readStream.table``, ``STREAM t``.
 
 Owns the calls of Spark's source: opening it, asking for the end of the next micro-batch, and for its files. What an
-offset means, and what a stream may pass over, is :mod:`headwater.streaming.source`. Nothing here remembers a stream:
-Spark's side sends with each call what the stream has known since its start.
+offset means, and what a stream may pass over, is :mod:`headwater.streaming.source`. No answer depends
+on what this process remembers of a stream, as it may be a new one: Spark's side sends with each call what the stream
+has known since its start. What is kept here saves work: commits that were read, pages of an initial snapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from headwater.bridge.messages.read import ChangesAnswer, ChangesBound, ChangesF
 from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
 from headwater.changes.changelog import key_columns
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.history import CommitTimes
@@ -38,11 +39,11 @@ from headwater.protocol.columns import as_nullable
 from headwater.protocol.types import DataType, StructType, parse_schema, schema_string
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
+from headwater.statements.commit.opening import Options, locate, open_snapshot
+from headwater.statements.files.scans import answer_files, describe, names_version_of_table
 from headwater.statements.follow.options import SourceOptions, Start, source_options
 from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
-from headwater.statements.opening import Options, locate, open_snapshot
 from headwater.statements.read.change_feed import columns_of_changes, describe_feed
-from headwater.statements.read.scans import answer_files, describe, names_version_of_table
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import check_change
 from headwater.streaming.initial import InitialSnapshots
@@ -67,11 +68,16 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     options = source_options(request.options, statement)
     if names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": request.table})
-    newest = open_snapshot(request.table, statement)
+    try:
+        newest = open_snapshot(request.table, statement)
+    except HeadwaterError as error:
+        if error.condition != "DELTA_TABLE_NOT_FOUND":
+            raise
+        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": request.table, "state": "does not exist"}) from None
     noted = tracked(request, newest, _COMMITS, statement)
     snapshot = newest if noted is None else _as_defined(newest, noted)
     if not snapshot.schema.fields:
-        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path})
+        raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path, "state": "has no columns"})
     schema = schema_string(visible.for_reading(snapshot.schema))
     read = schema if options.changes is None else schema_string(_columns_of_changes(snapshot, options.changes))
     if request.checkpoint is None:
@@ -99,14 +105,13 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     )
 
 
-def _as_defined(newest: Snapshot, definition: Definition) -> Snapshot:
+def _as_defined(newest: Snapshot, definition: VersionedDefinition) -> Snapshot:
     """A table with the definition that a stream reads it with, and no files."""
     return snapshot_of_files(
         newest.table_path,
         newest.store,
         definition.version,
-        definition.protocol,
-        definition.metadata,
+        definition,
         FILE_SCHEMA.empty_table(),
     )
 

@@ -11,11 +11,11 @@ from typing import NoReturn
 
 from headwater.bridge.messages.follow import OpenStreamRequest, StreamedTable
 from headwater.bridge.statement import Statement
-from headwater.changes.schemas import Definition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.statements.opening import Options, open_snapshot
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.stores import store_for
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import Rules, check_change
@@ -28,9 +28,9 @@ _PATH_CHECK = "spark.databricks.delta.streaming.schemaTracking.metadataPathCheck
 _UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
 
-def definition_of(table: StreamedTable) -> Definition:
+def definition_of(table: StreamedTable) -> VersionedDefinition:
     """What a stream reads with."""
-    return Definition(table.version, Protocol.from_json(table.protocol), Metadata.from_json(table.metadata))
+    return VersionedDefinition(Protocol.from_json(table.protocol), Metadata.from_json(table.metadata), table.version)
 
 
 def schema_log(options: Options, table_id: str, statement: Statement) -> SchemaLog | None:
@@ -44,7 +44,7 @@ def schema_log(options: Options, table_id: str, statement: Statement) -> SchemaL
 
 def tracked(
     request: OpenStreamRequest, snapshot: Snapshot, commits: Commits, statement: Statement
-) -> Definition | None:
+) -> VersionedDefinition | None:
     """The definition that a stream's schema log says to read with; None where it has none, or no log.
 
     While a query is analysed, changes of the definition that follow each other at once are merged into the latest
@@ -70,7 +70,7 @@ def tracked(
         before = log.previous()
         if before is not None:
             check_let_through(before, now, options, statement.confs)
-    noted = now.definition(Definition(snapshot.version, snapshot.protocol, snapshot.metadata))
+    noted = now.definition(VersionedDefinition.of(snapshot))
     if request.checkpoint is None and statement.flag(_MERGES, True):
         merged = _merged(noted, snapshot, commits)
         if merged is not None:
@@ -79,7 +79,7 @@ def tracked(
     return noted
 
 
-def _merged(noted: Definition, snapshot: Snapshot, commits: Commits) -> Definition | None:
+def _merged(noted: VersionedDefinition, snapshot: Snapshot, commits: Commits) -> VersionedDefinition | None:
     following = commits.since(snapshot.table_path, snapshot.store, noted.metadata.id, noted.version)
     try:
         return merged_changes(noted, following)
@@ -114,7 +114,7 @@ def begin(table: StreamedTable, version: int, last: int | None, statement: State
         newest = open_snapshot(table.table, statement)
         # A stream that has read everything goes on with a version that is not there yet.
         snapshot = open_snapshot(table.table, statement, min(version if last is None else last, newest.version))
-        found = Definition(snapshot.version, snapshot.protocol, snapshot.metadata)
+        found = VersionedDefinition.of(snapshot)
         if last is not None and version < snapshot.version:
             # One micro-batch cannot be read with two definitions.
             check_change(found, open_snapshot(table.table, statement, version).metadata, version, Rules())
@@ -124,7 +124,7 @@ def begin(table: StreamedTable, version: int, last: int | None, statement: State
     return True
 
 
-def evolve(table: StreamedTable, change: Definition, statement: Statement) -> NoReturn:
+def evolve(table: StreamedTable, change: VersionedDefinition, statement: Statement) -> NoReturn:
     """Note a definition that the stream has come to, and end the stream.
 
     :raises HeadwaterError: ``DELTA_STREAMING_METADATA_EVOLUTION``.
@@ -135,7 +135,7 @@ def evolve(table: StreamedTable, change: Definition, statement: Statement) -> No
     _end(change)
 
 
-def _end(change: Definition) -> NoReturn:
+def _end(change: VersionedDefinition) -> NoReturn:
     raise HeadwaterError(
         "DELTA_STREAMING_METADATA_EVOLUTION",
         {

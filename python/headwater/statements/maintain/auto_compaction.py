@@ -1,8 +1,8 @@
 """Auto-compaction: small files that commits leave are written together behind the commits.
 
 Owns the work that the JVM calls for in the background, after a commit was found to be due
-(:mod:`headwater.statements.small_files`). Promises: only small files of partitions that were written are taken; the
-commit and its conflicts are those of OPTIMIZE, and no statement waits for it.
+(:mod:`headwater.statements.commit.small_files`). Promises: only small files of partitions that were written are taken;
+the commit and its conflicts are those of OPTIMIZE, and no statement waits for it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from headwater.bridge.messages.maintain import AutoCompactRequest, OptimizeArguments, OptimizeRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.statements.maintain.bins import pack
+from headwater.statements.commit.small_files import Limits, Partition, of_partitions, take_due
+from headwater.statements.files.bins import pack
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintain.optimize import Run
-from headwater.statements.small_files import Limits, Partition, of_partitions, take_due
 
 
 def auto_compact(request: AutoCompactRequest, statement: Statement) -> bool:

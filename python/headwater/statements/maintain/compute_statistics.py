@@ -18,7 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.bridge.messages.define import AnalyzeTableRequest, CommitAnswer
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import AnalyzeTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -29,14 +30,13 @@ from headwater.protocol.columns import Leaf, Path, find_path, format_name, leave
 from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.partition_values import parse_timestamp
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.schema import mapping
 from headwater.sql.composing import Alias, Cast, Column, Expression, Field, Number, call, select
-from headwater.statements.committing import commit, file_of, transaction
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.read.data_footers import data_footer
-from headwater.statements.read.scans import file_list, relation_over
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target, statistics_leaves
+from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.data_footers import data_footer
+from headwater.statements.files.rows import Target, statistics_leaves
+from headwater.statements.files.scans import file_list, relation_over
 from headwater.stores import absolute_path
 from headwater.stores.interface import in_parallel
 
@@ -84,7 +84,7 @@ class _Attempts:
 
     def _chosen(self, snapshot: Snapshot) -> list[Leaf]:
         """The columns with statistics, those of FOR COLUMNS where the statement has it."""
-        target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
+        target = Target(snapshot.table_path, snapshot.definition)
         kept = {path for path, _ in statistics_leaves(target)}
         columns = [leaf for leaf in leaves(snapshot.schema) if leaf.physical_path in kept]
         named = self._request.arguments.columns
@@ -95,7 +95,7 @@ class _Attempts:
 
     def _read_footers(self, snapshot: Snapshot, files: pa.Table) -> None:
         rows = [row for row in files.select(["path", "size"]).to_pylist() if row["path"] not in self._known]
-        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        by_id = snapshot.definition.mapping_mode == "id"
 
         def read(row: Mapping[str, Any]) -> FooterStatistics:
             footer = data_footer(snapshot, row["path"], row["size"])

@@ -33,11 +33,11 @@ from headwater.sql.composing import (
     infix,
     select,
 )
+from headwater.statements.files.bins import Bin
+from headwater.statements.files.copying import Arranged, Packed, copy_bin, copy_bins
+from headwater.statements.files.rows import Target
+from headwater.statements.files.scans import relation_over
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.maintain.bins import Bin
-from headwater.statements.maintain.copying import Arranged, Packed, copy_bin, copy_bins
-from headwater.statements.read.scans import relation_over
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 #: A column has 2 to this number of ranges, where the curve's place has room for it: about 1000, as the format's other

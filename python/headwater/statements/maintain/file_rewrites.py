@@ -33,13 +33,13 @@ from headwater.protocol.types import (
     parse_type,
 )
 from headwater.schema import mapping
-from headwater.statements.committing import commit, transaction, vector_of
-from headwater.statements.maintain.bins import pack
-from headwater.statements.maintain.copying import copy_bins, max_file_size
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.read.data_footers import data_footer
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
+from headwater.statements.commit.committing import commit, transaction, vector_of
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.bins import pack
+from headwater.statements.files.copying import copy_bins, max_file_size
+from headwater.statements.files.data_footers import data_footer
+from headwater.statements.files.rows import Target
 from headwater.stores.interface import in_parallel
 from headwater.transaction.conflicts import file_key
 from headwater.transaction.moved_rows import Copy
@@ -62,7 +62,7 @@ def rewrite_files(table: str, statement: Statement, choose: Callable[[Snapshot],
         files = _first(choose(snapshot))
         if files.num_rows:
             txn = transaction(table, statement, snapshot)
-            target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+            target = Target(snapshot.table_path, txn.definition)
             statement.step("rewrite files")
             copies = _in_their_order(statement, snapshot, files, target)
             txn.move(copies)
@@ -175,7 +175,7 @@ class OldTypes(_ByFooters):
         changed = _changed_types(snapshot)
         if not changed:
             return None
-        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        by_id = snapshot.definition.mapping_mode == "id"
         return lambda stored: any(_is_old(stored, steps, kind, by_id) for steps, kind in changed.items())
 
 
@@ -183,7 +183,7 @@ class DroppedColumns(_ByFooters):
     """Which files have a column, or a field of one, that the table has no more."""
 
     def _test(self, snapshot: Snapshot) -> Callable[[pa.Schema], bool] | None:
-        by_id = mapping.mode(snapshot.metadata.configuration, snapshot.protocol) == "id"
+        by_id = snapshot.definition.mapping_mode == "id"
         hidden = {name.lower() for name in reserved_names(snapshot.metadata.configuration) if name is not None}
         schema = snapshot.schema
 

@@ -11,9 +11,9 @@ from headwater.bridge.messages.maintain import GenerateRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
-from headwater.statements.committing import transaction
-from headwater.statements.manifests import follow
-from headwater.statements.opening import open_snapshot
+from headwater.statements.commit.committing import transaction
+from headwater.statements.commit.manifests import follow
+from headwater.statements.commit.opening import open_snapshot
 
 _MODE = "symlink_format_manifest"
 

@@ -8,7 +8,6 @@ that another engine's VACUUM has deleted already, if it left no note in the log.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,24 +15,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.bridge.messages.define import DescribeHealthRequest, RowsAnswer
+from headwater import clock
+from headwater.bridge.messages.define import RowsAnswer
+from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import needed_files, removed_between, unreferenced
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import needed_files, removed_between, unreferenced, without_links
 from headwater.protocol import properties
 from headwater.protocol.columns import format_name
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, log_directory
-from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
+from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
+from headwater.schema.clustering import clustering_columns
 from headwater.sql.conditions import parse_condition
-from headwater.statements.define.clustering import clustering_columns
+from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.maintain.layouts import Settings, own_layout
 from headwater.statements.maintain.vacuum import last_vacuum
-from headwater.statements.opening import DELETED_FILE_RETENTION, open_snapshot
 from headwater.stores import Tree
 
 _HOUR = 3_600_000
@@ -81,7 +82,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     :param conditions: predicates as SQL text, each of which gets a subject of the section ``skipping``.
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
-    now = time.time_ns() // 1_000_000
+    now = clock.milliseconds()
     files = snapshot.select(["size", "partition_values", "deletion_vector", "tags"])
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
     facts += [Fact("files", None, name, value) for name, value in _files(files, settings).items()]
@@ -144,7 +145,7 @@ def _clustering(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
 
 def _columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     """The logical paths of the columns that have bounds; those that the table is clustered by come first."""
-    indexed = indexed_leaves(snapshot.schema, snapshot.partition_columns, snapshot.metadata.configuration)
+    indexed = snapshot.definition.indexed_leaves
     paths = [mapping.logical_path(snapshot.schema, path) for path, kind in indexed if has_bounds(kind)]
     clustered = clustering_columns(snapshot) or ()
     return list(dict.fromkeys([*map(tuple, clustered), *(tuple(path) for path in paths if path is not None)]))
@@ -201,13 +202,14 @@ def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
 
 
 def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
-    retention = properties.milliseconds(snapshot.metadata.configuration, DELETED_FILE_RETENTION) or 0
+    retention = snapshot.definition.get(properties.FILE_RETENTION)
     before = now - retention
     outside = last_version_at(listing, snapshot, before)
     known = last_vacuum(snapshot)
     first = max(min(listing.commits, default=0), 0 if known is None else known + 1)
     removed, _ = removed_between(snapshot, listing, first, -1 if outside is None else outside, before)
-    files, _ = unreferenced(Tree(removed, []), needed_files(snapshot, before), before)
+    found = without_links(snapshot, Tree(removed, []))
+    files, _ = unreferenced(found, needed_files(snapshot, before), before) if found.files else ([], [])
     tombstones = snapshot.tombstones()
     kept = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletion_timestamp"], 0), before))
     return {

@@ -18,19 +18,19 @@ import pyarrow.compute as pc
 
 from headwater.bridge.messages.maintain import OptimizeRequest
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.types import DataType, PrimitiveType, StructType
 from headwater.schema import mapping
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.maintain.bins import Bin, by_partition, next_fit, pack
-from headwater.statements.maintain.copying import DEFAULT_FILE_SIZE, copy_bins, max_file_size
-from headwater.statements.maintain.cubes import PROVIDER, LaidOutBy, grouped, merged, new_tags
+from headwater.schema.clustering import clustering_columns
+from headwater.statements.files.bins import Bin, by_partition, next_fit, pack
+from headwater.statements.files.copying import DEFAULT_FILE_SIZE, copy_bins, max_file_size
+from headwater.statements.files.cubes import PROVIDER, LaidOutBy, grouped, merged, new_tags
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.curves import Curve, copy_along, curve, files_of
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 _MIN_FILE_SIZE = "spark.databricks.delta.optimize.minFileSize"
@@ -80,9 +80,7 @@ def _ratio(statement: Statement) -> float:
         value = -1.0
     if not 0 <= value <= 1:
         explain = "must be a number from 0 to 1"
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": _MAX_DELETED_ROWS_RATIO, "input": text, "explain": explain}
-        )
+        raise illegal_option(_MAX_DELETED_ROWS_RATIO, text, explain)
     return value
 
 
@@ -166,7 +164,7 @@ class Layout(ABC):
     def write(
         self, statement: Statement, snapshot: Snapshot, files: pa.Table, bins: Sequence[Bin], target: Target
     ) -> list[Copy]:
-        """Write bins of chosen files; as :func:`~headwater.statements.maintain.copying.copy_bins`."""
+        """Write bins of chosen files; as :func:`~headwater.statements.files.copying.copy_bins`."""
 
     def num_outputs(self, size: int) -> int:
         """How many files a bin of so many bytes becomes."""

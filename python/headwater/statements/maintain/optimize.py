@@ -10,27 +10,28 @@ it began; a DELETE, UPDATE or MERGE at the same time neither fails nor makes it 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer, RowsAnswer
 from headwater.bridge.messages.maintain import OptimizeDryRunRequest, OptimizeRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, RemoveFile
+from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.statements.committing import commit, transaction
-from headwater.statements.maintain.bins import Bin, batches
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.bins import Bin, batches
+from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import metrics_of
 from headwater.statements.maintain.layouts import Choice, Layout, layout_of
 from headwater.statements.maintain.partition_conditions import files_in_partitions
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.write.rows import Target
 from headwater.transaction.moved_rows import Copy
 
 _LOG = logging.getLogger(__name__)
@@ -142,7 +143,7 @@ class Run:
 
     def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
         self._request, self._statement = request, statement
-        self._began = time.time_ns() // 1_000_000
+        self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
         transaction(request.table, statement, snapshot)  # refuses a table that may not be written to
         self._layout = self.layout(snapshot)
@@ -196,7 +197,7 @@ class Run:
             return False
         txn = transaction(request.table, statement, snapshot)
         self._show(choice, batch)
-        target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+        target = Target(snapshot.table_path, txn.definition)
         copies = self._layout.write(statement, snapshot, choice.files, batch, target)
         txn.move(copies)
         done = commit(txn, statement, Options(None), self.operation, self.parameters(), _metrics(copies), is_last=False)
@@ -256,7 +257,7 @@ class Run:
                 "numFilesSkippedToReduceWriteAmplification": 0,
                 "numBytesSkippedToReduceWriteAmplification": 0,
                 "startTimeMs": self._began,
-                "endTimeMs": time.time_ns() // 1_000_000,
+                "endTimeMs": clock.milliseconds(),
                 "totalClusterParallelism": 0,
                 "totalScheduledTasks": self._bins,
                 "deletionVectorStats": {
@@ -266,15 +267,21 @@ class Run:
                 if vectors
                 else None,
                 "numTableColumns": columns,
-                "numTableColumnsWithStats": min(columns, _indexed_columns(self._metadata)),
+                "numTableColumnsWithStats": _columns_with_statistics(self._metadata),
                 **self._layout.statistics(self._found, self._sources, self._cubes),
             },
         }
 
 
-def _indexed_columns(metadata: Metadata) -> int:
-    count = properties.whole(metadata.configuration, "delta.dataSkippingNumIndexedCols")
-    return len(metadata.schema) if count is None or count < 0 else count
+def _columns_with_statistics(metadata: Metadata) -> int:
+    """How many of the table's columns have statistics. Where no property names them, all up to the limit count, as in
+    Delta Lake's own connector."""
+    if properties.INDEXED_COLUMNS.name in metadata.configuration:
+        indexed = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+        return len({path[0] for path, _ in indexed})
+    limit = properties.INDEXED_COLUMNS_LIMIT.of(metadata.configuration)
+    columns = len(metadata.schema)
+    return columns if limit < 0 else min(columns, limit)
 
 
 def _sizes(sizes: Sequence[int]) -> dict[str, Any]:

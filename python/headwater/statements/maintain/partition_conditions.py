@@ -20,8 +20,8 @@ from headwater.protocol.types import schema_string
 from headwater.pruning import leaves_rows, prune
 from headwater.schema import visible
 from headwater.sql.composing import Alias, Cast, Column, Expression, TableFunction, Text, call, select
+from headwater.statements.files.rows import parsed_by_spark
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.write.rows import parsed_by_spark
 
 
 def files_in_partitions(snapshot: Snapshot, statement: Statement, condition: str | None, table: str) -> pa.Array:

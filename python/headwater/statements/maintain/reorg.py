@@ -18,8 +18,8 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import OptimizeArguments, OptimizeRequest, ReorgRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.maintain.bins import Bin, pack
+from headwater.schema.clustering import clustering_columns
+from headwater.statements.files.bins import Bin, pack
 from headwater.statements.maintain.file_rewrites import DroppedColumns
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintain.optimize import Run

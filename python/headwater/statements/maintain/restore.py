@@ -18,27 +18,29 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.bridge.messages.define import CommitAnswer, RestoreRequest
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import RestoreRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.files import keys_of
 from headwater.log.history import version_at
 from headwater.log.snapshot import FILE_SCHEMA, Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata
-from headwater.protocol.features import PROTECTED_BEFORE, in_commit_timestamps_enabled, supported_features
+from headwater.protocol.features import in_commit_timestamps_enabled, supported_features
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.row_tracking import high_water_mark
 from headwater.protocol.types import PrimitiveType, StructType, schema_string
 from headwater.schema import mapping
+from headwater.schema.clustering import DOMAIN as CLUSTERING_DOMAIN
 from headwater.schema.identity import identity_columns, with_high_water_marks
-from headwater.statements.committing import commit, file_of, removals, transaction, vector_of
-from headwater.statements.define.clustering import DOMAIN as CLUSTERING_DOMAIN
+from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.commit.opening import Options, check_files_retained, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.expressions import Time, number_of, time_of
-from headwater.statements.opening import Options, check_files_retained, open_snapshot
-from headwater.statements.read.scans import absolute_paths
-from headwater.statements.rerunning import run_again_after_losses
+from headwater.statements.files.scans import absolute_paths
 
 _LOG = logging.getLogger(__name__)
 _IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
@@ -46,7 +48,7 @@ _IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
 _MOST_NAMED = 10
 #: Files that are looked for between two looks whether the statement was cancelled.
 _AT_ONCE = 100_000
-_IN_COMMIT_SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+_IN_COMMIT_SINCE = tuple(known.name for known in properties.IN_COMMIT_TIMESTAMPS_SINCE)
 _LONG = PrimitiveType("long")
 
 #: The row of the answer, under the names that users of the format know; sizes in bytes.
@@ -235,10 +237,12 @@ def _metadata(newest: Snapshot, wanted: Snapshot) -> Metadata:
     """The metadata of then, with what only ever grows as it is now."""
     before, after = newest.metadata, wanted.metadata
     configuration = dict(after.configuration)
-    kept: dict[str, str | None] = {PROTECTED_BEFORE: before.configuration.get(PROTECTED_BEFORE)}
-    if mapping.MAX_ID in configuration:
+    kept: dict[str, str | None] = {
+        properties.PROTECTED_BEFORE.name: before.configuration.get(properties.PROTECTED_BEFORE.name)
+    }
+    if properties.MAX_COLUMN_ID.name in configuration:
         highest = max(mapping.max_column_id(m.configuration, m.schema) for m in (before, after))
-        kept[mapping.MAX_ID] = str(highest)
+        kept[properties.MAX_COLUMN_ID.name] = str(highest)
     if in_commit_timestamps_enabled(before) and in_commit_timestamps_enabled(after):
         kept |= {name: before.configuration.get(name) for name in _IN_COMMIT_SINCE}
     for name, value in kept.items():

@@ -1,7 +1,7 @@
 """VACUUM: deletes the files that no version within the retention needs.
 
 Owns the statement's forms, its guards, and the state that VACUUM LITE goes on from. Which files may go is
-:mod:`headwater.log.garbage`'s. FULL lists what lies below the table, LITE finds it in the commits since the last
+:mod:`headwater.log.vacuum`'s. FULL lists what lies below the table, LITE finds it in the commits since the last
 VACUUM, USING INVENTORY takes a listing that a store made. Promises: nothing outside of the table's folder is deleted,
 nor a file that a running statement of this process may have written; an interrupted VACUUM can be run again; one on a
 full disk makes room, be it without a record in the history. With
@@ -14,16 +14,20 @@ import contextlib
 import errno
 import json
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater import clock
 from headwater.bridge.calls import running_since
-from headwater.bridge.messages.define import CommitAnswer, VacuumRequest
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.maintain import VacuumRequest
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
-from headwater.log.garbage import (
+from headwater.errors import HeadwaterError, illegal_option
+from headwater.log.history import last_version_at
+from headwater.log.segment import list_log
+from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import (
     Garbage,
     inside_table,
     is_entered,
@@ -31,19 +35,17 @@ from headwater.log.garbage import (
     removals_since,
     removed_between,
     unreferenced,
+    without_links,
     without_other_tables,
 )
-from headwater.log.history import last_version_at
-from headwater.log.segment import list_log
-from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
-from headwater.statements.committing import commit, transaction
+from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
-from headwater.statements.opening import DELETED_FILE_RETENTION, Options, open_snapshot
 from headwater.stores import Failed, FileInfo, Tree
 
 _LOG = logging.getLogger(__name__)
@@ -107,7 +109,7 @@ class _Retention:
 
 
 def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement) -> _Retention:
-    configured = properties.milliseconds(snapshot.metadata.configuration, DELETED_FILE_RETENTION) or 0
+    configured = snapshot.definition.get(properties.FILE_RETENTION)
     if request.arguments.hours is None:
         return _Retention(None, configured)
     text = number_of(request.arguments.hours, statement)
@@ -115,7 +117,7 @@ def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement)
         specified = round(float(text) * _HOUR)
     except (ValueError, OverflowError):
         explain = "must be a number of hours"
-        raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": "RETAIN", "input": text, "explain": explain}) from None
+        raise illegal_option("RETAIN", text, explain) from None
     if specified < 0:
         raise HeadwaterError("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", {"hours": text})
     if specified < configured and statement.flag(_CHECK, default=True):
@@ -134,7 +136,7 @@ class _Run:
         self._request, self._statement, self._snapshot = request, statement, snapshot
         self._listing = list_log(snapshot.table_path, snapshot.store)
         #: Files of this time, in milliseconds since the epoch, or later stay.
-        self._before = max(time.time_ns() // 1_000_000 - retention.milliseconds, 0)
+        self._before = max(clock.milliseconds() - retention.milliseconds, 0)
 
     def garbage(self) -> Garbage:
         """What may go."""
@@ -142,7 +144,8 @@ class _Run:
         mode = arguments.mode or ("lite" if self._statement.flag(_LITE) else "full")
         outside = last_version_at(self._listing, snapshot, self._before)
         if arguments.inventory is not None:
-            chosen = self._choose(self._inventory(arguments.inventory), self._before_open_statements())
+            listed = without_links(snapshot, self._inventory(arguments.inventory))
+            chosen = self._choose(listed, self._before_open_statements())
             return Garbage(*self._own(*chosen), None)
         if mode == "lite":
             return self._since_last(outside)
@@ -164,6 +167,8 @@ class _Run:
     def _choose(self, tree: Tree, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
         """Those of some files and folders that may go, where they are older than a time."""
         snapshot, since = self._snapshot, []
+        if not tree.files and not tree.directories:
+            return [], []
         if self.retention.milliseconds > self.retention.configured:
             # Checkpoints keep tombstones no longer than the table's own retention.
             since = removals_since(snapshot, self._listing, self._before)
@@ -181,7 +186,7 @@ class _Run:
             raise HeadwaterError("DELTA_CANNOT_VACUUM_LITE", {"tableName": self._request.name})
         first = earliest if known is None else known + 1
         removed, up_to = removed_between(snapshot, listing, first, outside, self._before)
-        files, _ = self._choose(Tree(removed, []), self._before)
+        files, _ = self._choose(without_links(snapshot, Tree(removed, [])), self._before)
         own, _ = self._own(files, [])
         return Garbage(self._present(own), [], max(up_to, known or 0))
 

@@ -1,1 +1,1 @@
-"""Reading: scans, the change feed, DESCRIBE."""
+"""Reading: the change feed, the changelog, DESCRIBE."""

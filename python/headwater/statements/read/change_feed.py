@@ -40,8 +40,8 @@ from headwater.changes.changelog import (
 from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.kinds_in_files import versions_with_unpaired_images
-from headwater.changes.schemas import SCHEMA_MODE, Definition
-from headwater.errors import HeadwaterError
+from headwater.changes.schemas import SCHEMA_MODE, VersionedDefinition
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
@@ -50,9 +50,9 @@ from headwater.protocol.columns import format_name, parse_name_list
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.opening import Options, check_retention, open_snapshot
+from headwater.statements.commit.opening import Options, check_retention, open_snapshot
+from headwater.statements.files.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.read import changelog, debezium
-from headwater.statements.read.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.stores import Store, absolute_path
 from headwater.times import timestamp_text
 
@@ -84,7 +84,12 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     if request.deduplication_mode == "netChanges":
         raise HeadwaterError("DELTA_CHANGELOG_UNSUPPORTED_OPTION", {"option": "deduplicationMode = netChanges"})
     asked = _asked(request.bounds)
-    snapshot = open_snapshot(request.table, statement)
+    try:
+        snapshot = open_snapshot(request.table, statement)
+    except HeadwaterError as error:
+        if error.condition != "DELTA_TABLE_NOT_FOUND":
+            raise
+        raise HeadwaterError("DELTA_MISSING_DELTA_TABLE", error.parameters) from None
     times = CommitTimes(
         list_log(snapshot.table_path, snapshot.store), snapshot.metadata, snapshot.store, snapshot.version
     )
@@ -196,12 +201,12 @@ def asked_form(options: Options) -> ChangesForm | None:
     form = options.get(FORMAT.lower())
     if not options.flag(READ_CHANGELOG):
         if form is not None:
-            raise _illegal(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true, too")
+            raise illegal_option(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true, too")
         return ChangesForm() if feed else None
     if feed:
         raise HeadwaterError("HEADWATER_CHANGELOG_AND_CHANGE_FEED", {})
     if form is not None and form.strip().lower() not in _FORMATS:
-        raise _illegal(FORMAT, form, f"must be {' or '.join(_FORMATS)}")
+        raise illegal_option(FORMAT, form, f"must be {' or '.join(_FORMATS)}")
     keys = options.get(KEY_COLUMNS.lower())
     return ChangesForm(
         changelog=True,
@@ -209,10 +214,6 @@ def asked_form(options: Options) -> ChangesForm | None:
         debezium=form is not None and form.strip().lower() == _DEBEZIUM,
         tombstones=options.flag(TOMBSTONES) is not False,
     )
-
-
-def _illegal(name: str, value: str, explain: str) -> HeadwaterError:
-    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
 
 
 def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -> None:
@@ -300,7 +301,7 @@ def columns_of_changes(schema: StructType, form: ChangesForm, table: str) -> Str
 def describe_feed(
     table_path: str,
     store: Store,
-    definition: Definition,
+    definition: VersionedDefinition,
     files: Sequence[ChangedFile],
     timestamps: Mapping[int, int],
     last: int,

@@ -6,18 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.bridge.messages.define import (
+from headwater.bridge.messages.define import RowsAnswer
+from headwater.bridge.messages.read import (
     DescribeDetailRequest,
     DescribeHistoryRequest,
     DescribeOtherDetailRequest,
-    RowsAnswer,
 )
 from headwater.bridge.statement import Statement
 from headwater.log.history import history
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import locate, open_snapshot
+from headwater.schema.clustering import clustering_columns
+from headwater.statements.commit.opening import locate, open_snapshot
 from headwater.times import timestamp_text
 
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")

@@ -35,7 +35,7 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.statements.committing import file_of
+from headwater.statements.commit.committing import file_of
 
 _BATCH, _AFTER, _VERSION = "headwater.batch", "headwater.batch.after", "headwater.batch.tableVersion"
 #: Of a mark that cannot be read: no ``txn`` names it.
@@ -155,7 +155,7 @@ def batch_named(table: Snapshot, application: str) -> int | None:
 
 def may_have_expired(table: Snapshot) -> bool:
     """Whether a version that has no ``txn`` of an application may have had one."""
-    return properties.milliseconds(table.metadata.configuration, "delta.setTransactionRetentionDuration") is not None
+    return table.definition.get(properties.TRANSACTION_RETENTION) is not None
 
 
 def batches_in(table: Snapshot, application: str, files: pa.Table) -> set[int]:

@@ -20,7 +20,6 @@ their deletions.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from headwater import backoff, clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
@@ -65,18 +65,17 @@ from headwater.sql.composing import (
     infix,
     select,
 )
-from headwater.statements.committing import commit, removals, transaction
-from headwater.statements.opening import Options, open_snapshot
-from headwater.statements.read.scans import relation_over
-from headwater.statements.rerunning import RETRIED
+from headwater.statements.commit.committing import commit, removals, transaction
+from headwater.statements.commit.opening import Options, open_if_there, open_snapshot
+from headwater.statements.commit.rerunning import RETRIED
+from headwater.statements.files.rows import Target, Written, describe_files, specification
+from headwater.statements.files.scans import relation_over
 from headwater.statements.upsert import binding, companion_files
 from headwater.statements.upsert.binding import Mark
 from headwater.statements.upsert.companion_files import Upkeep
 from headwater.statements.upsert.events import Events, collated, of_same_keys
-from headwater.statements.write.rows import Target, Written, describe_files, specification
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
-from headwater.transaction.queueing import backoff_seconds
 
 _FOLDER = "_headwater_upsert"
 #: How often a batch tries to write its entries, as other batches do at the same time.
@@ -85,7 +84,6 @@ _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
 _SEQUENCE, _WRITTEN = "sequence", "written"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _NUMBERS = (*INTEGERS, "float", "double")
-_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
 @dataclass(frozen=True)
@@ -124,12 +122,7 @@ def _derived(parts: Sequence[str]) -> str:
 
 def newest(companion: Companion, statement: Statement) -> Snapshot | None:
     """The companion's newest snapshot; None where nothing was ever deleted."""
-    try:
-        return open_snapshot(companion.path, statement)
-    except HeadwaterError as error:
-        if error.condition in _ABSENT:
-            return None
-        raise
+    return open_if_there(companion.path, statement)
 
 
 # -- Reading -----------------------------------------------------------------------------------------------------------
@@ -189,7 +182,7 @@ def _wait_after(error: HeadwaterError, attempt: int, statement: Statement) -> No
     if error.condition not in _RETRIED or attempt == _ATTEMPTS:
         raise error
     statement.check_cancelled()
-    time.sleep(backoff_seconds(attempt))
+    backoff.OF_STATEMENTS.wait(attempt)
 
 
 def with_outdated(
@@ -345,7 +338,7 @@ class Remembering:
             schema_string=schema_string(wanted),
             partition_columns=(),
             configuration=companion_files.PROPERTIES,
-            created_time=int(time.time() * 1000),
+            created_time=clock.milliseconds(),
         )
         if snapshot is None:
             txn.update_protocol(protocol_for(metadata))
@@ -355,7 +348,7 @@ class Remembering:
             # It is nobody's decision but this one's which features a companion has.
             txn.update_protocol(protocol_for(metadata, snapshot.protocol, needed_features(metadata)))
             txn.update_metadata(metadata)
-        target = Target(txn.table_path, txn.protocol, txn.metadata)
+        target = Target(txn.table_path, txn.definition)
         if self.written is None or self._is_lost(snapshot, wanted):
             self.statement.step("remember deleted keys")
             self.written, self.columns = self._write(target, self._deletions()), wanted
@@ -405,7 +398,7 @@ class Remembering:
         given_up = partial(
             binding.given_up,
             snapshot.files,
-            expired_before=int(time.time() * 1000) - retention,
+            expired_before=clock.milliseconds() - retention,
             without=self._own_paths(),
         )
         gone: list[RemoveFile] = []
@@ -460,7 +453,7 @@ class Remembering:
     def _compacted(self, snapshot: Snapshot, due: Upkeep) -> Query:
         """One entry for each key, of a history one for each deletion, without those that have expired."""
         keys = [Column(name) for name in self.companion.columns]
-        since = int(time.time() * 1000) - self.events.upsert.retention
+        since = clock.milliseconds() - self.events.upsert.retention
         wanted = {column.name: column.type for column in self._schema()}
         recent = infix(">=", call("unix_millis", Column(_WRITTEN)), Number(since, is_long=True))
         return select(

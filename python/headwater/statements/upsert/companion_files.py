@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,11 +18,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import clock
 from headwater.bridge.statement import Statement
-from headwater.log.garbage import is_entered, needed_files, unreferenced, without_other_tables
 from headwater.log.snapshot import Snapshot
+from headwater.log.vacuum import is_entered, needed_files, unreferenced, without_other_tables
+from headwater.protocol import properties
 from headwater.protocol.file_names import LOG_DIRECTORY
-from headwater.statements.opening import DELETED_FILE_RETENTION
 from headwater.stores import FileInfo, Tree
 
 _LOG = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ _STAYS = 3_600_000
 _REPLACED_STAY = 48 * 3_600_000
 #: Of a companion's table. Its versions are of use to nobody but those who have just opened it.
 PROPERTIES: Mapping[str, str] = {
-    DELETED_FILE_RETENTION: f"interval {_STAYS // 3_600_000} hours",
-    "delta.logRetentionDuration": "interval 1 days",
+    properties.FILE_RETENTION.name: f"interval {_STAYS // 3_600_000} hours",
+    properties.LOG_RETENTION.name: "interval 1 days",
 }
 
 
@@ -70,7 +70,7 @@ def upkeep(files: pa.Table, retention: int, *, everything: bool) -> Upkeep:
     :param retention: milliseconds after which entries expire: those of a file once all of them have.
     :param everything: whether all entries are written again.
     """
-    expired = pc.less(files["modification_time"], int(time.time() * 1000) - retention)
+    expired = pc.less(files["modification_time"], clock.milliseconds() - retention)
     again = pc.and_(pc.invert(expired), pc.or_(pc.less(files["size"], _SMALL), everything))
     if not everything and (pc.sum(again).as_py() or 0) <= _MOST_SMALL:
         again = pc.and_(again, False)
@@ -82,7 +82,7 @@ def delete_unneeded(snapshot: Snapshot, statement: Statement) -> None:
 
     :raises HeadwaterError: the statement was cancelled.
     """
-    store, before = snapshot.store, int(time.time() * 1000) - _STAYS
+    store, before = snapshot.store, clock.milliseconds() - _STAYS
     try:
         tree = without_other_tables(store.walk(snapshot.table_path, is_entered(snapshot), statement.check_cancelled))
         files, _ = unreferenced(tree, needed_files(snapshot, before), before)
@@ -102,7 +102,7 @@ def delete_replaced(snapshot: Snapshot, retention: int, statement: Statement) ->
     """
     store, (above, _, own) = snapshot.store, snapshot.table_path.rpartition("/")
     of_table = f"{own.partition('-')[0]}-"
-    before = int(time.time() * 1000) - max(retention, _REPLACED_STAY)
+    before = clock.milliseconds() - max(retention, _REPLACED_STAY)
     try:
         tree = store.walk(above, lambda name: not name.startswith(of_table), statement.check_cancelled)
         found = defaultdict[str, Tree](lambda: Tree([], []))

@@ -64,10 +64,10 @@ from headwater.sql.composing import (
     select,
     when,
 )
+from headwater.statements.files.rows import row_error
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.upsert.history_columns import check_table, stored_type
-from headwater.statements.upsert.options import KEYS, Upsert, find_column, find_keys, find_left_out
-from headwater.statements.write.rows import row_error
+from headwater.statements.write.upsert_options import KEYS, Upsert, find_column, find_keys, find_left_out
 
 #: Types whose values have no order that Spark compares by.
 _UNORDERED = ("void", "variant", "interval")
@@ -153,7 +153,7 @@ def events_of(
     :raises HeadwaterError: for keys, columns and expressions that cannot be; Spark's own error for an expression that
         does not resolve over the rows.
     """
-    check_duplicates(rows, "the data to write")
+    check_duplicates(rows, "READ_SCHEMA")
     left_out = find_left_out(upsert, rows)
     stored = StructType(tuple(column for column in rows if column.name not in left_out))
     find_keys(upsert, rows)

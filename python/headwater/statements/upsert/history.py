@@ -20,10 +20,9 @@ from msgspec import structs
 from headwater.bridge.messages.change import ChangeClause, ChangeRequest, Conjunct
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.columns import as_value, format_name
+from headwater.protocol.columns import as_value, format_name, quote
 from headwater.protocol.types import StructField, StructType
 from headwater.pruning import prune_all
-from headwater.schema.constraints import quote
 from headwater.sql.composing import (
     FALSE,
     NULL,
@@ -57,7 +56,7 @@ from headwater.statements.change.merge import small_target_bytes
 from headwater.statements.change.request import Key
 from headwater.statements.change.scan import total_bytes
 from headwater.statements.change.source_keys import read_source_keys, usable
-from headwater.statements.read.scans import relation_over
+from headwater.statements.files.scans import relation_over
 from headwater.statements.upsert.events import Events, compared, of_same_keys
 from headwater.statements.upsert.history_columns import END, START
 from headwater.transaction.keyed import comparable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from headwater.errors import HeadwaterError
 from headwater.protocol.columns import as_value
 from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, StructField, StructType
-from headwater.statements.upsert.options import Upsert
+from headwater.statements.write.upsert_options import Upsert
 
 #: The sequence of the event that a row is, and of the next event of its key; null while there is none.
 START, END = "__START_AT", "__END_AT"

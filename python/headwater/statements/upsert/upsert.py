@@ -6,9 +6,8 @@ as a MERGE on the keys, which prunes by them and commits once, and inserts none 
 deletion. Where the table keeps a history, all events are merged, with the stored rows that end elsewhere now
 (:mod:`headwater.statements.upsert.history`).
 
-Every write comes here first, and goes on to an INSERT or a new table where its options name no keys. A row's columns
-are matched by their names. An update leaves the columns that the rows do not have, an insert gives them null or their
-default.
+Which writes are upserts is :mod:`headwater.statements.writing`'s. A row's columns are matched by their names. An update
+leaves the columns that the rows do not have, an insert gives them null or their default.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema, schema_string
+from headwater.schema.evolution import unknown_columns_error
 from headwater.sql.composing import Column, Not, Query, Relation, select
-from headwater.statements.change.attempt import SOURCE_ATTEMPTS, SOURCE_LOST, begin
+from headwater.statements.change.attempt import begin
 from headwater.statements.change.merge import merge_once
 from headwater.statements.change.request import DmlRequest
-from headwater.statements.committing import idempotence, reset_version
+from headwater.statements.commit.committing import has_committed, idempotence, reset_version
+from headwater.statements.commit.opening import Options, open_same, open_snapshot
+from headwater.statements.commit.rerunning import RETRIED, run_again_after_losses, run_again_after_lost_rows
 from headwater.statements.define import create
-from headwater.statements.evolving import grown_schema, may_evolve
 from headwater.statements.follow import sink
-from headwater.statements.opening import Options, open_same, open_snapshot
-from headwater.statements.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.upsert import history
 from headwater.statements.upsert.binding import batch_named, may_have_expired
 from headwater.statements.upsert.companion import (
@@ -53,10 +52,9 @@ from headwater.statements.upsert.companion import (
 from headwater.statements.upsert.events import Events, events_of, prepare
 from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
-from headwater.statements.upsert.options import Upsert, asked, check, upsert_of
-from headwater.statements.write import insert
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.insert import still_fits
-from headwater.statements.write.rows import unknown_columns_error
+from headwater.statements.write.upsert_options import Upsert, check, upsert_of
 from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -67,21 +65,17 @@ _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_SCHEMA_CHANGE_SINCE
 _CREATED_MEANWHILE = ("DELTA_CONCURRENT_WRITE", "DELTA_TABLE_ALREADY_EXISTS")
 
 
-def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
-    """Write rows into a table: by their keys where the options name some."""
-    options = Options(request.options)
-    if not asked(options):
-        return insert.write(request, statement)
+def write(request: WriteRequest, options: Options, statement: Statement) -> CommitAnswer:
+    """Write rows into a table, by their keys."""
     upsert = check(request.options, "overwrite" if request.replace_where is not None else request.mode)
     rows = _Rows(request.plan, request.schema, request.reads_table)
     return _Batch(upsert, request, request.name, rows, options, statement).run()
 
 
-def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
-    """Create a table: where the options name keys, with the newest row of each, or with all of them as a history."""
-    options = Options(request.options)
-    if request.plan is None or request.row_schema is None or not asked(options):
-        return create.create_table(request, statement)
+def create_table(request: CreateTableRequest, options: Options, statement: Statement) -> CommitAnswer:
+    """Create a table with the newest row of each key, or with all of them as a history."""
+    assert request.plan is not None
+    assert request.row_schema is not None
     upsert = check(request.options, "append" if request.mode == "create" else "overwrite")
     rows = parse_schema(request.row_schema)
     events = events_of(upsert, rows, None, statement, request.partition_columns)
@@ -118,12 +112,9 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
     return _Batch(upsert, _Seen(request.table, None, None), None, given, options, statement).run()
 
 
-def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
-    """Write a stream's batch: by the keys of its rows where the options name some."""
+def write_batch(request: WriteBatchRequest, options: Options, statement: Statement) -> CommitAnswer:
+    """Write a stream's batch, by the keys of its rows."""
     batch = request.batch
-    options = Options(batch.sink.options)
-    if not asked(options):
-        return sink.write_batch(request, statement)
     upsert = upsert_of(options)
     version, table_id = request.version, request.table_id
     if version is None:
@@ -136,7 +127,7 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
     rows = _Rows(request.plan, request.schema, False)
     application = (batch.query_id, batch.batch_id)
     parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
-    return _Batch(upsert, seen, None, rows, options, statement, application, parameters).run()
+    return _Batch(upsert, seen, None, rows, options, statement, application=application, parameters=parameters).run()
 
 
 def _of_table(events: Events, columns: StructType) -> StructType:
@@ -182,6 +173,7 @@ class _Batch:
         rows: _Rows,
         options: Options,
         statement: Statement,
+        *,
         application: tuple[str, int] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> None:
@@ -207,15 +199,10 @@ class _Batch:
         return still_fits(self.seen, self.seen.version, self.rows.schema, self.statement)
 
     def _with_kept_rows(self) -> CommitAnswer:
-        for _ in range(SOURCE_ATTEMPTS - 1):
-            try:
-                return self._attempt()
-            except HeadwaterError as error:
-                if error.condition != SOURCE_LOST:
-                    raise
-                self.statement.discard()
-                self.kept = None
-        return self._attempt()
+        def forget() -> None:
+            self.kept = None
+
+        return run_again_after_lost_rows(self.seen.table, self.statement, self._attempt, forget)
 
     def _attempt(self) -> CommitAnswer:
         while True:
@@ -227,10 +214,7 @@ class _Batch:
                 return answer
 
     def _is_done(self, snapshot: Snapshot) -> bool:
-        if self.identity is None:
-            return False
-        done = snapshot.set_transactions.get(self.identity[0])
-        if done is None or done.version < self.identity[1]:
+        if self.identity is None or not has_committed(snapshot, *self.identity):
             return False
         if self.application is None:
             reset_version(self.options, self.statement)

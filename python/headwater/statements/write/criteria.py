@@ -1,7 +1,7 @@
 """The writer options ``replaceUsing``, ``replaceOn`` and ``targetAlias``: what they ask, and what they exclude.
 
 Owns which options and which ways of writing go together with them. What they do is in
-:mod:`headwater.statements.write.replace`.
+:mod:`headwater.statements.change.replace`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headwater.errors import HeadwaterError
-from headwater.statements.opening import Options
+from headwater.errors import HeadwaterError, illegal_option
+from headwater.statements.commit.opening import Options
 
 _USING, _ON, _ALIAS = "replaceUsing", "replaceOn", "targetAlias"
 #: Parts of a list of names: names in backticks, which may hold commas and doubled backticks, and others.
@@ -53,9 +53,7 @@ def replace_criteria(options: Options) -> Criteria | None:
         raise _incompatible(_ON, _USING)
     condition = options[_ON.lower()]
     if not condition.strip():
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": _ON, "input": condition, "explain": "must be a condition"}
-        )
+        raise illegal_option(_ON, condition, "must be a condition")
     return Criteria([], condition, options.get(_ALIAS.lower()))
 
 
@@ -106,7 +104,7 @@ def _names(text: str) -> list[str]:
         name = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
         if found is None or not name:
             explain = "must name the columns, separated by commas"
-            raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": _USING, "input": text, "explain": explain})
+            raise illegal_option(_USING, text, explain)
         names.append(name)
         position = found.end()
         if not found[0].endswith(","):

@@ -7,7 +7,7 @@ or writes into one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -23,24 +23,27 @@ from headwater.bridge.messages.write import (
     WriteRequest,
 )
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol import properties
+from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
 from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.constraints import Check
-from headwater.schema.evolution import lacking_fields
+from headwater.schema.evolution import lacking_fields, partition_mismatch_error, unknown_columns_error
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
-from headwater.statements.committing import commit, skip_if_done, transaction
-from headwater.statements.evolving import grown_schema, may_evolve
-from headwater.statements.opening import Options, SeenTable, locate, open_same, open_snapshot
-from headwater.statements.read.scans import describe, names_version_of_table
-from headwater.statements.rerunning import run_again_after_losses
-from headwater.statements.upsert import options as upsert_options
+from headwater.statements.commit.committing import commit, skip_if_done, transaction
+from headwater.statements.commit.opening import Options, SeenTable, locate, open_same, open_snapshot
+from headwater.statements.commit.rerunning import run_again_after_losses
+from headwater.statements.files.rows import Target, write_rows
+from headwater.statements.files.scans import describe, names_version_of_table
+from headwater.statements.write import upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.overwrite import (
     Overwrite,
     needs_change_data,
@@ -48,7 +51,6 @@ from headwater.statements.write.overwrite import (
     removed_bytes,
     replace_where,
 )
-from headwater.statements.write.rows import Target, unknown_columns_error, write_rows
 from headwater.transaction import Transaction
 
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
@@ -82,10 +84,7 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
             raise HeadwaterError("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE", {})
         return SavePlan(action="create", mode="replace")
     if partitioning and [p.lower() for p in partitioning] != [p.lower() for p in snapshot.partition_columns]:
-        raise HeadwaterError(
-            "DELTA_PARTITION_COLUMNS_MISMATCH",
-            {"given": ", ".join(partitioning), "existing": ", ".join(snapshot.partition_columns) or "none"},
-        )
+        raise partition_mismatch_error(partitioning, snapshot.partition_columns)
     _check_append_options(options, overwriting)
     if asks_to_replace(options) and overwriting:
         return SavePlan(action="write", write="replace")
@@ -131,8 +130,21 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
         if column.name.lower() in given and not column.allow_explicit_insert:
             raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
     wanted = [f for f in target if f.name.lower() in given or f.name.lower() not in computed]
+    if request.by_name:
+        _check_required(wanted, given, is_sql=request.is_sql)
     # NOT NULL is a condition of the write's own query, whose error names the column; Spark's would not.
     return ResolvedWrite(schema=schema_string(visible.for_reading(nullable_in_structs(StructType(tuple(wanted))))))
+
+
+def _check_required(wanted: Sequence[StructField], given: Set[str], *, is_sql: bool) -> None:
+    """Refuse rows that would be null in a NOT NULL column whatever they are.
+
+    :raises HeadwaterError: ``DELTA_INSERT_COLUMN_MISMATCH``, ``DELTA_MISSING_NOT_NULL_COLUMN_VALUE``.
+    """
+    for column in wanted:
+        if not column.nullable and column.name.lower() not in given and CURRENT_DEFAULT not in column.metadata:
+            condition = "DELTA_INSERT_COLUMN_MISMATCH" if is_sql else "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"
+            raise HeadwaterError(condition, {"columnName": format_name((column.name,))})
 
 
 def _check_fields(table: StructType, data: StructType, name: str) -> None:
@@ -209,13 +221,13 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     overwrite = _overwrite_of(request, options, statement, snapshot)
     overwrites_schema = overwrite.kind == "all" and _overwrites_schema(request, options)
     evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
-    target = Target(snapshot.table_path, txn.protocol, txn.metadata)
+    target = Target(snapshot.table_path, txn.definition)
     data_change = options.flag("dataChange") is not False
     checks = _replace_where_checks(overwrite, statement)
     changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
-        statement, target, request.plan, names, options, checks, data_change=data_change, changes=changes
+        statement, target, request.plan, names, options, extra_checks=checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
         txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
@@ -288,10 +300,7 @@ def _overwrite_of(request: WriteRequest, options: Options, statement: Statement,
 def _is_dynamic(options: Options, statement: Statement) -> bool:
     value = options.get("partitionoverwritemode") or statement.conf(_DYNAMIC) or "static"
     if value.lower() not in ("static", "dynamic"):
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION",
-            {"name": "partitionOverwriteMode", "input": value, "explain": "must be static or dynamic"},
-        )
+        raise illegal_option("partitionOverwriteMode", value, "must be static or dynamic")
     return value.lower() == "dynamic"
 
 
@@ -333,13 +342,13 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     """
     metadata = txn.metadata
     configuration = dict(metadata.configuration)
-    if mapping.mode(configuration, txn.protocol) != "none":
+    if txn.definition.maps_columns:
         nested = iceberg.needs_nested_ids(configuration)
         schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
-        configuration[mapping.MAX_ID] = str(highest)
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
     changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
-    iceberg.check_definition(metadata, txn.protocol, changed)
+    iceberg.check_definition(txn.definition, txn.definition.after(None, changed))
     if needed_features(changed) - needed_features(metadata):
         txn.update_protocol(protocol_for(changed, txn.protocol))
     txn.update_metadata(changed)
@@ -350,7 +359,7 @@ def evolved(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
     if schema == snapshot.schema:
         return None
     configuration = snapshot.metadata.configuration
-    if mapping.mode(configuration, snapshot.protocol) != "none":
+    if snapshot.definition.maps_columns:
         nested = iceberg.needs_nested_ids(configuration)
         schema, _ = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
     return msgspec.structs.replace(

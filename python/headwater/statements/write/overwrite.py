@@ -19,20 +19,17 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
 from headwater.protocol.partition_values import parse_value
-from headwater.protocol.row_tracking import hidden_columns
 from headwater.protocol.types import PrimitiveType, StructField, schema_string
 from headwater.pruning import leaves_rows, predicates, prune
 from headwater.pruning.predicates import UNKNOWN, And, Comparison, Or, Predicate
 from headwater.schema import visible
-from headwater.sql.composing import FALSE, Column, Expression, Not, call, select
-from headwater.statements.committing import removals
-from headwater.statements.internal_names import InternalNames
-from headwater.statements.opening import Options
-from headwater.statements.read.scans import relation_over
-from headwater.statements.write.change_data import change_column, deleted_rows, with_changes
-from headwater.statements.write.distribution import Gathering, gathering
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import Target, Written, describe_files, is_void, parsed_by_spark, specification
+from headwater.sql.composing import FALSE, Not, call, select
+from headwater.statements.commit.committing import removals
+from headwater.statements.commit.opening import Options
+from headwater.statements.files.change_data import change_column, deleted_rows, with_changes
+from headwater.statements.files.copied_rows import CopiedRows, copy_job
+from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.rows import Target, Written, describe_files, parsed_by_spark
 from headwater.transaction import Transaction
 
 
@@ -54,7 +51,7 @@ def needs_change_data(snapshot: Snapshot, overwrite: Overwrite, data_change: boo
     """Whether the write needs change data. Where it removes and adds whole files, the log itself has the changes."""
     if overwrite.predicate is None or not data_change:
         return False
-    if not properties.boolean(snapshot.metadata.configuration, "delta.enableChangeDataFeed"):
+    if not snapshot.definition.get(properties.CHANGE_DATA_FEED):
         return False
     return bool(_matching(snapshot, overwrite)[1].num_rows > 0)
 
@@ -130,25 +127,18 @@ def _copy_others(
     gathered: Gathering | None,
 ) -> Written:
     """Copy the rows for which a predicate is not true, with the columns the table had before the write."""
-    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
-    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
-    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
-    rows = relation_over(statement, snapshot, files, row_ids)
+    copied = CopiedRows.of(statement, snapshot, files)
     matches = parsed_by_spark(statement)(predicate)
-    target = Target(snapshot.table_path, snapshot.protocol, snapshot.metadata)
+    target = Target(snapshot.table_path, snapshot.definition)
     if changes:
-        query = deleted_rows(snapshot.schema, rows, matches, row_ids)
+        query = deleted_rows(snapshot.schema, copied.rows, matches, copied.row_ids)
     else:
-        columns: list[Expression] = [Column(column.name) for column in snapshot.schema if not is_void(column)]
-        query = select(*columns, *map(Column, row_ids), rows=rows, where=Not(call("coalesce", matches, FALSE)))
-    if gathered is not None:
-        query = gathered.of(query, target.partition_columns)
-    spec = specification(target, query, Options(None), is_gathered=gathered is not None)
-    spec = with_row_ids(spec, hidden, target)
+        query = select(*copied.selected, rows=copied.rows, where=Not(call("coalesce", matches, FALSE)))
+    job = copy_job(target, query, copied.hidden, gathered=gathered)
     if changes:
-        spec = with_changes(spec, change_column(snapshot.schema))
+        job = with_changes(job, change_column(snapshot.schema))
     statement.step("copy rows that are not replaced")
-    return describe_files(target, statement.write(spec), data_change, has_pairs=True)
+    return describe_files(target, statement.write(job), data_change, has_pairs=True)
 
 
 def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> Overwrite:

@@ -5,7 +5,9 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest}
+import headwater.spark.bridge.messages.{
+  InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest
+}
 import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
@@ -18,7 +20,9 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.execution.streaming.{Sink, Source}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister, StreamSinkProvider, SupportsStreamSourceMetadataColumns}
+import org.apache.spark.sql.sources.{
+  BaseRelation, CreatableRelationProvider, DataSourceRegister, StreamSinkProvider, SupportsStreamSourceMetadataColumns
+}
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -61,18 +65,28 @@ class DeltaDataSource
   }
 
   override def sourceSchema(
-      context: SQLContext, schema: Option[StructType], provider: String, parameters: Map[String, String]): (String, StructType) = {
+      context: SQLContext,
+      schema: Option[StructType],
+      provider: String,
+      parameters: Map[String, String]): (String, StructType) = {
     val session = context.sparkSession
     val info = HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, schema, None)
     (shortName(), DataType.fromJson(info.schema).asInstanceOf[StructType])
   }
 
   /** `_metadata`, as batch queries have it. */
-  override def getMetadataOutput(session: SparkSession, parameters: Map[String, String], schema: Option[StructType]): Seq[AttributeReference] =
+  override def getMetadataOutput(
+      session: SparkSession,
+      parameters: Map[String, String],
+      schema: Option[StructType]): Seq[AttributeReference] =
     HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, None, None))
 
   override def createSource(
-      context: SQLContext, checkpoint: String, schema: Option[StructType], provider: String, parameters: Map[String, String]): Source = {
+      context: SQLContext,
+      checkpoint: String,
+      schema: Option[StructType],
+      provider: String,
+      parameters: Map[String, String]): Source = {
     val session = context.sparkSession
     val info = HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, schema, Some(checkpoint))
     new HeadwaterSource(session, parameters, info)
@@ -84,7 +98,8 @@ class DeltaDataSource
   /** `df.write.format("delta").save(path)` in every mode; the handler decides whether this creates, replaces or appends. */
   override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String], data: DataFrame): BaseRelation = {
     val session = context.sparkSession
-    val partitioning = parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
+    val partitioning =
+      parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
     HeadwaterWrites.save(session, DeltaDataSource.path(session, parameters), mode.name(), partitioning, parameters, data)
     new BaseRelation {
       override def sqlContext: SQLContext = context

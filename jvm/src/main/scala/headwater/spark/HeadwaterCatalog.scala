@@ -4,10 +4,14 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StatementContext}
-import headwater.spark.bridge.messages.{AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest}
+import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
+import headwater.spark.bridge.messages.{
+  AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
+}
 import headwater.spark.bridge.messages.{CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
-import headwater.spark.catalog.{Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion}
+import headwater.spark.catalog.{
+  Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
+}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.PlannedTable
 import headwater.spark.write.HeadwaterWrites
@@ -65,14 +69,16 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     }
     if (isPath(ident)) HeadwaterTable.load(session, pathOf(ident), version)
     else {
-      val found = try super.loadTable(ident) catch {
+      val found = try super.loadTable(ident)
+      catch {
         case e: NoSuchTableException if version.isLatest => return named(ident).getOrElse(throw e)
       }
       SparkInternals.catalogTable(found) match {
         case Some(table) if isDelta(table.provider) =>
           HeadwaterTable.load(session, locationOf(table), version, Some(table))
         case _ if version.isLatest => found
-        case _ => version.version.map(v => super.loadTable(ident, v.toString)).getOrElse(super.loadTable(ident, version.timestamp.get.toLong))
+        case _ =>
+          version.version.map(v => super.loadTable(ident, v.toString)).getOrElse(super.loadTable(ident, version.timestamp.get.toLong))
       }
     }
   }
@@ -80,18 +86,25 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   /** A table whose name ends with a version or a time, as in `rivers@v3`. Only tried when no table has the whole name. */
   private def named(ident: Identifier): Option[Table] = ident.name() match {
     case HeadwaterCatalog.NameWithVersion(name, version) =>
-      val found = try Some(super.loadTable(Identifier.of(ident.namespace(), name))) catch { case _: NoSuchTableException => None }
+      val found = try Some(super.loadTable(Identifier.of(ident.namespace(), name)))
+      catch { case _: NoSuchTableException => None }
       found.flatMap(SparkInternals.catalogTable).filter(table => isDelta(table.provider))
         .map(table => HeadwaterTable.load(session, locationOf(table) + version, catalogTable = Some(table)))
     case _ => None
   }
 
   /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
-  override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog = loadTable(ident) match {
-    case table: HeadwaterTable =>
-      HeadwaterChangelog.load(session, table.path, HeadwaterChangelog.bounds(context), ChangesForm.Feed, deduplicationMode = Some(context.deduplicationMode.value))
-    case _ => super.loadChangelog(ident, context, options)
-  }
+  override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog =
+    loadTable(ident) match {
+      case table: HeadwaterTable =>
+        HeadwaterChangelog.load(
+          session,
+          table.path,
+          HeadwaterChangelog.bounds(context),
+          ChangesForm.Feed,
+          deduplicationMode = Some(context.deduplicationMode.value))
+      case _ => super.loadChangelog(ident, context, options)
+    }
 
   override def tableExists(ident: Identifier): Boolean = {
     PlannedTable.forget()
@@ -101,7 +114,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def exists(path: String): Boolean =
     Bridge.call(session, TableExistsRequest(path))
 
-  private def isPath(ident: Identifier): Boolean =
+  private[spark] def isPath(ident: Identifier): Boolean =
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
       !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
 
@@ -116,11 +129,15 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     found
   }
 
-  private def locationOf(table: CatalogTable): String = SparkInternals.tablePath(session, new Path(table.location))
+  private def locationOf(table: CatalogTable): String = TableLocation.path(session, new Path(table.location))
 
   // --- create and replace ----------------------------------------------------------------------------------------------------------
 
-  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String]): Table =
+  override def createTable(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): Table =
     createTable(ident, new TableInfo.Builder().withColumns(columns).withPartitions(partitions).withProperties(properties).build())
 
   override def createTable(ident: Identifier, table: TableInfo): Table =
@@ -135,7 +152,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     } else super.createTable(ident, table.columns, table.partitions, table.properties)
 
   override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = {
-    val provider = Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
+    val provider =
+      Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
     if (isDelta(provider)) {
       val like = source match {
         case delta: HeadwaterTable => Some(delta.path)
@@ -162,9 +180,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def stage(ident: Identifier, table: TableInfo, mode: String): StagedTable =
     if (isDelta(providerOf(table.properties))) {
       new HeadwaterStagedTable(
-        session, newLocation(ident, table.properties)._1, SparkInternals.schema(table.columns), partitionNames(table.partitions),
+        session,
+        newLocation(ident, table.properties)._1,
+        SparkInternals.schema(table.columns),
+        partitionNames(table.partitions),
         create(ident, table, mode))
-    } else new NonDeltaStagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
+    } else
+      new NonDeltaStagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
 
   private def providerOf(properties: util.Map[String, String]): Option[String] =
     Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(SparkInternals.conf(session).defaultDataSourceName))
@@ -179,8 +201,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
    * named by its path, stays where it is.
    */
   private def newLocation(ident: Identifier, properties: util.Map[String, String]): (String, Boolean) = {
-    val existing = if (isPath(ident)) None else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
-    val chosen = Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
+    val existing = if (isPath(ident)) None
+    else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
+    val chosen =
+      Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
     val known = if (isPath(ident)) Some(pathOf(ident)) else existing.map(locationOf)
     val location = chosen.map(HeadwaterTable.path(session, _))
     for (place <- known; other <- location if other != place) {
@@ -189,14 +213,15 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (isPath(ident)) (pathOf(ident), true)
     else existing.map(table => (locationOf(table), table.tableType == CatalogTableType.EXTERNAL))
       .orElse(location.map((_, true)))
-      .getOrElse((SparkInternals.tablePath(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
+      .getOrElse((TableLocation.path(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
   }
 
   private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
 
   /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
   private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
-      rows: Option[DataFrame], options: Map[String, String]): Unit = {
+      rows: Option[DataFrame],
+      options: Map[String, String]): Unit = {
     val properties = table.properties.asScala.toMap
     val byPath = isPath(ident)
     if (!byPath && !sessionCatalog.databaseExists(ident.namespace().last)) {
@@ -213,25 +238,32 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       return
     }
     val context = new StatementContext(session)
-    try Bridge.call(context, CreateTableRequest(
-      table = location,
-      name = if (byPath) None else Some(identifier(ident).unquotedString),
-      mode = mode,
-      known = byPath || known,
-      external = external,
-      schema = SparkInternals.schema(table.columns).json,
-      partitioning = table.partitions.map(_.describe()).toSeq,
-      partitionColumns = partitionNames(table.partitions),
-      comment = properties.get(TableCatalog.PROP_COMMENT),
-      properties = properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
-      like = like,
-      constraints = table.constraints.toSeq.map(TableChangeMessage.describe),
-      identity = table.columns.toSeq.flatMap(c => Option(c.identityColumnSpec()).map(s =>
-        IdentitySpecification(column = c.name(), start = s.getStart, step = s.getStep, allowExplicitInsert = s.isAllowExplicitInsert))),
-      generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
-      plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
-      rowSchema = rows.map(_.schema.json),
-      options = options))
+    try Bridge.call(
+        context,
+        CreateTableRequest(
+          table = location,
+          name = if (byPath) None else Some(identifier(ident).unquotedString),
+          mode = mode,
+          known = byPath || known,
+          external = external,
+          schema = SparkInternals.schema(table.columns).json,
+          partitioning = table.partitions.map(_.describe()).toSeq,
+          partitionColumns = partitionNames(table.partitions),
+          comment = properties.get(TableCatalog.PROP_COMMENT),
+          properties = properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
+          like = like,
+          constraints = table.constraints.toSeq.map(TableChangeMessage.describe),
+          identity = table.columns.toSeq.flatMap(c =>
+            Option(c.identityColumnSpec()).map(s =>
+              IdentitySpecification(
+                column = c.name(),
+                start = s.getStart,
+                step = s.getStep,
+                allowExplicitInsert = s.isAllowExplicitInsert))),
+          generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
+          plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
+          rowSchema = rows.map(_.schema.json),
+          options = options))
     finally context.close()
     if (!byPath && !known) {
       register(ident, location, external, properties)
@@ -245,7 +277,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def refuseOtherFormat(ident: Identifier): Unit = {
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
     if (!isDelta(entry.provider)) {
-      throw Bridge.refusal(session, ReplaceOtherFormatRequest(identifier(ident).unquotedString, entry.provider.getOrElse(entry.tableType.name)))
+      throw Bridge.refusal(
+        session,
+        ReplaceOtherFormatRequest(identifier(ident).unquotedString, entry.provider.getOrElse(entry.tableType.name)))
     }
   }
 
@@ -254,7 +288,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     CatalogTable(
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
-      storage = CatalogStorageFormat.empty.copy(locationUri = Some(SparkInternals.qualified(session, new Path(location)).toUri)),
+      storage = CatalogStorageFormat.empty.copy(locationUri = Some(TableLocation.qualified(session, new Path(location)).toUri)),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))
@@ -265,7 +299,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     scala.util.Try(loadTable(ident)).toOption match {
       case Some(table: HeadwaterTable) =>
         table.requireLatest()
-        val (moves, others) = changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
+        val (moves, others) =
+          changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
           Bridge.call(session, AlterTableRequest(table.path, table.name(), others.map(TableChangeMessage.of)))
@@ -281,7 +316,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val path = HeadwaterTable.path(session, location)
     Bridge.call(session, CheckSameSchemaRequest(table.path, path))
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
-    sessionCatalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(SparkInternals.qualified(session, new Path(path)).toUri))))
+    sessionCatalog.alterTable(entry.copy(storage =
+      entry.storage.copy(locationUri = Some(TableLocation.qualified(session, new Path(path)).toUri))))
   }
 
   override def dropTable(ident: Identifier): Boolean = {
@@ -307,8 +343,15 @@ object HeadwaterCatalog {
   private val NameWithVersion = "(?s)(.+)(@(?:v\\d+|\\d{17}))".r
 
   private val reserved = Set(
-    TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL,
-    TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_COLLATION, DataSourceUtils.CLUSTERING_COLUMNS_KEY, "path")
+    TableCatalog.PROP_PROVIDER,
+    TableCatalog.PROP_LOCATION,
+    TableCatalog.PROP_COMMENT,
+    TableCatalog.PROP_OWNER,
+    TableCatalog.PROP_EXTERNAL,
+    TableCatalog.PROP_IS_MANAGED_LOCATION,
+    TableCatalog.PROP_COLLATION,
+    DataSourceUtils.CLUSTERING_COLUMNS_KEY,
+    "path")
 
   /** Whether Spark itself sets this property, which is then no property of the table. */
   def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)

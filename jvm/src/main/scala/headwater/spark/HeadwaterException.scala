@@ -25,7 +25,8 @@ class HeadwaterException(condition: String, state: String, text: String, paramet
 object HeadwaterException {
   def render(condition: String, state: String, text: String): String = s"[$condition] $text SQLSTATE: $state"
 
-  def of(error: ErrorDescription): HeadwaterException = new HeadwaterException(error.condition, error.sqlState, error.text, error.parameters)
+  def of(error: ErrorDescription): HeadwaterException =
+    new HeadwaterException(error.condition, error.sqlState, error.text, error.parameters)
 
   /** An error that this side raises where it cannot ask a handler. The text is in the JAR's copy of `error-conditions.json`. */
   def apply(condition: String, parameters: (String, String)*): HeadwaterException = {
@@ -37,7 +38,8 @@ object HeadwaterException {
 
   private lazy val conditions: JsonNode = {
     val stream = getClass.getResourceAsStream("/headwater/error-conditions.json")
-    try Json.parse(new String(stream.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8)) finally stream.close()
+    try Json.parse(new String(stream.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8))
+    finally stream.close()
   }
 
   /** The first of our own errors in a chain of causes: the real reason why a job failed. */

@@ -37,8 +37,8 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
   }
 
   /**
-   * The Thrift server opens a session in a thread whose context class loader lacks the JARs of `--jars`, and Spark loads the catalog with that
-   * loader. Spark creates a session's parser before its catalog, in the same thread, so this sets the thread's loader in time.
+   * The Thrift server opens a session in a thread whose context class loader lacks the JARs of `--jars`, and Spark loads the catalog with
+   * that loader. Spark creates a session's parser before its catalog, in the same thread, so this sets the thread's loader in time.
    */
   private def ensureClassLoader(): Unit = {
     val thread = Thread.currentThread()

@@ -17,9 +17,9 @@ import org.apache.spark.sql.headwater.SparkInternals
  * Compacts tables behind the commits that made it due, on daemon threads. No statement waits for it, and a failure is a warning in the log.
  *
  * Each table is compacted by one thread at a time; of the commits that come meanwhile, the latest makes it run once more. The session is a
- * clone of the one that committed, made at the commit: what is set in the one later does not count. The user is the same. The jobs end with the SparkContext, which cannot be held up once it is told to
- * stop, or when their job group is cancelled; the log says so, and what was written is deleted.
- * A JVM that ends normally waits for those that run.
+ * clone of the one that committed, made at the commit: what is set in the one later does not count. The user is the same. The jobs end with
+ * the SparkContext, which cannot be held up once it is told to stop, or when their job group is cancelled; the log says so, and what was
+ * written is deleted. A JVM that ends normally waits for those that run.
  */
 object AutoCompactions extends Logging {
   /** The job group, by which an application can cancel these jobs. */
@@ -78,14 +78,16 @@ object AutoCompactions extends Logging {
   private def compact(table: String, due: Due): Unit = {
     val context = due.session.sparkContext
     try due.user.doAs(new PrivilegedExceptionAction[Unit] {
-      override def run(): Unit = {
-        if (context.isStopped) throw new InterruptedException("it has not begun")
-        context.setJobGroup(JobGroup, s"compact $table", interruptOnCancel = true)
-        SparkInternals.active(due.session)(Bridge.call(due.session, AutoCompactRequest(table)))
-      }
-    }) catch {
+        override def run(): Unit = {
+          if (context.isStopped) throw new InterruptedException("it has not begun")
+          context.setJobGroup(JobGroup, s"compact $table", interruptOnCancel = true)
+          SparkInternals.active(due.session)(Bridge.call(due.session, AutoCompactRequest(table)))
+        }
+      })
+    catch {
       case e @ (NonFatal(_) | _: InterruptedException) =>
-        val why = if (context.isStopped) "Spark was stopped, so its auto-compaction ends, too" else s"auto-compaction failed (${e.getMessage})"
+        val why =
+          if (context.isStopped) "Spark was stopped, so its auto-compaction ends, too" else s"auto-compaction failed (${e.getMessage})"
         logWarning(s"$table: $why; the table is as it was, and a later commit makes it due again")
         logDebug("auto-compaction", e)
     }

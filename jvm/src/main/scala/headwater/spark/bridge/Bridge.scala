@@ -43,7 +43,11 @@ object Bridge extends Logging {
   sys.addShutdownHook {
     val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
     process.filter(_.isAlive).foreach { running =>
-      val asking = new Thread(() => try running.call(FinishMaintenanceRequest()) catch { case NonFatal(_) => }, "headwater-maintenance")
+      val asking = new Thread(
+        () =>
+          try running.call(FinishMaintenanceRequest())
+          catch { case NonFatal(_) => },
+        "headwater-maintenance")
       asking.setDaemon(true)
       asking.start()
       // The handler has a time limit of its own; a handler that no longer answers must not keep the JVM from ending.
@@ -57,7 +61,8 @@ object Bridge extends Logging {
       val begun = new CompletableFuture[HandlerProcess]()
       val settings = conf
       val work: Runnable = () =>
-        try begun.complete(HandlerProcess.start(settings)) catch { case e: Throwable => begun.completeExceptionally(e) }
+        try begun.complete(HandlerProcess.start(settings))
+        catch { case e: Throwable => begun.completeExceptionally(e) }
       // This thread and the connection's outlive the statement that starts them, so they must not inherit anything of its session. As
       // daemons they do not keep the JVM alive.
       val thread = new Thread(null, work, "headwater-handler-start", 0, false)
@@ -72,14 +77,16 @@ object Bridge extends Logging {
   def pid(session: SparkSession): Long = running(session).pid
 
   private def running(session: SparkSession): HandlerProcess =
-    try started(session.sparkContext.getConf).get() catch { case e: ExecutionException => throw e.getCause }
+    try started(session.sparkContext.getConf).get()
+    catch { case e: ExecutionException => throw e.getCause }
 
   /** As the other `call`, for a request that has no plans, and whose handler runs none. */
   def call[A](session: SparkSession, request: Call[A]): A = call(new StatementContext(session), request)
 
   /** The error of a handler that does nothing but refuse. */
   def refusal(session: SparkSession, request: Call[Unit]): Throwable =
-    try { call(session, request); new IllegalStateException(request.call) } catch { case e: Throwable => e }
+    try { call(session, request); new IllegalStateException(request.call) }
+    catch { case e: Throwable => e }
 
   /** Calls the handler and returns its answer. Throws the Spark error that the handler's error describes. */
   def call[A](context: StatementContext, request: Call[A]): A = StoppedQuery.within(context)(answered(context, request))
@@ -87,7 +94,8 @@ object Bridge extends Logging {
   private def answered[A](context: StatementContext, request: Call[A]): A = {
     val text = Json.write(Envelope(context.settings, request))
     context.callBegins()
-    val answer = try callOnce(context, request.call, text) catch {
+    val answer = try callOnce(context, request.call, text)
+    catch {
       case e @ (_: Py4JException | _: InterruptedException) =>
         context.cancel()
         foundInLog(context).getOrElse(throw cancelled(context, e))
@@ -144,8 +152,8 @@ object Bridge extends Logging {
   }
 
   /**
-   * The answer of a call that had begun its commit: the log shows whether the commit was made. A handler that dies while it looks, or while it
-   * starts, is replaced. If none answers, the outcome stays unknown, and the error says so.
+   * The answer of a call that had begun its commit: the log shows whether the commit was made. A handler that dies while it looks, or while
+   * it starts, is replaced. If none answers, the outcome stays unknown, and the error says so.
    */
   private def settle(context: StatementContext, commit: BegunCommit): JsonNode = {
     val request = recovery(context, commit)
@@ -157,9 +165,10 @@ object Bridge extends Logging {
       try {
         val process = running(context.session)
         try answer = Some(process.call("recover_commit", request, context))
-        catch { case e: Py4JException if !context.isCancelled || process.endsWithin(0) =>
-          logDebug(s"the handler process ${process.pid} did not say what became of a commit", e)
-          if (process.endsWithin(DeathIsSeenMilliseconds)) process.stop()
+        catch {
+          case e: Py4JException if !context.isCancelled || process.endsWithin(0) =>
+            logDebug(s"the handler process ${process.pid} did not say what became of a commit", e)
+            if (process.endsWithin(DeathIsSeenMilliseconds)) process.stop()
         }
       } catch { case e: HeadwaterException => reason = e.getMessage }
     }
@@ -171,20 +180,23 @@ object Bridge extends Logging {
   private def foundInLog(context: StatementContext): Option[JsonNode] = context.commitBegun.flatMap { commit =>
     Thread.interrupted()
     val found = new CompletableFuture[JsonNode]()
-    val asking: Runnable = () => try found.complete(running(context.session).call("recover_commit", recovery(context, commit), new StatementContext(context.session)))
-    catch { case e: Throwable => found.completeExceptionally(e) }
+    val asking: Runnable = () =>
+      try found.complete(running(context.session).call("recover_commit", recovery(context, commit), new StatementContext(context.session)))
+      catch { case e: Throwable => found.completeExceptionally(e) }
     val thread = new Thread(null, asking, "headwater-recovery", 0, false)
     thread.setContextClassLoader(getClass.getClassLoader)
     thread.setDaemon(true)
     thread.start()
     try Some(found.get(FoundWithinMilliseconds, TimeUnit.MILLISECONDS)).filter(_.get("error") == null)
-    catch { case _: TimeoutException | _: ExecutionException | _: InterruptedException =>
-      thread.interrupt()
-      None
+    catch {
+      case _: TimeoutException | _: ExecutionException | _: InterruptedException =>
+        thread.interrupt()
+        None
     }
   }
 
-  private def recovery(context: StatementContext, commit: BegunCommit): String = Json.write(Envelope(context.settings, RecoverCommitRequest(commit)))
+  private def recovery(context: StatementContext, commit: BegunCommit): String =
+    Json.write(Envelope(context.settings, RecoverCommitRequest(commit)))
 
   /** The error of a cancelled call: nothing is committed, or the version that the error names may be. */
   private def cancelled(context: StatementContext, cause: Throwable): Throwable = {
@@ -202,7 +214,12 @@ object Bridge extends Logging {
   }
 
   private def maybeCommitted(commit: BegunCommit, reason: String): HeadwaterException = HeadwaterException(
-    MayStand, "version" -> commit.version.toString, "tableLocation" -> commit.table, "path" -> commit.path, "txnId" -> commit.txnId, "reason" -> reason)
+    MayStand,
+    "version" -> commit.version.toString,
+    "tableLocation" -> commit.table,
+    "path" -> commit.path,
+    "txnId" -> commit.txnId,
+    "reason" -> reason)
 
   private def lost(name: String): Throwable = {
     logError(s"The handler process did not answer '$name'.")

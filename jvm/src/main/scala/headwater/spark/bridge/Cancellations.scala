@@ -38,7 +38,8 @@ private[spark] object Cancellations {
   private val watched = ConcurrentHashMap.newKeySet[Watched]()
 
   private lazy val watcher = {
-    try ControlC.register() catch { case _: LinkageError => }
+    try ControlC.register()
+    catch { case _: LinkageError => }
     val thread = new Thread(null, () => watch(), "headwater-cancellations", 0, false)
     thread.setContextClassLoader(null)
     thread.setDaemon(true)
@@ -51,7 +52,8 @@ private[spark] object Cancellations {
     val one = new Watched(context, Thread.currentThread(), giveUp)
     watched.add(one)
     java.util.concurrent.locks.LockSupport.unpark(watcher)
-    try call finally watched.remove(one)
+    try call
+    finally watched.remove(one)
   }
 
   /** Cancels all calls: for a shell, which has one user. */
@@ -61,7 +63,9 @@ private[spark] object Cancellations {
     if (watched.isEmpty) java.util.concurrent.locks.LockSupport.park(this)
     else Thread.sleep(PauseMilliseconds)
     val now = System.nanoTime()
-    watched.asScala.foreach(one => try one.look(now) catch { case NonFatal(_) => })
+    watched.asScala.foreach(one =>
+      try one.look(now)
+      catch { case NonFatal(_) => })
   }
 }
 

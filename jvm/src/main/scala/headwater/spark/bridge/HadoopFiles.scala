@@ -10,7 +10,9 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path, PathIOException}
+import org.apache.hadoop.fs.{
+  Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path, PathIOException
+}
 import org.apache.hadoop.hdfs.DistributedFileSystem
 import org.apache.hadoop.hdfs.web.WebHdfsFileSystem
 import org.apache.hadoop.util.functional.FutureIO
@@ -65,7 +67,8 @@ final class HadoopFiles(conf: Configuration) {
   def read(uri: String): Array[Byte] = on(uri) { (fs, path) =>
     try {
       val in = fs.open(path)
-      try in.readAllBytes() finally in.close()
+      try in.readAllBytes()
+      finally in.close()
     } catch { case _: FileNotFoundException => null }
   }
 
@@ -79,7 +82,9 @@ final class HadoopFiles(conf: Configuration) {
     if (found.forall(_.isDefined)) {
       val offsets = found.scanLeft(0L)(_ + _.get.getLen)
       val out = FileChannel.open(Paths.get(local), StandardOpenOption.WRITE)
-      try StoreRequests.each(paths.zip(found.flatten).zip(offsets)) { case (((fs, _), status), offset) => HadoopFiles.copy(fs, status, out, offset) }
+      try StoreRequests.each(paths.zip(found.flatten).zip(offsets)) { case (((fs, _), status), offset) =>
+          HadoopFiles.copy(fs, status, out, offset)
+        }
       finally out.close()
     }
     Json.write(found.map(_.map(_.getLen)))
@@ -100,7 +105,8 @@ final class HadoopFiles(conf: Configuration) {
   def copyToLocal(uri: String, local: String): Boolean = on(uri) { (fs, path) =>
     try {
       val in = fs.open(path)
-      try Files.copy(in, Paths.get(local), StandardCopyOption.REPLACE_EXISTING) finally in.close()
+      try Files.copy(in, Paths.get(local), StandardCopyOption.REPLACE_EXISTING)
+      finally in.close()
       true
     } catch { case _: FileNotFoundException => false }
   }
@@ -118,11 +124,15 @@ final class HadoopFiles(conf: Configuration) {
   def entries(uris: String, deep: Boolean, local: String): Unit = StoreFailure.wrapping {
     val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
     val out = Files.newBufferedWriter(Paths.get(local))
-    try StoreRequests.each(paths) { case (fs, path) => HadoopFiles.lines(fs, path, deep) }.foreach(_.foreach { line => out.write(line); out.write('\n') })
+    try StoreRequests.each(paths) { case (fs, path) => HadoopFiles.lines(fs, path, deep) }.foreach(_.foreach { line =>
+        out.write(line); out.write('\n')
+      })
     finally out.close()
   }
 
-  /** Deletes files (JSON array) below a directory, a page in each request, in parallel. Returns `[[path, reason]]` of those that are left. */
+  /**
+   * Deletes files (JSON array) below a directory, a page in each request, in parallel. Returns `[[path, reason]]` of those that are left.
+   */
   def deleteMany(directory: String, uris: String): String = on(directory) { (fs, path) =>
     val bulk = fs.createBulkDelete(path)
     try {
@@ -137,7 +147,8 @@ final class HadoopFiles(conf: Configuration) {
 
   /** Deletes an empty directory; false if something is in it. */
   def deleteEmpty(uri: String): Boolean = on(uri) { (fs, path) =>
-    try fs.delete(path, false) || !fs.exists(path) catch { case e: PathIOException => false }
+    try fs.delete(path, false) || !fs.exists(path)
+    catch { case e: PathIOException => false }
   }
 
   /** Writes a file and replaces one of that name: for stores where a file appears only when it is complete. */
@@ -157,7 +168,8 @@ final class HadoopFiles(conf: Configuration) {
 
   /** Writes a file under a temporary name and renames it if the final name is free; false if it is taken. */
   def createByRename(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
-    try { byRename(fs, path, data, Options.Rename.NONE); true } catch { case _: FileAlreadyExistsException => false }
+    try { byRename(fs, path, data, Options.Rename.NONE); true }
+    catch { case _: FileAlreadyExistsException => false }
   }
 
   private def byRename(fs: FileSystem, path: Path, data: Array[Byte], how: Options.Rename): Unit = {
@@ -171,7 +183,8 @@ final class HadoopFiles(conf: Configuration) {
       }
     } catch {
       case e: Throwable =>
-        try fs.delete(temporary, false) catch { case _: IOException => }
+        try fs.delete(temporary, false)
+        catch { case _: IOException => }
         throw e
     }
   }
@@ -198,7 +211,8 @@ private object HadoopFiles {
   }
 
   private def status(fs: FileSystem, path: Path): Option[FileStatus] =
-    try Some(fs.getFileStatus(path)).filter(_.isFile) catch { case _: FileNotFoundException => None }
+    try Some(fs.getFileStatus(path)).filter(_.isFile)
+    catch { case _: FileNotFoundException => None }
 
   /** Writes a whole file and syncs it. If writing fails, no file is created where the store can abort. */
   private def write(out: FSDataOutputStream, data: Array[Byte]): Unit = {
@@ -209,7 +223,8 @@ private object HadoopFiles {
       case e: Throwable => // closing would create a file of what is written so far
         out.getWrappedStream match {
           case stream: Abortable if out.hasCapability("fs.capability.outputstream.abortable") => stream.abort()
-          case _ => try out.close() catch { case _: IOException => }
+          case _ => try out.close()
+            catch { case _: IOException => }
         }
         throw e
     }

@@ -11,13 +11,23 @@ import py4j.{ClientServerConnection, Py4JException, PythonClient}
  * Connections to the handler, one for each running call.
  *
  * While a call runs, it has a connection to itself, and with it a thread of the handler. What the handler calls back arrives on the calling
- * thread, and so do calls made inside that. py4j would keep one connection for each thread that ever called; a Spark Connect server starts a
- * new thread for every statement. Here a connection is reused by the next call of any thread, and at most [[HandlerConnections.MostIdle]]
+ * thread, and so do calls made inside that. py4j would keep one connection for each thread that ever called; a Spark Connect server starts
+ * a new thread for every statement. Here a connection is reused by the next call of any thread, and at most [[HandlerConnections.MostIdle]]
  * wait for one.
  */
 private[spark] final class HandlerConnections(port: Int, token: String)
     extends PythonClient(
-      null, null, port, HandlerConnections.Loopback, 0, TimeUnit.SECONDS, SocketFactory.getDefault, null, true, 0, token) {
+      null,
+      null,
+      port,
+      HandlerConnections.Loopback,
+      0,
+      TimeUnit.SECONDS,
+      SocketFactory.getDefault,
+      null,
+      true,
+      0,
+      token) {
   private val ofThread = new ThreadLocal[ClientServerConnection]
   private val inUse = new ConcurrentHashMap[Thread, ClientServerConnection]()
   private val open = ConcurrentHashMap.newKeySet[ClientServerConnection]()
@@ -53,7 +63,8 @@ private[spark] final class HandlerConnections(port: Int, token: String)
 
   /** Ends the call that a thread waits for, with an error. Its connection is not reused. */
   def giveUp(thread: Thread): Unit = Option(inUse.get(thread)).foreach { connection =>
-    try connection.getSocket.close() catch { case _: java.io.IOException => }
+    try connection.getSocket.close()
+    catch { case _: java.io.IOException => }
   }
 
   override def shutdown(): Unit = {
@@ -75,7 +86,8 @@ private[spark] final class HandlerConnections(port: Int, token: String)
 
   private def connect(): ClientServerConnection = {
     if (closed) throw new Py4JException("the handler process has ended")
-    val socket = try startClientSocket() catch { case e: java.io.IOException => throw new Py4JException("no connection to the handler process", e) }
+    val socket = try startClientSocket()
+    catch { case e: java.io.IOException => throw new Py4JException("no connection to the handler process", e) }
     try {
       val connection = new ClientServerConnection(gateway, socket, customCommands, this, javaServer, readTimeout, authToken)
       connection.setInitiatedFromClient(true)

@@ -21,7 +21,8 @@ private[spark] final class HandlerLog(stream: InputStream) extends Thread("headw
 
   override def run(): Unit = {
     val reader = new BufferedReader(new InputStreamReader(stream, UTF_8))
-    try Iterator.continually(reader.readLine()).takeWhile(_ != null).foreach(take) catch { case NonFatal(_) => }
+    try Iterator.continually(reader.readLine()).takeWhile(_ != null).foreach(take)
+    catch { case NonFatal(_) => }
   }
 
   def handlerStarted(): Unit = synchronized {

@@ -34,25 +34,32 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
   def call(name: String, request: String, context: StatementContext): JsonNode = {
     val thread = Thread.currentThread()
     val answer = Cancellations.watching(context, () => connections.giveUp(thread))(handler.call(name, request, context))
-    try Json.parse(answer) catch { case e: JsonProcessingException => throw new Py4JException("the answer was cut off", e) }
+    try Json.parse(answer)
+    catch { case e: JsonProcessingException => throw new Py4JException("the answer was cut off", e) }
   }
 
   /** Makes a call that belongs to no statement. */
-  def call(request: Call[_]): Unit = handler.call(request.call, Json.write(Envelope(SessionSettings("UTC", "", "", "", Map.empty), request)), null)
+  def call(request: Call[_]): Unit =
+    handler.call(request.call, Json.write(Envelope(SessionSettings("UTC", "", "", "", Map.empty), request)), null)
 
-  /** Whether the process is dead, or dies within this time: a killed process is seen as dead only after a moment. Interrupts wait that long. */
+  /**
+   * Whether the process is dead, or dies within this time: a killed process is seen as dead only after a moment. Interrupts wait that long.
+   */
   def endsWithin(milliseconds: Long): Boolean = {
     val until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(milliseconds)
     var interrupted = false
     while (process.isAlive && System.nanoTime() < until)
-      try process.waitFor(until - System.nanoTime(), TimeUnit.NANOSECONDS) catch { case _: InterruptedException => interrupted = true }
+      try process.waitFor(until - System.nanoTime(), TimeUnit.NANOSECONDS)
+      catch { case _: InterruptedException => interrupted = true }
     if (interrupted) Thread.currentThread().interrupt()
     !process.isAlive
   }
 
   def stop(): Unit = {
-    try server.shutdown(true) catch { case NonFatal(_) => }
-    try process.getOutputStream.close() catch { case NonFatal(_) => }
+    try server.shutdown(true)
+    catch { case NonFatal(_) => }
+    try process.getOutputStream.close()
+    catch { case NonFatal(_) => }
     if (!endsWithin(1000)) process.destroyForcibly()
   }
 }
@@ -111,7 +118,8 @@ object HandlerProcess extends Logging {
       val inherited = Option(builder.environment.get("PYTHONPATH")).filter(_.nonEmpty)
       builder.environment.put("PYTHONPATH", (Seq(path) ++ inherited).mkString(File.pathSeparator))
     }
-    val process = try builder.start() catch { case NonFatal(e) => return Left(NotStarted(oneLine(e.getMessage), noPackage = true)) }
+    val process = try builder.start()
+    catch { case NonFatal(e) => return Left(NotStarted(oneLine(e.getMessage), noPackage = true)) }
     val log = new HandlerLog(process.getErrorStream)
     try {
       val running = shakeHands(process, conf)
@@ -136,8 +144,10 @@ object HandlerProcess extends Logging {
     def send(values: (String, Any)*): Unit = { toChild.write(Json.write(values.toMap) + "\n"); toChild.flush() }
     // If the process has ended already, the missing answer below says how.
     try send(
-      "token" -> token, "logLevel" -> conf.get("spark.headwater.log.level", "WARN"), "bridge" -> BuildProperties.bridgeVersion,
-      "jar" -> jarFile.map(_.getPath).getOrElse(""))
+        "token" -> token,
+        "logLevel" -> conf.get("spark.headwater.log.level", "WARN"),
+        "bridge" -> BuildProperties.bridgeVersion,
+        "jar" -> jarFile.map(_.getPath).getOrElse(""))
     catch { case _: IOException => }
     val answer = readAnswer(process)
     Option(answer.get("error")).foreach(error => throw HeadwaterException.of(ErrorDescription.fromJson.read(error)))
@@ -156,14 +166,18 @@ object HandlerProcess extends Logging {
 
   private def readAnswer(process: Process): JsonNode = {
     @volatile var late = false
-    val timer = new Thread(() => {
-      try { Thread.sleep(HandshakeSeconds * 1000); late = true; process.destroyForcibly() } catch { case _: InterruptedException => }
-    }, "headwater-handshake")
+    val timer = new Thread(
+      () => {
+        try { Thread.sleep(HandshakeSeconds * 1000); late = true; process.destroyForcibly() }
+        catch { case _: InterruptedException => }
+      },
+      "headwater-handshake")
     timer.setDaemon(true)
     timer.start()
     val reader = new BufferedReader(new InputStreamReader(process.getInputStream, UTF_8))
     // Other lines come from the interpreter's own start-up files.
-    val answer = try Iterator.continually(reader.readLine()).find(line => line == null || line.startsWith("{")).get finally timer.interrupt()
+    val answer = try Iterator.continually(reader.readLine()).find(line => line == null || line.startsWith("{")).get
+    finally timer.interrupt()
     if (answer != null) Json.parse(answer)
     else if (late) throw new IllegalStateException(s"it did not answer within $HandshakeSeconds s")
     else if (!process.waitFor(2, TimeUnit.SECONDS)) throw new IllegalStateException("it closed its output")
@@ -175,7 +189,8 @@ object HandlerProcess extends Logging {
   private def showLog(conf: SparkConf): Unit = conf.getOption("spark.headwater.log.level").foreach { level =>
     try {
       org.apache.logging.log4j.core.config.Configurator.setLevel(
-        classOf[HandlerLog].getName, org.apache.logging.log4j.Level.toLevel(level, org.apache.logging.log4j.Level.WARN))
+        classOf[HandlerLog].getName,
+        org.apache.logging.log4j.Level.toLevel(level, org.apache.logging.log4j.Level.WARN))
     } catch { case _: LinkageError => }
   }
 

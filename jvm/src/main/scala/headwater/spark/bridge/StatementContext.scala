@@ -59,7 +59,9 @@ final class StatementContext(val session: SparkSession) {
   def addText(text: String): Int = { expressions += QueryCompiler.parse(session, text); expressions.size - 1 }
 
   /** The same as [[addText]], with the columns in it qualified: they are those of one side of a join that has them twice. */
-  def addQualified(text: String, qualifier: String): Int = { expressions += QueryCompiler.qualified(session, text, qualifier); expressions.size - 1 }
+  def addQualified(text: String, qualifier: String): Int = {
+    expressions += QueryCompiler.qualified(session, text, qualifier); expressions.size - 1
+  }
 
   /** Makes a table, at its newest version, available as ``hw_plan.`n` `` for the target of a statement that changes rows; returns n. */
   def addTarget(table: String): Int = addPlan(DataSourceV2Relation.create(HeadwaterTable.load(session, table), None, None))
@@ -83,7 +85,8 @@ final class StatementContext(val session: SparkSession) {
   private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear(); atStake.clear() }
 
   /** The error on this side that ended the call: Spark's, or that of a nested call. */
-  private[spark] def failure: Option[Throwable] = endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
+  private[spark] def failure: Option[Throwable] =
+    endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
 
   /** The commit that the call has begun. If the handler dies after this, the log is asked about the commit; the call is not run again. */
   private[spark] def commitBegun: Option[BegunCommit] = commit
@@ -116,9 +119,9 @@ final class StatementContext(val session: SparkSession) {
     val conf = SparkInternals.conf(session)
     val passed = conf.getAllConfs.filter { case (key, _) =>
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
-        key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
-        key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
-        key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
+      key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
+      key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
+      key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
     }
     SessionSettings(conf.sessionLocalTimeZone, session.sparkContext.sparkUser, session.sparkContext.applicationId, session.version, passed)
   }
@@ -138,8 +141,8 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /**
-   * A commit is about to be made that is not the last one of the call. From here on, no error deletes the files that the call has written, as
-   * they may be part of the table. If the handler dies, the whole call is run again. Throws if the statement is cancelled.
+   * A commit is about to be made that is not the last one of the call. From here on, no error deletes the files that the call has written,
+   * as they may be part of the table. If the handler dies, the whole call is run again. Throws if the statement is cancelled.
    */
   def beginInnerCommit(): Unit = synchronized {
     mayCommit()
@@ -170,7 +173,8 @@ final class StatementContext(val session: SparkSession) {
   private def unlessCancelled[T](purpose: String)(work: => T): T = {
     if (refusesMore) throw new InterruptedException("the statement was cancelled")
     showText()
-    try JobProperties.describing(session.sparkContext, purpose)(work) catch { case e: Throwable if StatementContext.isInterruption(e) => cancel(); throw e }
+    try JobProperties.describing(session.sparkContext, purpose)(work)
+    catch { case e: Throwable if StatementContext.isInterruption(e) => cancel(); throw e }
   }
 
   /** Records what was thrown on this side and ended the call. Its stack trace, which users may see, loses the frames of the bridge. */
@@ -213,7 +217,10 @@ final class StatementContext(val session: SparkSession) {
   /** EXPLAIN of a query, in one of Spark's modes. */
   def explain(sql: String, mode: String): String = SparkInternals.explain(session, compile(sql), mode)
 
-  /** Materializes a query's rows for the statement ([[MaterializedRows]]): it runs at most once. Returns the number of the plan that reads them. */
+  /**
+   * Materializes a query's rows for the statement ([[MaterializedRows]]): it runs at most once. Returns the number of the plan that reads
+   * them.
+   */
   def keep(sql: String, purpose: String): Int = unlessCancelled(purpose) {
     val rows = MaterializedRows(session, compile(sql))
     kept += rows
@@ -234,7 +241,7 @@ final class StatementContext(val session: SparkSession) {
   def parquetFiles(question: String): String = {
     val asked = Json.read[ParquetFilesQuestion](question)
     ParquetSource.of(plans(asked.plan), asked.most).map { source =>
-      val files = source.files.map(file => ParquetFile(SparkInternals.tablePath(session, file.getPath), file.getLen))
+      val files = source.files.map(file => ParquetFile(TableLocation.path(session, file.getPath), file.getLen))
       Json.write(ParquetFiles(files, asked.expressions.map(number => source.column(expressions(number)))))
     }.orNull
   }
@@ -242,7 +249,9 @@ final class StatementContext(val session: SparkSession) {
   private def compile(sql: String): LogicalPlan = compile(sql, RowCounter(session))
 
   private def compile(sql: String, counter: RowCounter): LogicalPlan =
-    PinSnapshots.pin(QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched, counter, newKeys()), index => pinned.get(index.path))
+    PinSnapshots.pin(
+      QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched, counter, newKeys()),
+      index => pinned.get(index.path))
 
   private def newKeys(): KeySetAccumulator = {
     keys = Some(KeySetAccumulator(session, StatementContext.mostKeys))
@@ -250,9 +259,9 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /**
-   * Adds a copy of a table's relation that reads the files of a [[Restriction]]. It has two more columns: `fileColumn`, the number of a row's
-   * file in the order of the list, and `rowColumn`, the row's position in the file; and if asked for, those of row tracking. Returns the new plan's number. From now on, the statement
-   * reads that version of the table everywhere.
+   * Adds a copy of a table's relation that reads the files of a [[Restriction]]. It has two more columns: `fileColumn`, the number of a
+   * row's file in the order of the list, and `rowColumn`, the row's position in the file; and if asked for, those of row tracking. Returns
+   * the new plan's number. From now on, the statement reads that version of the table everywhere.
    */
   def restrict(plan: Int, restriction: String): Int = {
     val wanted = Json.read[Restriction](restriction)
@@ -263,11 +272,22 @@ final class StatementContext(val session: SparkSession) {
     pinned(index.path) = version
     val listed = version.copy(sizeInBytes = wanted.listedBytes, hasDeletionVectors = wanted.listsDeletionVectors)
     val only = new HeadwaterFileIndex(
-      session, index.path, listed, live = false, index.partitionSchema, Map.empty, Some(wanted.files), numbersFiles = true)
+      session,
+      index.path,
+      listed,
+      live = false,
+      index.partitionSchema,
+      Map.empty,
+      Some(wanted.files),
+      numbersFiles = true)
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
     val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(wanted.rowColumn))
     addPlan(SparkInternals.positioned(
-      relation, files.copy(location = only, fileFormat = format)(files.sparkSession), wanted.fileColumn, wanted.rowColumn, wanted.rowTrackingColumns))
+      relation,
+      files.copy(location = only, fileFormat = format)(files.sparkSession),
+      wanted.fileColumn,
+      wanted.rowColumn,
+      wanted.rowTrackingColumns))
   }
 
   /** From here on, the statement reads the table of a relation at a [[PinnedVersion]] wherever it does. */
@@ -291,7 +311,14 @@ final class StatementContext(val session: SparkSession) {
     val loaded = HeadwaterTable.pinned(session, wanted.table, wanted.version)
     val inOrder = wanted.tasks.nonEmpty
     val only = new HeadwaterFileIndex(
-      session, wanted.table, TableState.of(loaded), live = false, loaded.partitionSchema, Map.empty, Some(wanted.files), numbersFiles = inOrder)
+      session,
+      wanted.table,
+      TableState.of(loaded),
+      live = false,
+      loaded.partitionSchema,
+      Map.empty,
+      Some(wanted.files),
+      numbersFiles = inOrder)
     val relation = loaded.relationOver(only, Map.empty)
     addPlan(
       if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)

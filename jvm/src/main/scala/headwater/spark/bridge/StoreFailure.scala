@@ -12,7 +12,8 @@ import headwater.spark.bridge.messages.StoreCause
 final class StoreFailure(cause: Throwable) extends RuntimeException(cause) {
   /** The failure and its causes, outermost first. */
   def described: Seq[StoreCause] =
-    StoreFailure.causes(getCause).map(e => StoreCause(`class` = e.getClass.getName, message = Option(e.getMessage), status = StoreFailure.httpStatus(e)))
+    StoreFailure.causes(getCause).map(e =>
+      StoreCause(`class` = e.getClass.getName, message = Option(e.getMessage), status = StoreFailure.httpStatus(e)))
 
   /** The same as JSON. */
   def describe: String = Json.write(described)
@@ -22,7 +23,8 @@ object StoreFailure {
   private val ConditionNotMet = 412
 
   /** Wraps what `body` throws in a [[StoreFailure]]. The interrupt of a cancelled statement is none and passes unchanged. */
-  def wrapping[T](body: => T): T = try body catch {
+  def wrapping[T](body: => T): T = try body
+  catch {
     case e: StoreFailure => throw e
     case e: SocketTimeoutException => throw new StoreFailure(e)
     case e @ (_: InterruptedIOException | _: ClosedByInterruptException) => throw e

@@ -7,11 +7,17 @@ private[spark] object StoreRequests {
   val MostAtOnce = 64
 
   private lazy val threads = {
-    val made = new ThreadPoolExecutor(MostAtOnce, MostAtOnce, 30, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable], (work: Runnable) => {
-      val thread = new Thread(work, "headwater-store-request")
-      thread.setDaemon(true)
-      thread
-    })
+    val made = new ThreadPoolExecutor(
+      MostAtOnce,
+      MostAtOnce,
+      30,
+      TimeUnit.SECONDS,
+      new LinkedBlockingQueue[Runnable],
+      (work: Runnable) => {
+        val thread = new Thread(work, "headwater-store-request")
+        thread.setDaemon(true)
+        thread
+      })
     made.allowCoreThreadTimeOut(true)
     made
   }

@@ -2,7 +2,7 @@ package headwater.spark.catalog
 
 import java.util
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
 import headwater.spark.write.WriteTarget
@@ -45,7 +45,8 @@ class HeadwaterTable(
   override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
 
   override def partitioning(): Array[Transform] =
-    partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray ++ SparkInternals.clusterBy(info.clusteringColumns.getOrElse(Nil))
+    partitionColumns.map(c => Expressions.identity(quote(c)): Transform).toArray ++
+      SparkInternals.clusterBy(info.clusteringColumns.getOrElse(Nil))
 
   private def quote(name: String): String = "`" + name.replace("`", "``") + "`"
 
@@ -80,7 +81,7 @@ class HeadwaterTable(
 
   /** The rows of this version, if it is still the newest one. */
   private def countedRows: Option[Long] = if (!asked.isLatest) None
-    else Bridge.call(session, SummarizeTablesRequest(Seq(path))).tables.flatten.find(_.sizeInBytes == info.sizeInBytes).flatMap(_.rows)
+  else Bridge.call(session, SummarizeTablesRequest(Seq(path))).tables.flatten.find(_.sizeInBytes == info.sizeInBytes).flatMap(_.rows)
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = WriteTarget(this, WriteTarget.Append).newWriteBuilder(write)
 
@@ -97,15 +98,26 @@ class HeadwaterTable(
   /** The relation that Spark's own Parquet path reads. */
   def toRelation(options: Map[String, String]): LogicalRelation = relationOver(
     new HeadwaterFileIndex(
-      session, path, TableState.of(this), live = asked.isLatest, partitionSchema, options,
-      analyzed = catalogTable.flatMap(_.stats).map(_.colStats).getOrElse(Map.empty)), options)
+      session,
+      path,
+      TableState.of(this),
+      live = asked.isLatest,
+      partitionSchema,
+      options,
+      analyzed = catalogTable.flatMap(_.stats).map(_.colStats).getOrElse(Map.empty)),
+    options)
 
-  def partitionSchema: StructType = StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+  def partitionSchema: StructType =
+    StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
 
   private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
       // The index may list files of versions that the table has left.
-      path, info.tableSchema, info.columnMappingMode, index.state.hasDeletionVectors, snapshotVersion,
+      path,
+      info.tableSchema,
+      info.columnMappingMode,
+      index.state.hasDeletionVectors,
+      snapshotVersion,
       rowTracking = RowTrackingColumns.of(info.rowTrackingColumns))
     val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
@@ -119,7 +131,10 @@ object HeadwaterTable {
       path: String,
       asked: TableVersion = TableVersion.Latest,
       catalogTable: Option[CatalogTable] = None): HeadwaterTable =
-    opened(session, LoadTableRequest(path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp, pinned = false), catalogTable)
+    opened(
+      session,
+      LoadTableRequest(path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp, pinned = false),
+      catalogTable)
 
   /** The table at the version that a statement reads it at: not time travel, which users ask for. */
   def pinned(session: SparkSession, path: String, version: Long): HeadwaterTable =
@@ -132,5 +147,5 @@ object HeadwaterTable {
     new HeadwaterTable(session, info.path, effective, catalogTable, info)
   }
 
-  def path(session: SparkSession, location: String): String = SparkInternals.tablePath(session, new Path(location))
+  def path(session: SparkSession, location: String): String = TableLocation.path(session, new Path(location))
 }

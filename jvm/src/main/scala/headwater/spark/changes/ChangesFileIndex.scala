@@ -16,7 +16,12 @@ import org.apache.spark.sql.types.StructType
  * @param mostFilesChecked a scan of more files starts without that check
  */
 private class ChangesFileIndex(
-    session: SparkSession, path: String, state: TableState, partitionSchema: StructType, files: JsonNode, mostFilesChecked: Int)
+    session: SparkSession,
+    path: String,
+    state: TableState,
+    partitionSchema: StructType,
+    files: JsonNode,
+    mostFilesChecked: Int)
     extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, Map.empty, Some(files)) {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {

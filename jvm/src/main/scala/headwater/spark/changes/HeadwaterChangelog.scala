@@ -5,10 +5,14 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest}
+import headwater.spark.bridge.messages.{
+  AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
+}
 import headwater.spark.scan.TableState
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable
+}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.connector.catalog.{Changelog, ChangelogContext, ChangelogRange, Column, SupportsRead, Table, TableCapability}
@@ -35,10 +39,11 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
   // ResolveTableChanges replaces this with file relations before Spark asks for a scan.
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new Scan {
-    override def readSchema(): StructType = columnTypes
-    override def description(): String = name()
-  }
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
+    new Scan {
+      override def readSchema(): StructType = columnTypes
+      override def description(): String = name()
+    }
 
   // A version's changes are recorded row by row, updates as such; rows have no identity across versions.
   override def containsCarryoverRows(): Boolean = false
@@ -51,10 +56,14 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
     if (relations.isEmpty) LocalRelation(seen.getOrElse(SparkInternals.attributes(columnTypes)), Nil)
     else if (info.query.isDefined) {
       val rows = QueryCompiler.compile(session, info.query.get, relations)
-      seen.map(_.zip(rows.output).map { case (before, column) => Alias(column, column.name)(before.exprId) }).map(Project(_, rows)).getOrElse(rows)
+      seen.map(_.zip(rows.output).map { case (before, column) => Alias(column, column.name)(before.exprId) }).map(Project(
+        _,
+        rows)).getOrElse(rows)
     } else {
       val first = relations.head
-      val output = seen.map(_.zip(first.output).map { case (before, column) => before.withName(column.name).asInstanceOf[AttributeReference] })
+      val output = seen.map(_.zip(first.output).map { case (before, column) =>
+        before.withName(column.name).asInstanceOf[AttributeReference]
+      })
       val known = first.copy(output = output.getOrElse(first.output))
       if (relations.size == 1) known else Union(known +: relations.tail)
     }
@@ -63,9 +72,15 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
   private def toRelation(group: ChangeGroup): LogicalRelation = {
     val columns = DataType.fromJson(info.fileSchema).asInstanceOf[StructType]
     val partitions = StructType(group.partitionColumns.map(c => columns(columns.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
-    val state = TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.fileSchema, rowTracking = None)
+    val state =
+      TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.fileSchema, rowTracking = None)
     val format = new HeadwaterParquetFileFormat(
-      path, info.tableSchema, info.columnMappingMode, group.hasDeletionVectors, state.version, positionColumn = info.positionColumn)
+      path,
+      info.tableSchema,
+      info.columnMappingMode,
+      group.hasDeletionVectors,
+      state.version,
+      positionColumn = info.positionColumn)
     val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked)
     LogicalRelation(HadoopFsRelation(index, partitions, columns, None, format, Map.empty)(session))
   }
@@ -97,10 +112,11 @@ object HeadwaterChangelog {
     else Bridge.call(session, AsksForChangesRequest(options.asCaseSensitiveMap().asScala.toMap))
 
   /** The bounds in a reader's options. */
-  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[ChangesBound] = RangeOptions.filter(options.containsKey).map { name =>
-    val argument = describe(session, Literal(UTF8String.fromString(options.get(name)), StringType))
-    ChangesBound(name, argument.value, argument.micros, inclusive = true)
-  }
+  def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[ChangesBound] =
+    RangeOptions.filter(options.containsKey).map { name =>
+      val argument = describe(session, Literal(UTF8String.fromString(options.get(name)), StringType))
+      ChangesBound(name, argument.value, argument.micros, inclusive = true)
+    }
 
   /** A bound or another argument: its type, its value as text and, if it can be a time, the microseconds since the epoch. */
   def describe(session: SparkSession, asked: Expression): FunctionArgument = {
@@ -109,9 +125,11 @@ object HeadwaterChangelog {
     val argument = value.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
     val constant = argument.foldable && argument.deterministic
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
-    def as(kind: DataType) = if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
+    def as(kind: DataType) =
+      if (constant && Cast.canCast(argument.dataType, kind)) Cast(argument, kind, zone, EvalMode.LEGACY).eval() else null
     val isTime = argument.dataType.typeName.matches("string|date|timestamp.*")
-    val elements = Option.when(argument.dataType.isInstanceOf[ArrayType])(as(ArrayType(StringType))).flatMap(Option(_)).map(_.asInstanceOf[ArrayData])
+    val elements =
+      Option.when(argument.dataType.isInstanceOf[ArrayType])(as(ArrayType(StringType))).flatMap(Option(_)).map(_.asInstanceOf[ArrayData])
     FunctionArgument(
       `type` = argument.dataType.simpleString,
       constant = constant,
@@ -133,5 +151,6 @@ object HeadwaterChangelog {
     case _ => Nil
   }
 
-  private def bound(name: String, value: String, inclusive: Boolean): ChangesBound = ChangesBound(name, Option(value), Option(value), inclusive)
+  private def bound(name: String, value: String, inclusive: Boolean): ChangesBound =
+    ChangesBound(name, Option(value), Option(value), inclusive)
 }

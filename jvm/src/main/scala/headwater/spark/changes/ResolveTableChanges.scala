@@ -18,15 +18,16 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
       if (function.endsWith(TableChangesFunctions.ByPath))
         HeadwaterChangelog.load(session, HeadwaterTable.path(session, named.table), named.bounds, named.form).toPlan(None)
       else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(named.table)), named.bounds, named.form, Some(function))
-    case ChangesOf(child, bounds, form, function) if child.resolved => EliminateSubqueryAliases(child) match {
-      case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
-        case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
-          HeadwaterChangelog.load(session, table.path, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
+    case ChangesOf(child, bounds, form, function) if child.resolved =>
+      EliminateSubqueryAliases(child) match {
+        case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
+            case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
+              HeadwaterChangelog.load(session, table.path, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
+          }
+        case other if function.isDefined || other.isInstanceOf[View] =>
+          throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))
+        case _ => child
       }
-      case other if function.isDefined || other.isInstanceOf[View] =>
-        throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))
-      case _ => child
-    }
     case DataSourceV2Relation(changes: HeadwaterChangelog, output, _, _, _, _) => changes.toPlan(Some(output))
     case DataSourceV2Relation(ChangelogTable(changes: HeadwaterChangelog, _, _), output, _, _, _, _) => changes.toPlan(Some(output))
   }

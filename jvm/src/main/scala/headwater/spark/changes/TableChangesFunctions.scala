@@ -12,6 +12,9 @@ object TableChangesFunctions {
   private val names = Seq("table_changes", "table_changelog", "table_debezium").flatMap(name => Seq(name, name + ByPath))
 
   val All: Seq[(FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)] = names.map { name =>
-    (FunctionIdentifier(name), new ExpressionInfo(classOf[TableChangesCall].getName, name), (arguments: Seq[Expression]) => TableChangesCall(name, arguments))
+    (
+      FunctionIdentifier(name),
+      new ExpressionInfo(classOf[TableChangesCall].getName, name),
+      (arguments: Seq[Expression]) => TableChangesCall(name, arguments))
   }
 }

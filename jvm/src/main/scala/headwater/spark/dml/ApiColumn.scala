@@ -5,7 +5,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.types.DataType
 
-/** A Column of the Python API. It is resolved, but over a target and a source whose attributes have other ids than those of the statement. */
+/**
+ * A Column of the Python API. It is resolved, but over a target and a source whose attributes have other ids than those of the statement.
+ */
 case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq[Attribute]) extends LeafExpression with Unevaluable {
   override lazy val resolved: Boolean = false
   override def dataType: DataType = throw new UnresolvedException("dataType")
@@ -14,8 +16,8 @@ case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq
   override def sql: String = expression.sql
 
   /**
-   * The Column over the statement's attributes. Those of the target are found by name, as its schema may have changed since. What is not found
-   * stays unresolved, so that Spark raises its own error.
+   * The Column over the statement's attributes. Those of the target are found by name, as its schema may have changed since. What is not
+   * found stays unresolved, so that Spark raises its own error.
    */
   def over(newTarget: Seq[Attribute], newSource: Seq[Attribute], resolver: Resolver): Expression = {
     val found = AttributeMap(
@@ -23,8 +25,8 @@ case class ApiColumn(expression: Expression, target: Seq[Attribute], source: Seq
     expression.transform {
       case a: AttributeReference => found.getOrElse(a, UnresolvedAttribute(a.qualifier :+ a.name))
       case subquery: SubqueryExpression => subquery.withNewPlan(AnalysisHelper.allowInvokingTransformsInAnalyzer {
-        subquery.plan.transformAllExpressionsWithSubqueries { case OuterReference(a: Attribute) => OuterReference(found.getOrElse(a, a)) }
-      })
+          subquery.plan.transformAllExpressionsWithSubqueries { case OuterReference(a: Attribute) => OuterReference(found.getOrElse(a, a)) }
+        })
     }
   }
 }

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
- * The columns and fields that a MERGE assigns to, before its target has those that it adds. What the target lacks is looked for in the source,
- * by the same name.
+ * The columns and fields that a MERGE assigns to, before its target has those that it adds. What the target lacks is looked for in the
+ * source, by the same name.
  */
 class AssignedColumns(merge: MergeIntoTable, resolver: Resolver) {
   /** The path of an assignment's key: names of a column and of fields in it, without the tables' names. None if neither table has it. */
@@ -35,7 +35,9 @@ class AssignedColumns(merge: MergeIntoTable, resolver: Resolver) {
   /** What follows the target's name or alias, where the parts begin with it. */
   private def ofTarget(parts: Seq[String]): Option[Seq[String]] =
     merge.targetTable.output.headOption.map(_.qualifier).toSeq.flatMap(_.tails.toSeq).filter(_.nonEmpty)
-      .collectFirst { case name if parts.size > name.size && name.zip(parts).forall { case (a, b) => resolver(a, b) } => parts.drop(name.size) }
+      .collectFirst {
+        case name if parts.size > name.size && name.zip(parts).forall { case (a, b) => resolver(a, b) } => parts.drop(name.size)
+      }
 
   private def inTarget(parts: Seq[String]): Option[Seq[String]] = in(merge.targetTable, parts)
 

@@ -17,7 +17,8 @@ case class CollectKeys(children: Seq[Expression], keys: KeySetAccumulator) exten
   override protected def initializeInternal(partitionIndex: Int): Unit = ()
 
   override protected def evalInternal(input: InternalRow): Any = {
-    try keys.put(children.map(_.eval(input).asInstanceOf[AnyRef]).toArray) catch { case NonFatal(_) => keys.giveUp() }
+    try keys.put(children.map(_.eval(input).asInstanceOf[AnyRef]).toArray)
+    catch { case NonFatal(_) => keys.giveUp() }
     true
   }
 

@@ -23,20 +23,33 @@ final case class DmlPieces(
     notMatchedBySource: Seq[DmlClause] = Nil) {
 
   /** The handler's request: pieces by their numbers, conditions as trees for pruning and as text for the table's history. */
-  def request(statement: String, context: StatementContext, table: HeadwaterTable): ChangeRequest = atStatementTime.described(statement, context, table, this)
+  def request(statement: String, context: StatementContext, table: HeadwaterTable): ChangeRequest =
+    atStatementTime.described(statement, context, table, this)
 
   /** The same pieces with `current_timestamp()` and the like as constants, because a statement may run several jobs. */
   private def atStatementTime: DmlPieces = {
-    val fixed = SparkInternals.withCurrentTime(Project(expressions.map(Alias(_, "value")()), source.getOrElse(OneRowRelation()))).asInstanceOf[Project]
+    val fixed = SparkInternals.withCurrentTime(Project(
+      expressions.map(Alias(_, "value")()),
+      source.getOrElse(OneRowRelation()))).asInstanceOf[Project]
     val values = fixed.projectList.map(_.asInstanceOf[Alias].child).iterator
-    def of(clauses: Seq[DmlClause]) = clauses.map(c => c.copy(condition = c.condition.map(_ => values.next()), values = c.values.map(_ => values.next())))
+    def of(clauses: Seq[DmlClause]) =
+      clauses.map(c => c.copy(condition = c.condition.map(_ => values.next()), values = c.values.map(_ => values.next())))
     val condition = this.condition.map(_ => values.next())
     val (matched, notMatched) = (of(this.matched), of(this.notMatched))
-    copy(source = source.map(_ => fixed.child), condition = condition, matched = matched, notMatched = notMatched, notMatchedBySource = of(notMatchedBySource))
+    copy(
+      source = source.map(_ => fixed.child),
+      condition = condition,
+      matched = matched,
+      notMatched = notMatched,
+      notMatchedBySource = of(notMatchedBySource))
   }
 
   /** @param written the same pieces as the user wrote them */
-  private def described(statement: String, context: StatementContext, table: HeadwaterTable, written: DmlPieces): ChangeRequest = ChangeRequest(
+  private def described(
+      statement: String,
+      context: StatementContext,
+      table: HeadwaterTable,
+      written: DmlPieces): ChangeRequest = ChangeRequest(
     table = table.path,
     name = table.name(),
     version = table.snapshotVersion,
@@ -68,18 +81,19 @@ final case class DmlPieces(
   private def runsPython: Boolean = expressions.exists(_.exists(_.isInstanceOf[PythonUDF]))
 
   /** Whether reading a source a second time costs no more than reading its files. */
-  private def isScan(plan: LogicalPlan): Boolean = plan.deterministic && plan.subqueries.isEmpty && (plan match {
-    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation => true
-    case _: Project | _: Filter | _: SubqueryAlias | _: View => plan.children.forall(isScan)
-    case _ => false
-  })
+  private def isScan(plan: LogicalPlan): Boolean = plan.deterministic && plan.subqueries.isEmpty &&
+    (plan match {
+      case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation => true
+      case _: Project | _: Filter | _: SubqueryAlias | _: View => plan.children.forall(isScan)
+      case _ => false
+    })
 
   /** Whether a condition is true for the same rows every time; a subquery with a LIMIT, for example, may return other rows. */
   private def isStable(condition: Expression): Boolean = condition.deterministic && !condition.exists {
     case subquery: PlanExpression[_] => subquery.plan match {
-      case plan: LogicalPlan => !isScan(plan)
-      case _ => true
-    }
+        case plan: LogicalPlan => !isScan(plan)
+        case _ => true
+      }
     case _ => false
   }
 
@@ -88,10 +102,13 @@ final case class DmlPieces(
       case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
       case other => other.subqueries.exists(reads)
     }
-    source.exists(reads) || expressions.exists(_.exists { case subquery: PlanExpression[_] => subquery.plan match {
-      case plan: LogicalPlan => reads(plan)
+    source.exists(reads) || expressions.exists(_.exists {
+      case subquery: PlanExpression[_] => subquery.plan match {
+          case plan: LogicalPlan => reads(plan)
+          case _ => false
+        }
       case _ => false
-    } case _ => false })
+    })
   }
 
   private def describe(context: StatementContext, clause: (DmlClause, DmlClause)): ChangeClause = {
@@ -109,11 +126,15 @@ final case class DmlPieces(
     case other => Seq(other)
   }
 
-  /** One conjunct of the condition: a tree if it only needs a row of the target, a key if a column of the target equals an expression over the source. */
+  /**
+   * One conjunct of the condition: a tree if it only needs a row of the target, a key if a column of the target equals an expression over
+   * the source.
+   */
   private def describe(context: StatementContext, conjunct: Expression): Conjunct = {
     val columns = target.outputSet
     conjunct match {
-      case other if other.references.subsetOf(columns) => Conjunct(target = Option.when(PredicateTree.isOverRow(other))(PredicateTree.of(other)))
+      case other if other.references.subsetOf(columns) =>
+        Conjunct(target = Option.when(PredicateTree.isOverRow(other))(PredicateTree.of(other)))
       case EqualTo(a, b) if isKey(a) && isOfSource(b) => key(context, a, b)
       case EqualTo(b, a) if isKey(a) && isOfSource(b) => key(context, a, b)
       case _ => Conjunct()
@@ -126,7 +147,8 @@ final case class DmlPieces(
   }
 
   private def isOfSource(e: Expression): Boolean =
-    e.deterministic && e.references.nonEmpty && source.exists(plan => e.references.subsetOf(plan.outputSet)) && !e.exists(_.isInstanceOf[PlanExpression[_]])
+    e.deterministic && e.references.nonEmpty && source.exists(plan => e.references.subsetOf(plan.outputSet)) &&
+      !e.exists(_.isInstanceOf[PlanExpression[_]])
 
   private def key(context: StatementContext, column: Expression, value: Expression): Conjunct =
     Conjunct(key = Some(KeyEquality(column.asInstanceOf[AttributeReference].name, context.addExpression(value), value.dataType.json)))

@@ -14,7 +14,8 @@ object DmlTarget {
     val relation = table.relationOver(new DmlTargetIndex(table), Map.empty)
     val known = seen.map(column => column.name -> column.exprId).toMap
     val output = SparkInternals.undeclared(SparkInternals.attributes(SparkInternals.asNullable(table.tableSchema)))
-    relation.copy(output = output.map(column => known.get(column.name).map(column.withExprId).getOrElse(column).asInstanceOf[AttributeReference]))
+    relation.copy(output =
+      output.map(column => known.get(column.name).map(column.withExprId).getOrElse(column).asInstanceOf[AttributeReference]))
   }
 
   def unapply(plan: LogicalPlan): Option[(LogicalRelation, HeadwaterTable)] = EliminateSubqueryAliases(plan) match {

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * A value for a column of structs in which the fields that the value lacks are those of the row. If such fields are kept, a null value makes
- * the others null, unless the row has a null, too; else it is a null. Arrays and maps are values as they are.
+ * A value for a column of structs in which the fields that the value lacks are those of the row. If such fields are kept, a null value
+ * makes the others null, unless the row has a null, too; else it is a null. Arrays and maps are values as they are.
  */
 object FieldsKept {
   def apply(value: Expression, old: Expression, resolver: Resolver): Expression = (value.dataType, old.dataType) match {
@@ -24,7 +24,8 @@ object FieldsKept {
 
   private def lacks(from: DataType, to: DataType, resolver: Resolver): Boolean = (from, to) match {
     case (from: StructType, to: StructType) =>
-      to.fields.exists(field => from.fields.find(given => resolver(given.name, field.name)).forall(given => lacks(given.dataType, field.dataType, resolver)))
+      to.fields.exists(field =>
+        from.fields.find(given => resolver(given.name, field.name)).forall(given => lacks(given.dataType, field.dataType, resolver)))
     case _ => false
   }
 }

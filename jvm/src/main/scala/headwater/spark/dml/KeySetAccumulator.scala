@@ -11,8 +11,8 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * The distinct keys of the rows of a job, up to `most`. Rows of failed tasks may be among them. A key with a null equals nothing and is left
- * out. It is thread-safe: heartbeats serialize it while tasks add to it.
+ * The distinct keys of the rows of a job, up to `most`. Rows of failed tasks may be among them. A key with a null equals nothing and is
+ * left out. It is thread-safe: heartbeats serialize it while tasks add to it.
  */
 final class KeySetAccumulator(most: Int) extends AccumulatorV2[JavaList[Any], Option[Seq[JavaList[Any]]]] {
   private val keys = ConcurrentHashMap.newKeySet[JavaList[Any]]()

@@ -1,5 +1,8 @@
 package headwater.spark.dml
 
+import java.util.Locale
+
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
@@ -40,7 +43,8 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   /** Gives the command the statement's text, for Spark's UI. Rules may drop the text of the statement, but not that of all its parts. */
   private def withText(made: LogicalPlan, statement: LogicalPlan): LogicalPlan = made match {
     case command: HeadwaterDmlCommand =>
-      val origins = statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
+      val origins =
+        statement.collect { case plan => plan }.iterator.flatMap(plan => plan.origin +: plan.expressions.flatMap(_.map(_.origin)))
       origins.find(origin => origin.sqlText.isDefined && origin.objectType.isEmpty) match {
         case Some(origin) => CurrentOrigin.withOrigin(Origin(sqlText = origin.sqlText))(command.copy())
         case None => command
@@ -62,18 +66,27 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       val target = withMetadata(relation, plan)
       val both = Join(target, source, Inner, None, JoinHint.NONE)
       condition.foreach { e =>
-        if (!e.deterministic && e.children.forall(_.deterministic)) throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))
+        if (!e.deterministic && e.children.forall(_.deterministic))
+          throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))
       }
       checked(both, Some(condition))
       def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
-      HeadwaterDmlCommand("merge", table, DmlPieces(
-        target, Some(source), Some(condition), clauses(matched), clauses(notMatched), clauses(notMatchedBySource)))
+      HeadwaterDmlCommand(
+        "merge",
+        table,
+        DmlPieces(
+          target,
+          Some(source),
+          Some(condition),
+          clauses(matched),
+          clauses(notMatched),
+          clauses(notMatchedBySource)))
     case DeleteFromTable(ViewOf(table), _) => refuse("DELETE", table)
     case UpdateTable(ViewOf(table), _, _) => refuse("UPDATE", table)
     case m: MergeIntoTable => m.targetTable match {
-      case ViewOf(table) => refuse("MERGE", table)
-      case _ => m
-    }
+        case ViewOf(table) => refuse("MERGE", table)
+        case _ => m
+      }
     case other => other
   }
 
@@ -86,7 +99,9 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     inlined
   }.getOrElse(statement)
 
-  private def assignments(statement: LogicalPlan): Seq[Assignment] = statement.expressions.flatMap(_.collect { case assignment: Assignment => assignment })
+  private def assignments(statement: LogicalPlan): Seq[Assignment] = statement.expressions.flatMap(_.collect {
+    case assignment: Assignment => assignment
+  })
 
   /** The names on the way to an assigned column or field; none if it is computed. */
   private def path(key: Expression): Seq[String] = key match {
@@ -116,10 +131,14 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     }
 
   private def updating(
-      target: LogicalRelation, table: HeadwaterTable, condition: Option[Expression], assignments: Seq[Assignment], fromStar: Boolean,
+      target: LogicalRelation,
+      table: HeadwaterTable,
+      condition: Option[Expression],
+      assignments: Seq[Assignment],
+      fromStar: Boolean,
       coerce: Boolean): DmlClause = {
     // Spark ignores an assignment to a key that is none of these columns.
-    assignments.map(_.key).find(key => !key.references.forall(a => target.output.exists(_.semanticEquals(a)))).foreach { key =>
+    assignments.map(_.key).find(key => !key.references.subsetOf(target.outputSet)).foreach { key =>
       throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
     }
     val values = aligned(table, assignments)(AssignmentUtils.alignUpdateAssignments(declared(target, table), _, fromStar, coerce))
@@ -129,17 +148,28 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   /** The values. Spark's error for one that does not fit lacks the table's name, which is added. */
   private def aligned(table: HeadwaterTable, assignments: Seq[Assignment], insert: Boolean = false)(
       align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] = {
-    val paths = assignments.map(assignment => path(assignment.key))
-    def overlap(one: Seq[String], other: Seq[String]) = one.zip(other).forall { case (a, b) => conf.resolver(a, b) }
-    paths.filter(_.nonEmpty).combinations(2).collectFirst { case Seq(one, other) if overlap(one, other) => Seq(one, other) }
+    assignedTwice(assignments.map(assignment => path(assignment.key)))
       .foreach(twice => throw Bridge.refusal(session, AssignedTwiceRequest(twice.map(SparkInternals.quoted), insert)))
     try StoreAssignment.values(conf, assignments.map(uncast))(align).zip(table.tableSchema).map { case (value, column) =>
-      DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
-    }
+        DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
+      }
     catch {
       case e: AnalysisException if e.getMessageParameters.containsKey("tableName") && e.getMessageParameters.get("tableName") == "``" =>
         throw new AnalysisException(e.getCondition, e.getMessageParameters.asScala.toMap.updated("tableName", table.name()))
     }
+  }
+
+  /** Two paths of which one is or leads to the other. Each path is looked at once: an `UPDATE SET *` may have thousands. */
+  private def assignedTwice(paths: Seq[Seq[String]]): Option[Seq[Seq[String]]] = {
+    val assigned, leadingTo = mutable.HashMap[Seq[String], Seq[String]]()
+    paths.iterator.filter(_.nonEmpty).map { path =>
+      val names = if (conf.caseSensitiveAnalysis) path else path.map(_.toLowerCase(Locale.ROOT))
+      val ways = names.inits.filter(_.nonEmpty).toSeq
+      val other = ways.flatMap(assigned.get).headOption.orElse(leadingTo.get(names))
+      assigned(names) = path
+      ways.tail.foreach(leadingTo.getOrElseUpdate(_, path))
+      other.map(Seq(_, path))
+    }.collectFirst { case Some(twice) => twice }
   }
 
   /** The target's columns with their CHAR and VARCHAR lengths. */

@@ -14,14 +14,17 @@ import org.apache.spark.sql.headwater.SparkInternals
  * which columns the target will have, and so what `*` stands for.
  */
 case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
+  private lazy val names = new NamesOfMerge(session)
+
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case delete @ DeleteFromTable(PendingTarget(table), _) => retyped(delete.copy(table = target(delete.table, table)))
     case update @ UpdateTable(PendingTarget(table), assignments, _) =>
       retyped(update.copy(table = target(update.table, table), assignments = AssignedValue.wrap(assignments)))
-    case merge: MergeIntoTable if merge.sourceTable.resolved => merge.targetTable match {
-      case PendingTarget(table) => prepare(merge, table)
-      case target => PendingView.find(target).map(throughView(merge, _)).getOrElse(merge)
-    }
+    case merge: MergeIntoTable if merge.sourceTable.resolved =>
+      merge.targetTable match {
+        case PendingTarget(table) => prepare(merge, table)
+        case target => PendingView.find(target).map(throughView(merge, _)).getOrElse(merge)
+      }
     case delete: DeleteFromTable if PendingView.find(delete.table).isDefined => delete.copy(table = PendingView.open(delete.table))
     case update: UpdateTable if PendingView.find(update.table).isDefined =>
       update.copy(table = PendingView.open(update.table), assignments = AssignedValue.wrap(update.assignments))
@@ -33,19 +36,24 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     val table = DmlTarget.unapply(view.columns.child).get._2
     val actions = merge.matchedActions ++ merge.notMatchedActions
     if (merge.withSchemaEvolution) throw Bridge.refusal(session, NotATableRequest("MERGE", view.view.mkString("."), "evolution"))
-    val answer = Bridge.call(session, MergeTargetRequest(
-      table = table.path,
-      version = table.snapshotVersion,
-      tableId = table.info.tableId,
-      withSchemaEvolution = false,
-      source = merge.sourceTable.schema.json,
-      star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-      assigned = Nil))
-    val computed = view.columns.projectList.filter(column => PendingView.valueOf(column) match {
-      case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
-      case _ => false
-    })
-    wrapped(expandStars(merge.copy(targetTable = PendingView.open(merge.targetTable)), computed.map(_.name.toLowerCase).toSet))
+    val answer = Bridge.call(
+      session,
+      MergeTargetRequest(
+        table = table.path,
+        version = table.snapshotVersion,
+        tableId = table.info.tableId,
+        withSchemaEvolution = false,
+        source = merge.sourceTable.schema.json,
+        star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+        assigned = Nil))
+    val computed = view.columns.projectList.filter(column =>
+      PendingView.valueOf(column) match {
+        case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
+        case _ => false
+      })
+    val opened = merge.copy(targetTable = PendingView.open(merge.targetTable))
+    names.check(opened)
+    wrapped(expandStars(opened, computed.map(_.name.toLowerCase).toSet))
   }
 
   private def wrapped(merge: MergeIntoTable): MergeIntoTable = merge.copy(
@@ -70,18 +78,21 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     table.requireLatest()
     val actions = merge.matchedActions ++ merge.notMatchedActions
     val assigned = new AssignedColumns(merge, SparkInternals.conf(session).resolver)
-    val answer = Bridge.call(session, MergeTargetRequest(
-      table = table.path,
-      version = table.snapshotVersion,
-      tableId = table.info.tableId,
-      withSchemaEvolution = merge.withSchemaEvolution,
-      source = merge.sourceTable.schema.json,
-      star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-      assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
+    val answer = Bridge.call(
+      session,
+      MergeTargetRequest(
+        table = table.path,
+        version = table.snapshotVersion,
+        tableId = table.info.tableId,
+        withSchemaEvolution = merge.withSchemaEvolution,
+        source = merge.sourceTable.schema.json,
+        star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+        assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
     val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge
     val prepared = named.copy(targetTable = PendingTarget.replace(merge.targetTable, seen), withSchemaEvolution = answer.evolves)
+    names.check(prepared)
     wrapped(expandStars(prepared, answer.computed.toSet))
   }
 
@@ -89,28 +100,27 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     val resolver = SparkInternals.conf(session).resolver
     val (target, source) = (merge.targetTable.output, merge.sourceTable.output)
     def find(columns: Seq[Attribute], name: String): Option[Attribute] = columns.find(column => resolver(column.name, name))
-    val pairs: Option[Seq[Assignment]] =
-      if (merge.withSchemaEvolution) Some(source.flatMap(value => find(target, value.name).map(Assignment(_, value))))
+    val assignments: Seq[Assignment] =
+      if (merge.withSchemaEvolution) source.flatMap(value => find(target, value.name).map(Assignment(_, value)))
       else {
         val wanted = target.filter(key => find(source, key.name).isDefined || !computed(key.name.toLowerCase))
-        val found = wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
-        // If the source lacks a column, Spark's own error names the columns that exist.
-        Option.when(found.size == wanted.size)(found)
+        merge.matchedActions.collectFirst { case _: UpdateStarAction => "UPDATE" }
+          .orElse(merge.notMatchedActions.collectFirst { case _: InsertStarAction => "INSERT" })
+          .foreach { action => wanted.find(key => find(source, key.name).isEmpty).foreach(names.refuseStar(action, _, source)) }
+        wanted.flatMap(key => find(source, key.name).map(Assignment(key, _)))
       }
-    pairs.map { assignments =>
-      merge.copy(
-        matchedActions = merge.matchedActions.map {
-          case UpdateStarAction(condition) if merge.withSchemaEvolution =>
-            // A field that the source lacks keeps its value, as a column that it lacks does.
-            val kept = assignments.map(assignment => assignment.copy(value = FieldsKept(assignment.value, assignment.key, resolver)))
-            UpdateAction(condition, kept, fromStar = true)
-          case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
-          case other => other
-        },
-        notMatchedActions = merge.notMatchedActions.map {
-          case InsertStarAction(condition) => InsertAction(condition, assignments)
-          case other => other
-        })
-    }.getOrElse(merge)
+    merge.copy(
+      matchedActions = merge.matchedActions.map {
+        case UpdateStarAction(condition) if merge.withSchemaEvolution =>
+          // A field that the source lacks keeps its value, as a column that it lacks does.
+          val kept = assignments.map(assignment => assignment.copy(value = FieldsKept(assignment.value, assignment.key, resolver)))
+          UpdateAction(condition, kept, fromStar = true)
+        case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
+        case other => other
+      },
+      notMatchedActions = merge.notMatchedActions.map {
+        case InsertStarAction(condition) => InsertAction(condition, assignments)
+        case other => other
+      })
   }
 }

@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.dml.VariableResolver
 
 /**
- * Resolves SQL variables where Spark only looks for columns: in the conditions and values of UPDATE and MERGE, and in REPLACE WHERE. Columns
- * come first, in the scope that Spark gives each clause.
+ * Resolves SQL variables where Spark only looks for columns: in the conditions and values of UPDATE and MERGE, and in REPLACE WHERE.
+ * Columns come first, in the scope that Spark gives each clause.
  */
 case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val names = new VariableResolver(session)
@@ -28,10 +28,10 @@ case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
         notMatchedActions = notMatched.map(resolve(_, source)),
         notMatchedBySourceActions = notMatchedBySource.map(resolve(_, target)))
     case other => other.resolveOperatorsDown {
-      case overwrite @ OverwriteByExpression(table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _), condition, _, _, _, _, _, _)
-          if !condition.resolved =>
-        overwrite.copy(deleteExpr = names.resolve(condition, table))
-    }
+        case overwrite @ OverwriteByExpression(table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _), condition, _, _, _, _, _, _)
+            if !condition.resolved =>
+          overwrite.copy(deleteExpr = names.resolve(condition, table))
+      }
   }
 
   private def resolve(action: MergeAction, scope: LogicalPlan): MergeAction = action match {

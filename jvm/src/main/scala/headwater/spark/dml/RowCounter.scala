@@ -4,8 +4,8 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 
 /**
- * Counts rows: in a job's tasks, or on the driver if Spark evaluates a local relation while it plans. Planning may happen several times; the
- * last one counts.
+ * Counts rows: in a job's tasks, or on the driver if Spark evaluates a local relation while it plans. Planning may happen several times;
+ * the last one counts.
  */
 final class RowCounter private (inTasks: PartitionSumAccumulator) extends Serializable {
   @transient private var planning = 0L

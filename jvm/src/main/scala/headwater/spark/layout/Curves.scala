@@ -1,8 +1,8 @@
 package headwater.spark.layout
 
 /**
- * Curves through all points of a cube with 2^bits^ points a side: a point's place on each, from 0. Points that are near each other on a curve
- * are near each other in the cube. The Hilbert curve never jumps: from one place to the next, one coordinate changes, by 1.
+ * Curves through all points of a cube with 2^bits^ points a side: a point's place on each, from 0. Points that are near each other on a
+ * curve are near each other in the cube. The Hilbert curve never jumps: from one place to the next, one coordinate changes, by 1.
  */
 object Curves {
   /** The place on the Z-order curve: the bits of the coordinates in turn, the highest first. */

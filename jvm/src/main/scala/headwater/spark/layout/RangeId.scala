@@ -9,8 +9,8 @@ import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
 /**
- * `range_id(value, bounds)`: how many of the bounds are not above the value, 0 for null. The bounds are a constant array of the value's type in
- * ascending order, nulls first, and a null is below every value.
+ * `range_id(value, bounds)`: how many of the bounds are not above the value, 0 for null. The bounds are a constant array of the value's
+ * type in ascending order, nulls first, and a null is below every value.
  */
 case class RangeId(left: Expression, right: Expression) extends BinaryExpression {
   override def dataType: DataType = IntegerType
@@ -26,7 +26,8 @@ case class RangeId(left: Expression, right: Expression) extends BinaryExpression
   override def eval(input: InternalRow): Any = of(left.eval(input))
 
   /** The id of a value in Spark's internal form. */
-  def of(value: Any): Int = if (value == null) 0 else {
+  def of(value: Any): Int = if (value == null) 0
+  else {
     var low = 0
     var high = bounds.length
     while (low < high) {

@@ -28,26 +28,34 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
     case a: AttributeReference if groups.exists(_.semanticEquals(a)) => Some(AggregateOutput(group = Some(a.name)))
     case Alias(a: AttributeReference, _) if groups.exists(_.semanticEquals(a)) => Some(AggregateOutput(group = Some(a.name)))
     case Alias(AggregateExpression(function, _, false, None, _), _) => function match {
-      case Count(Seq(Literal(value, _))) if value != null => Some(AggregateOutput(kind = Some("count")))
-      case Count(Seq(a: AttributeReference)) => Some(AggregateOutput(kind = Some("count"), column = Some(a.name)))
-      case Min(a: AttributeReference) => Some(AggregateOutput(kind = Some("min"), column = Some(a.name)))
-      case Max(a: AttributeReference) => Some(AggregateOutput(kind = Some("max"), column = Some(a.name)))
-      case _ => None
-    }
+        case Count(Seq(Literal(value, _))) if value != null => Some(AggregateOutput(kind = Some("count")))
+        case Count(Seq(a: AttributeReference)) => Some(AggregateOutput(kind = Some("count"), column = Some(a.name)))
+        case Min(a: AttributeReference) => Some(AggregateOutput(kind = Some("min"), column = Some(a.name)))
+        case Max(a: AttributeReference) => Some(AggregateOutput(kind = Some("max"), column = Some(a.name)))
+        case _ => None
+      }
     case _ => None
   }
 
   private def answer(
-      aggregate: Aggregate, index: HeadwaterFileIndex, filters: Seq[Expression], groups: Seq[Expression], wanted: Seq[AggregateOutput]): LogicalPlan = {
+      aggregate: Aggregate,
+      index: HeadwaterFileIndex,
+      filters: Seq[Expression],
+      groups: Seq[Expression],
+      wanted: Seq[AggregateOutput]): LogicalPlan = {
     if (!filters.forall(PredicateTree.isOverRow)) return aggregate
     val names = groups.map(_.asInstanceOf[AttributeReference].name)
-    Bridge.call(session, AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, filters.map(PredicateTree.of))).map { answer =>
+    Bridge.call(
+      session,
+      AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, filters.map(PredicateTree.of))).map { answer =>
       val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
-      LocalRelation(aggregate.output, answer.rows.map { row =>
-        InternalRow.fromSeq(aggregate.output.zip(row).map { case (column, text) =>
-          text.map(t => Cast(Literal(UTF8String.fromString(t), StringType), column.dataType, zone, EvalMode.LEGACY).eval()).orNull
+      LocalRelation(
+        aggregate.output,
+        answer.rows.map { row =>
+          InternalRow.fromSeq(aggregate.output.zip(row).map { case (column, text) =>
+            text.map(t => Cast(Literal(UTF8String.fromString(t), StringType), column.dataType, zone, EvalMode.LEGACY).eval()).orNull
+          })
         })
-      })
     }.getOrElse(aggregate)
   }
 
@@ -56,9 +64,10 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
     def unapply(plan: LogicalPlan): Option[(HeadwaterFileIndex, Seq[Expression])] = plan match {
       case Project(columns, child) if columns.forall(_.isInstanceOf[AttributeReference]) => unapply(child)
       case Filter(condition, child) => unapply(child).collect {
-        case (index, filters) if onPartitions(condition, index) => (index, condition +: filters)
-      }
-      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, false, _) if !index.live && index.isWholeTable => Some((index, Nil))
+          case (index, filters) if onPartitions(condition, index) => (index, condition +: filters)
+        }
+      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, false, _)
+          if !index.live && index.isWholeTable => Some((index, Nil))
       case _ => None
     }
 

@@ -29,7 +29,8 @@ object ArrowFileList {
           val values = (0 until partitionColumns).map(i => texts(4 + i))
           def longs(i: Int) = root.getVector(i).asInstanceOf[BigIntVector]
           def long(vector: BigIntVector, row: Int) = Option.unless(vector.isNull(row))(vector.get(row))
-          val rowIds = Option.when(root.getFieldVectors.size > 4 + partitionColumns)((longs(4 + partitionColumns), longs(5 + partitionColumns)))
+          val rowIds =
+            Option.when(root.getFieldVectors.size > 4 + partitionColumns)((longs(4 + partitionColumns), longs(5 + partitionColumns)))
           var row = 0
           while (row < root.getRowCount) {
             val known = rowIds.map { case (bases, versions) => FileRowIds(long(bases, row), long(versions, row)) }

@@ -22,14 +22,15 @@ class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
 }
 
 /** Everything counts as deleted but the rows in `only` that are not in `without`: for change data of rows that a commit marked. */
-private final class ChangedRowsVector(only: DeletionVector, without: Option[DeletionVector]) extends DeletionVector(Array.empty, Array.empty) {
+private final class ChangedRowsVector(only: DeletionVector, without: Option[DeletionVector])
+    extends DeletionVector(Array.empty, Array.empty) {
   override def contains(position: Long): Boolean = !only.contains(position) || without.exists(_.contains(position))
 }
 
 object DeletionVector {
   /**
-   * The key of a file's metadata under which a scan carries its vector: `inline <base64>` or `<offset> <size> <path>`. For change data it is
-   * a JSON array `[only, without]` of two such texts, the second of which may be null.
+   * The key of a file's metadata under which a scan carries its vector: `inline <base64>` or `<offset> <size> <path>`. For change data it
+   * is a JSON array `[only, without]` of two such texts, the second of which may be null.
    */
   val MetadataKey = "headwater_deletion_vector"
   private val Magic = 1681511377
@@ -46,7 +47,8 @@ object DeletionVector {
 
   private def read(offset: Long, size: Int, path: String, conf: Configuration): DeletionVector = {
     val file = new Path(path)
-    val in = try file.getFileSystem(conf).open(file) catch { case _: FileNotFoundException => throw damaged(path, "its file does not exist") }
+    val in = try file.getFileSystem(conf).open(file)
+    catch { case _: FileNotFoundException => throw damaged(path, "its file does not exist") }
     try {
       in.seek(offset)
       val data = new DataInputStream(in)
@@ -67,7 +69,8 @@ object DeletionVector {
 
   /** Bytes that are no bitmap make the reader throw one of these exceptions. */
   private def parse(bytes: Array[Byte], path: String): DeletionVector =
-    try parse(bytes) catch {
+    try parse(bytes)
+    catch {
       case e @ (_: RuntimeException | _: IOException) => throw damaged(path, Option(e.getMessage).getOrElse(e.getClass.getSimpleName))
     }
 

@@ -9,7 +9,12 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
  * Leaves out a file's rows that its deletion vector names. The rows come singly or in batches, with their position in the file as one
  * column; `dropPosition` removes that column where only this class needs it.
  */
-final class DeletionVectorFilter(source: Iterator[InternalRow], deleted: DeletionVector, position: Int, dropPosition: Boolean, types: Array[DataType])
+final class DeletionVectorFilter(
+    source: Iterator[InternalRow],
+    deleted: DeletionVector,
+    position: Int,
+    dropPosition: Boolean,
+    types: Array[DataType])
     extends RowOrBatchIterator(source) {
 
   private var following: Any = _

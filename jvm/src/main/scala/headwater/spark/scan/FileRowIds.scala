@@ -1,6 +1,8 @@
 package headwater.spark.scan
 
-/** What a table with row tracking gives to the rows of a file that hold nothing else themselves: the first row's id, and the commit version. */
+/**
+ * What a table with row tracking gives to the rows of a file that hold nothing else themselves: the first row's id, and the commit version.
+ */
 final case class FileRowIds(baseRowId: Option[Long], defaultRowCommitVersion: Option[Long])
 
 object FileRowIds {

@@ -16,9 +16,12 @@ object FilterText {
   /** With timestamp literals in the session's time zone, as the user would write them. */
   def of(filter: Expression): Option[String] =
     if (filter.exists(e => e.isInstanceOf[PlanExpression[_]] || e.isInstanceOf[LambdaFunction] || !e.deterministic)) None
-    else try Some(unfolded(filter).transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql) catch { case NonFatal(_) => None }
+    else try Some(unfolded(filter).transform { case a: AttributeReference => QuotedColumn(a.name, a.dataType) }.sql)
+    catch { case NonFatal(_) => None }
 
-  /** Replaces functions such as BETWEEN with what they stand for. They keep their arguments beside it, where rules do not see the columns. */
+  /**
+   * Replaces functions such as BETWEEN with what they stand for. They keep their arguments beside it, where rules do not see the columns.
+   */
   def unfolded(e: Expression): Expression = e match {
     case function: RuntimeReplaceable => unfolded(function.replacement)
     case With(child, definitions) =>

@@ -22,8 +22,8 @@ import org.apache.spark.sql.types.StructType
  * Lists a table's files for a scan. The handler prunes conservatively; partition filters are applied exactly here, because Spark does not
  * evaluate them again.
  *
- * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version. [[PruneFiles]]
- * then replaces that with one that keeps the files that its filters leave.
+ * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version.
+ * [[PruneFiles]] then replaces that with one that keeps the files that its filters leave.
  *
  * @param analyzed what ANALYZE TABLE stored about the columns
  */
@@ -55,8 +55,8 @@ class HeadwaterFileIndex(
     new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only, numbersFiles, analyzed)
 
   /**
-   * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some of
-   * them, does not ask the handler again.
+   * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some
+   * of them, does not ask the handler again.
    */
   def pruned(filters: Seq[Expression], columns: Option[Seq[String]]): (HeadwaterFileIndex, Option[ScanStatistics]) = {
     val trees = filters.map(PredicateTree.of)
@@ -64,14 +64,20 @@ class HeadwaterFileIndex(
     val listed = FileList.fromAnswer(answer, partitionSchema.length).toSeq
     val partitions = listed.map(_.partitionValues).distinct
     // A filter may fail for a partition that another one excludes. A scan applies them all, in their order.
-    val left = filters.filter(_.references.nonEmpty).flatMap(filter => Try(matching(filter, partitions)).toOption.flatten).map(partitions.zip(_).collect { case (values, true) => values }.toSet)
+    val left = filters.filter(
+      _.references.nonEmpty).flatMap(filter => Try(matching(filter, partitions)).toOption.flatten).map(partitions.zip(_).collect {
+      case (values, true) => values
+    }.toSet)
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
     val found = PrunedFiles(trees.toSet, files, isWhole = answer.isWhole && files.size == listed.size)
-    (new HeadwaterFileIndex(session, path, state, live, partitionSchema, options, only, numbersFiles, analyzed, Some(found)), answer.statistics)
+    (
+      new HeadwaterFileIndex(session, path, state, live, partitionSchema, options, only, numbersFiles, analyzed, Some(found)),
+      answer.statistics)
   }
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
-    val files = only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan((partitionFilters ++ dataFilters).map(PredicateTree.of)))
+    val files =
+      only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan((partitionFilters ++ dataFilters).map(PredicateTree.of)))
     val predicate = partitionFilters.reduceOption(And).map(filter => Predicate.createInterpreted(bound(filter)))
     val casts = parsers
     val groups = mutable.LinkedHashMap.empty[(Seq[String], Option[Int]), mutable.ArrayBuffer[FileStatusWithMetadata]]
@@ -114,8 +120,9 @@ class HeadwaterFileIndex(
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterFileIndex =>
-      path == that.path && state.tableId == that.state.tableId && live == that.live && (live || state.version == that.state.version) &&
-        onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
+      path == that.path && state.tableId == that.state.tableId && live == that.live &&
+      (live || state.version == that.state.version) &&
+      onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
     case _ => false
   }
 

@@ -5,7 +5,8 @@ import org.apache.spark.sql.vectorized.{ColumnarArray, ColumnarMap, ColumnVector
 import org.apache.spark.unsafe.types.UTF8String
 
 /** A late column of a batch: reads a row's value when Spark asks for it. */
-private final class LateColumnVector(file: LateColumnsFile, number: Int, positions: ColumnVector) extends ColumnVector(file.typeOf(number)) {
+private final class LateColumnVector(file: LateColumnsFile, number: Int, positions: ColumnVector)
+    extends ColumnVector(file.typeOf(number)) {
   private var column: LateColumn = _
   private var row = -1
 

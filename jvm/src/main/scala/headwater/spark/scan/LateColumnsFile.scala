@@ -68,7 +68,9 @@ final class LateColumnsFile(
 
   /** Adds the file's name to a failure, as Spark's own readers do. */
   private def namingFile[T](work: => T): T =
-    try work catch { case e: Exception => throw FileDataSourceV2.attachFilePath(file.urlEncodedPath, e) }
+    try work
+    catch { case e: Exception => throw FileDataSourceV2.attachFilePath(file.urlEncodedPath, e) }
 
-  override def close(): Unit = try if (groups != null) groups.close() finally if (rows != null) rows.close()
+  override def close(): Unit = try if (groups != null) groups.close()
+  finally if (rows != null) rows.close()
 }

@@ -11,7 +11,13 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
  * @param whenDense called then
  */
 final class LateMaterializedBatches(
-    source: Iterator[InternalRow], file: LateColumnsFile, length: Int, late: Set[Int], rowsPerValue: Int, position: Int, whenDense: () => Unit)
+    source: Iterator[InternalRow],
+    file: LateColumnsFile,
+    length: Int,
+    late: Set[Int],
+    rowsPerValue: Int,
+    position: Int,
+    whenDense: () => Unit)
     extends RowOrBatchIterator(source) {
   private var passed = 0L
   private var dense = false
@@ -29,11 +35,14 @@ final class LateMaterializedBatches(
         passed += batch.numRows()
         val positions = batch.column(position)
         val present = (0 until batch.numCols()).iterator.map(batch.column)
-        val vectors = Iterator.range(0, length).map(i => if (late(i)) new LateColumnVector(file, i, positions) else present.next()).toArray[ColumnVector]
+        val vectors = Iterator.range(
+          0,
+          length).map(i => if (late(i)) new LateColumnVector(file, i, positions) else present.next()).toArray[ColumnVector]
         new ColumnarBatch(vectors ++ present, batch.numRows())
       case other => throw new IllegalStateException(s"expected a batch, not ${other.getClass.getName}")
     }
   }
 
-  override def close(): Unit = try super.close() finally file.close()
+  override def close(): Unit = try super.close()
+  finally file.close()
 }

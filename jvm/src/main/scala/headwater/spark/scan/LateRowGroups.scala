@@ -15,7 +15,10 @@ import org.apache.spark.sql.types.DataType
  * @param namingFile adds the file's name to a failure
  */
 private final class LateRowGroups(
-    reader: ParquetFileReader, types: Array[DataType], readers: Array[ParquetValueReader], namingFile: (=> Unit) => Unit)
+    reader: ParquetFileReader,
+    types: Array[DataType],
+    readers: Array[ParquetValueReader],
+    namingFile: (=> Unit) => Unit)
     extends Closeable {
 
   private val groups = reader.getRowGroups.asScala.toArray

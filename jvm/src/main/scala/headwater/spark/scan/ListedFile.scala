@@ -9,9 +9,16 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata
  * null.
  */
 final case class ListedFile(
-    path: String, size: Long, modificationTime: Long, partitionValues: Seq[String], deletionVector: String, rowIds: Option[FileRowIds] = None) {
+    path: String,
+    size: Long,
+    modificationTime: Long,
+    partitionValues: Seq[String],
+    deletionVector: String,
+    rowIds: Option[FileRowIds] = None) {
   def toStatus: FileStatusWithMetadata = {
     val status = new FileStatus(size, false, 1, 0, modificationTime, new Path(if (path.startsWith("/")) s"file:$path" else path))
-    FileStatusWithMetadata(status, Option(deletionVector).map(DeletionVector.MetadataKey -> _).toMap ++ rowIds.map(FileRowIds.MetadataKey -> _))
+    FileStatusWithMetadata(
+      status,
+      Option(deletionVector).map(DeletionVector.MetadataKey -> _).toMap ++ rowIds.map(FileRowIds.MetadataKey -> _))
   }
 }

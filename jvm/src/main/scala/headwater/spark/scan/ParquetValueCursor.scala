@@ -11,9 +11,9 @@ import org.apache.parquet.io.ParquetDecodingException
  * The values of a flat column in one row group, read in ascending order of rows. Parquet's own value readers skip the rows in between,
  * whatever the encoding.
  *
- * Definition levels and pages are read here by hand because no public reader of Parquet's or Spark's seeks a single row without decoding the
- * rows before it. It pays: the UPDATE of the bench case `update-few` takes 1.4 s with late columns and 2.4 s without (2 cores, local disk;
- * median of 7).
+ * Definition levels and pages are read here by hand because no public reader of Parquet's or Spark's seeks a single row without decoding
+ * the rows before it. It pays: the UPDATE of the bench case `update-few` takes 1.4 s with late columns and 2.4 s without (2 cores, local
+ * disk; median of 7).
  */
 private[headwater] final class ParquetValueCursor(column: ColumnDescriptor, pages: PageReader, nullable: Boolean) {
   private val dictionary: Dictionary = Option(pages.readDictionaryPage()).map(page => page.getEncoding.initDictionary(column, page)).orNull
@@ -58,7 +58,8 @@ private[headwater] final class ParquetValueCursor(column: ColumnDescriptor, page
         levels = if (nullable) () => defined.readInteger() else null
         open(page.getValueEncoding, page.getValueCount, stream)
       case page: DataPageV2 =>
-        levels = if (!nullable) null else {
+        levels = if (!nullable) null
+        else {
           val defined = new RunLengthBitPackingHybridDecoder(1, page.getDefinitionLevels.toInputStream)
           () => defined.readInt()
         }

@@ -11,7 +11,9 @@ import org.apache.spark.sql.execution.vectorized.WritableColumnVector
 import org.apache.spark.sql.types._
 
 /** Puts a column's next value from Parquet's reader into a vector. `column` is None if the file lacks the column: its values are null. */
-private[headwater] final class ParquetValueReader(val column: Option[ColumnDescriptor], val put: (ValuesReader, WritableColumnVector) => Unit)
+private[headwater] final class ParquetValueReader(
+    val column: Option[ColumnDescriptor],
+    val put: (ValuesReader, WritableColumnVector) => Unit)
 
 private[headwater] object ParquetValueReader {
   private type Put = (ValuesReader, WritableColumnVector) => Unit
@@ -20,7 +22,8 @@ private[headwater] object ParquetValueReader {
   def of(field: StructField, file: MessageType, rebases: Boolean): Option[ParquetValueReader] =
     if (!file.containsField(field.name)) {
       // Spark's reader also finds a name in another case, and knows default values of files that lack a column.
-      val known = file.getFields.stream.anyMatch(_.getName.equalsIgnoreCase(field.name)) || field.metadata.contains(EXISTS_DEFAULT_COLUMN_METADATA_KEY)
+      val known = file.getFields.stream.anyMatch(_.getName.equalsIgnoreCase(field.name)) ||
+        field.metadata.contains(EXISTS_DEFAULT_COLUMN_METADATA_KEY)
       Option.when(!known)(new ParquetValueReader(None, (_, _) => ()))
     } else file.getType(file.getFieldIndex(field.name)) match {
       case stored: PrimitiveType if !stored.isRepetition(Type.Repetition.REPEATED) =>

@@ -12,5 +12,6 @@ private final class PartitionValueParser(dataType: DataType, timeZone: String) {
 
   def parse(text: String): Any =
     if (text == null) null
-    else parsed.getOrElseUpdate(text, Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(timeZone), EvalMode.LEGACY).eval())
+    else
+      parsed.getOrElseUpdate(text, Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(timeZone), EvalMode.LEGACY).eval())
 }

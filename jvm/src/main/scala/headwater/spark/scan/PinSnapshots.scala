@@ -36,7 +36,12 @@ object PinSnapshots {
 
   /** Pins live relations to the states that are known for them. */
   def pin(plan: LogicalPlan, state: HeadwaterFileIndex => Option[TableState]): LogicalPlan = plan.transformWithSubqueries {
-    case relation @ LogicalRelation(files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _), _, _, _, _)
+    case relation @ LogicalRelation(
+          files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _),
+          _,
+          _,
+          _,
+          _)
         if index.live =>
       state(index).map { known =>
         relation.copy(relation = files.copy(location = index.pinned(known), fileFormat = format.at(known))(files.sparkSession))

@@ -29,7 +29,8 @@ object PredicateTree {
   private val MaxDepth = 50
 
   def of(condition: Expression): JsonNode =
-    Json.node(try predicate(FilterText.unfolded(condition), MaxDepth) catch { case NonFatal(_) => Unknown })
+    Json.node(try predicate(FilterText.unfolded(condition), MaxDepth)
+    catch { case NonFatal(_) => Unknown })
 
   /** Whether a condition depends on nothing but the values of one row: not on a subquery or a random number. */
   def isOverRow(condition: Expression): Boolean = condition.deterministic && !condition.exists(_.isInstanceOf[PlanExpression[_]])
@@ -48,7 +49,8 @@ object PredicateTree {
     case GreaterThanOrEqual(left, right) => compare("<=", right, left)
     case IsNull(Operand(child)) => Map("op" -> "is_null", "child" -> child)
     case IsNotNull(child) => not(predicate(IsNull(child), depth))
-    case In(child, list) if list.forall(_.dataType == child.dataType) => in(child, list.map { case Constant(l) => Some(l.value); case _ => None })
+    case In(child, list) if list.forall(_.dataType == child.dataType) =>
+      in(child, list.map { case Constant(l) => Some(l.value); case _ => None })
     case InSet(child, set) => in(child, set.toSeq.map(Some(_)))
     case StartsWith(Operand(child), Constant(Text(prefix))) => Map("op" -> "starts_with", "child" -> child, "prefix" -> prefix)
     case Like(Operand(child), Constant(Text(pattern)), escape) =>
@@ -62,9 +64,9 @@ object PredicateTree {
     @tailrec def flat(pending: List[Expression], found: List[Expression]): List[Expression] = pending match {
       case Nil => found.reverse
       case head :: rest => link.lift(head) match {
-        case Some((l, r)) => flat(l :: r :: rest, found)
-        case None => flat(rest, head :: found)
-      }
+          case Some((l, r)) => flat(l :: r :: rest, found)
+          case None => flat(rest, head :: found)
+        }
     }
     flat(List(left, right), Nil)
   }
@@ -88,7 +90,8 @@ object PredicateTree {
 
   private object Operand {
     def unapply(e: Expression): Option[Node] = e match {
-      case Constant(literal) => json(literal.value, literal.dataType).map(v => Map("op" -> "literal", "type" -> literal.dataType.typeName, "value" -> v))
+      case Constant(literal) =>
+        json(literal.value, literal.dataType).map(v => Map("op" -> "literal", "type" -> literal.dataType.typeName, "value" -> v))
       case Cast(Operand(child), dataType, _, _) => Some(Map("op" -> "cast", "child" -> child, "type" -> dataType.typeName))
       case Year(Operand(child)) => Some(Map("op" -> "year", "child" -> child))
       case Path(names) => Some(Map("op" -> "column", "path" -> names))
@@ -113,7 +116,8 @@ object PredicateTree {
     def unapply(e: Expression): Option[Literal] = e match {
       case literal: Literal => Some(literal)
       case _ if e.foldable && !e.containsPattern(CURRENT_LIKE) && !e.exists(_.isInstanceOf[UserDefinedExpression]) =>
-        try Some(Literal(e.eval(), e.dataType)) catch { case NonFatal(_) => None }
+        try Some(Literal(e.eval(), e.dataType))
+        catch { case NonFatal(_) => None }
       case _ => None
     }
   }

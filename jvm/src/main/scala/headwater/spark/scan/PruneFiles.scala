@@ -13,8 +13,8 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 
 /**
  * Prunes the files of a pinned table while Spark optimizes the query, so that joins are planned for the size of what is read. If Spark
- * estimates rows too (`spark.sql.cbo.enabled`, `spark.sql.cbo.planStats.enabled`), the relation gets row count and column statistics of those
- * files. The scan then reads the files that were found here.
+ * estimates rows too (`spark.sql.cbo.enabled`, `spark.sql.cbo.planStats.enabled`), the relation gets row count and column statistics of
+ * those files. The scan then reads the files that were found here.
  */
 case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -37,12 +37,20 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def pruned(
-      relation: LogicalRelation, files: HadoopFsRelation, index: HeadwaterFileIndex, filters: Seq[Expression], columns: Option[Seq[String]]): LogicalRelation = {
+      relation: LogicalRelation,
+      files: HadoopFsRelation,
+      index: HeadwaterFileIndex,
+      filters: Seq[Expression],
+      columns: Option[Seq[String]]): LogicalRelation = {
     val (location, statistics) = index.pruned(filters, columns)
     val smaller = relation.copy(relation = files.copy(location = location)(files.sparkSession))
     statistics.map { known =>
       val entry = relation.catalogTable.getOrElse(CatalogTable(
-        TableIdentifier(index.path, Some("delta")), CatalogTableType.EXTERNAL, CatalogStorageFormat.empty, files.schema, provider = Some("delta")))
+        TableIdentifier(index.path, Some("delta")),
+        CatalogTableType.EXTERNAL,
+        CatalogStorageFormat.empty,
+        files.schema,
+        provider = Some("delta")))
       smaller.copy(catalogTable = Some(entry.copy(stats = Some(estimates(location, known)))))
     }.getOrElse(smaller)
   }
@@ -51,7 +59,10 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
     val columns = known.columns.map { column =>
       val stored = index.analyzed.getOrElse(column.name, CatalogColumnStat())
       column.name -> stored.copy(
-        distinctCount = stored.distinctCount.map(_.min(known.rows)), min = column.min, max = column.max, nullCount = column.nulls.map(BigInt(_)),
+        distinctCount = stored.distinctCount.map(_.min(known.rows)),
+        min = column.min,
+        max = column.max,
+        nullCount = column.nulls.map(BigInt(_)),
         version = CatalogColumnStat.VERSION)
     }
     CatalogStatistics(index.sizeInBytes, Some(BigInt(known.rows)), columns.toMap)
@@ -60,7 +71,11 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
   private object Prunable {
     def unapply(plan: LogicalPlan): Option[(LogicalRelation, HadoopFsRelation, HeadwaterFileIndex)] = plan match {
       case relation @ LogicalRelation(
-            files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _: HeadwaterParquetFileFormat, _), _, _, false, _)
+            files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _: HeadwaterParquetFileFormat, _),
+            _,
+            _,
+            false,
+            _)
           if !index.live && index.isWholeTable => Some((relation, files, index))
       case _ => None
     }

@@ -15,10 +15,17 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
  * @param types of the columns of the result
  */
 final class RowTrackingBatches(
-    source: Iterator[InternalRow], file: FileRowIds, rowId: Int, rowCommitVersion: Int, position: Int, dropPosition: Boolean, types: Array[DataType])
+    source: Iterator[InternalRow],
+    file: FileRowIds,
+    rowId: Int,
+    rowCommitVersion: Int,
+    position: Int,
+    dropPosition: Boolean,
+    types: Array[DataType])
     extends RowOrBatchIterator(source) {
 
-  private lazy val (joined, known) = (new JoinedRow, InternalRow(file.baseRowId.map(Long.box).orNull, file.defaultRowCommitVersion.map(Long.box).orNull))
+  private lazy val (joined, known) =
+    (new JoinedRow, InternalRow(file.baseRowId.map(Long.box).orNull, file.defaultRowCommitVersion.map(Long.box).orNull))
   private lazy val project = {
     val width = types.length + (if (dropPosition) 1 else 0)
     def long(index: Int) = BoundReference(index, LongType, nullable = true)

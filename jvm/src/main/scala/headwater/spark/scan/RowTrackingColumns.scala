@@ -2,7 +2,10 @@ package headwater.spark.scan
 
 import org.apache.spark.sql.types.StructType
 
-/** The names, in data files, of the columns for row ids and row commit versions. A scan that asks for them gets no nulls ([[RowTrackingBatches]]). */
+/**
+ * The names, in data files, of the columns for row ids and row commit versions. A scan that asks for them gets no nulls
+ * ([[RowTrackingBatches]]).
+ */
 final case class RowTrackingColumns(rowId: String, rowCommitVersion: String) {
   def names: Seq[String] = Seq(rowId, rowCommitVersion)
 

@@ -18,7 +18,14 @@ final case class TableState(
 
 object TableState {
   def of(path: String, pinned: PinnedVersion): TableState =
-    TableState(path, pinned.version, pinned.tableId, pinned.sizeInBytes, pinned.hasDeletionVectors, pinned.schema, RowTrackingColumns.of(pinned.rowTrackingColumns))
+    TableState(
+      path,
+      pinned.version,
+      pinned.tableId,
+      pinned.sizeInBytes,
+      pinned.hasDeletionVectors,
+      pinned.schema,
+      RowTrackingColumns.of(pinned.rowTrackingColumns))
 
   def of(table: HeadwaterTable): TableState = TableState(
     table.path,

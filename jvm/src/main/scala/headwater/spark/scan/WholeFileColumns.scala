@@ -8,7 +8,8 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
  *
  * @param position the index of the column with the rows' positions
  */
-private final class WholeFileColumns(source: Iterator[InternalRow], position: Int, namingFile: (=> Unit) => Unit) extends RowOrBatchIterator(source) {
+private final class WholeFileColumns(source: Iterator[InternalRow], position: Int, namingFile: (=> Unit) => Unit)
+    extends RowOrBatchIterator(source) {
   private var batch: ColumnarBatch = _
   private var row = 0
 

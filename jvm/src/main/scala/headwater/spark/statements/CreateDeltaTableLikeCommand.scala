@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunna
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * CREATE TABLE … LIKE a view or a table of another format … USING delta: takes its columns and partitioning. Spark itself would only make an
- * entry in the metastore.
+ * CREATE TABLE … LIKE a view or a table of another format … USING delta: takes its columns and partitioning. Spark itself would only make
+ * an entry in the metastore.
  */
 case class CreateDeltaTableLikeCommand(like: CreateTableLikeCommand) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {

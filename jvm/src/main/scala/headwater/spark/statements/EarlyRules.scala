@@ -11,7 +11,8 @@ import org.apache.spark.sql.headwater.SparkInternals
 
 /** The rules that see a plan before Spark resolves the tables in it. Spark runs them as hint rules. */
 private[spark] object EarlyRules {
-  val All: Seq[SparkSession => Rule[LogicalPlan]] = Seq(InlineApiViews(_), ResolveTargetViews(_), FindChangeReads(_), StartStreams(_))
+  val All: Seq[SparkSession => Rule[LogicalPlan]] =
+    Seq(InlineApiViews(_), ResolvePathTables(_), ResolveTargetViews(_), FindChangeReads(_), StartStreams(_))
 
   /** Sees to it that a session has them: some of Spark's ignore hint rules. */
   def complete(session: SparkSession): Unit = HintRulesShim.complete(SparkInternals.analyzer(session), All.map(_(session)))

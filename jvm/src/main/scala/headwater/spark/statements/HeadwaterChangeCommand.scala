@@ -18,6 +18,7 @@ case class HeadwaterChangeCommand(request: Call[CommitAnswer], path: String, nam
   override def run(session: SparkSession): Seq[Row] = {
     val answer = Bridge.call(session, request)
     SparkInternals.refreshCaches(session, path)
-    answer.rows.toSeq.flatMap(rows => SparkInternals.externalRows(Json.write(rows), schema0, SparkInternals.conf(session).sessionLocalTimeZone))
+    answer.rows.toSeq.flatMap(rows =>
+      SparkInternals.externalRows(Json.write(rows), schema0, SparkInternals.conf(session).sessionLocalTimeZone))
   }
 }

@@ -10,10 +10,14 @@ import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.ForwardingParser
 import headwater.spark.write.ReplaceCriteria
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{PlanWithUnresolvedIdentifier, RelationTimeTravel, UnresolvedAttribute, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.analysis.{
+  PlanWithUnresolvedIdentifier, RelationTimeTravel, UnresolvedAttribute, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView
+}
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.parser._
-import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, CompoundPlanStatement, DescribeColumn, ExceptionHandler, LogicalPlan, SingleStatement}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  CompoundBody, CompoundPlanStatement, DescribeColumn, ExceptionHandler, LogicalPlan, SingleStatement
+}
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_WITH_UNRESOLVED_IDENTIFIER, RELATION_TIME_TRAVEL}
 import org.apache.spark.sql.internal.VariableSubstitution
@@ -21,8 +25,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Parses the statements that Spark's parser does not know: their first words identify them, and the handler parses the rest. Everything else
- * goes to Spark's parser.
+ * Parses the statements that Spark's parser does not know: their first words identify them, and the handler parses the rest. Everything
+ * else goes to Spark's parser.
  */
 class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
   @volatile private var hasEarlyRules = false
@@ -58,7 +62,9 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     else {
       val between = s" /*${UUID.randomUUID()}*/, "
       val markers = pieces.indices.collect { case i if i % 2 == 1 => pieces(i) }
-      val literals = ParameterHandler.substituteParameters("SELECT " + markers.mkString(between), values)._1.stripPrefix("SELECT ").split(Pattern.quote(between))
+      val literals = ParameterHandler.substituteParameters(
+        "SELECT " + markers.mkString(between),
+        values)._1.stripPrefix("SELECT ").split(Pattern.quote(between))
       pieces.indices.map(i => if (i % 2 == 1) literals(i / 2) else pieces(i)).mkString
     }
   }
@@ -72,10 +78,11 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   }
 
   /**
-   * A text that Spark rejects may be a statement of ours, or one of another system; the handler's error then says what to use instead. If the
-   * handler cannot be reached, Spark's error stands.
+   * A text that Spark rejects may be a statement of ours, or one of another system; the handler's error then says what to use instead. If
+   * the handler cannot be reached, Spark's error stands.
    */
-  private def refused(text: String, parameters: Option[ParameterContext])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text) catch {
+  private def refused(text: String, parameters: Option[ParameterContext])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text)
+  catch {
     case e: ParseException =>
       val found = try {
         val ours = substituted(text, parameters)
@@ -88,8 +95,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   private def own(plan: LogicalPlan): LogicalPlan = plan match {
     // Spark's own `mapChildren` of a body leaves its handlers out.
     case body: CompoundBody => CurrentOrigin.withOrigin(body.origin)(body.copy(
-      collection = body.collection.map(own(_).asInstanceOf[CompoundPlanStatement]),
-      handlers = body.handlers.map(own(_).asInstanceOf[ExceptionHandler])))
+        collection = body.collection.map(own(_).asInstanceOf[CompoundPlanStatement]),
+        handlers = body.handlers.map(own(_).asInstanceOf[ExceptionHandler])))
     case statement: SingleStatement =>
       CurrentOrigin.withOrigin(statement.origin)(SingleStatement(own(described(statement.parsedPlan).getOrElse(statement.parsedPlan))))
     case part: CompoundPlanStatement => part.mapChildren(own)
@@ -114,9 +121,10 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     }
 
   /** The path in quotes, of any kind and with any escapes that Spark's strings have. None for a name, double quotes around it perhaps. */
-  private def quoted(table: String): Option[String] = HeadwaterParser.Quote.findPrefixOf(table).map(_ => spark.parseExpression(table)).collect {
-    case Literal(path: UTF8String, _) => path.toString
-  }
+  private def quoted(table: String): Option[String] =
+    HeadwaterParser.Quote.findPrefixOf(table).map(_ => spark.parseExpression(table)).collect {
+      case Literal(path: UTF8String, _) => path.toString
+    }
 
   /** A parameter marker can stand in `identifier(…)`. */
   private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
@@ -124,8 +132,11 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
     if (path.isDefined && parsed.command == DescribedPath.Command) DescribedPath(path.get)
-    else if (path.isDefined) table(Seq("delta", path.get))
-    else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
+    else if (path.isDefined) {
+      val quoted = table(Seq("delta", path.get))
+      quoted.setTagValue(ResolvePathTables.Quoted, ())
+      quoted
+    } else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
     else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(spark.parsePlanWithParameters(s"SELECT * FROM $name", _)).collectFirst {
       case UnresolvedRelation(parts, _, _) => table(parts)
       case named: PlanWithUnresolvedIdentifier => new PlanWithUnresolvedIdentifier(named.identifierExpr, Nil, (parts, _) => table(parts))
@@ -137,16 +148,17 @@ object HeadwaterParser {
   private def own(plan: LogicalPlan): LogicalPlan = ExplainDmlCommand(ReplaceCriteria.overwrites(qualified(plan)))
 
   /**
-   * Adds the catalog to ``delta.`/path` `` where it is read at a version or comes from an expression. When the time or the path is an expression,
-   * Spark resolves it in a second pass, and would then take the two parts for files of a format, which have no versions.
+   * Adds the catalog to ``delta.`/path` `` where it is read at a version or comes from an expression. When the time or the path is an
+   * expression, Spark resolves it in a second pass, and would then take the two parts for files of a format, which have no versions.
    */
   private def qualified(plan: LogicalPlan): LogicalPlan =
     plan.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(RELATION_TIME_TRAVEL, PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
       case travel @ RelationTimeTravel(relation: UnresolvedRelation, _, _) => travel.copy(relation = inCatalog(relation))
-      case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) => named.planBuilder(parts, children) match {
-        case relation: UnresolvedRelation => inCatalog(relation)
-        case other => other
-      })
+      case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) =>
+          named.planBuilder(parts, children) match {
+            case relation: UnresolvedRelation => inCatalog(relation)
+            case other => other
+          })
     }
 
   private def inCatalog(relation: UnresolvedRelation): UnresolvedRelation = relation.multipartIdentifier match {

@@ -17,7 +17,7 @@ import org.apache.hadoop.hive.ql.session.SessionState
  */
 object HiveSessionClassLoader {
   private val hasHive = try { Class.forName("org.apache.hadoop.hive.ql.session.SessionState", false, getClass.getClassLoader); true }
-    catch { case _: ClassNotFoundException => false }
+  catch { case _: ClassNotFoundException => false }
 
   /** Each statement calls this in its thread, right after Spark has set the session's loader. */
   def protect(): Unit = if (hasHive) protectSession()

@@ -10,7 +10,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
-import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns
+}
 import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -55,12 +57,15 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values.view.mapValues(Option(_)).toMap }
       HeadwaterCommand(ShowPartitionsRequest(table.path, resolved.name, asked), resolved.name, DataTypeUtils.fromAttributes(output))
     case TruncatePartition(Delta(_, table), UnresolvedPartitionSpec(values, _)) =>
-      throw Bridge.refusal(session, TruncatePartitionRequest(table.name(), values.map { case (column, value) => column -> String.valueOf(value) }))
+      throw Bridge.refusal(
+        session,
+        TruncatePartitionRequest(table.name(), values.map { case (column, value) => column -> String.valueOf(value) }))
     case shown @ ShowTablesCommand(_, _, _, true, None) => ShowDeltaTablesCommand(shown)
     case ShowColumns(Delta(resolved, table), namespace, output) =>
       HeadwaterCommand(ShowColumnsRequest(table.path, namespace, resolved.name), resolved.name, DataTypeUtils.fromAttributes(output))
     case AddCheckConstraint(Filter(_, PendingTarget(table)), check) =>
-      // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition resolved.
+      // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition
+      // resolved.
       table.requireLatest()
       val change = AddConstraint(TableConstraint("check", Some(check.name), Some(check.condition)))
       HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(change)), table.path, table.name())

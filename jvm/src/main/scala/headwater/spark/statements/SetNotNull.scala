@@ -5,18 +5,20 @@ import org.apache.spark.sql.catalyst.analysis.{ResolvedFieldName, ResolvedTable}
 import org.apache.spark.sql.catalyst.plans.logical.{AlterColumns, AlterColumnSpec, LogicalPlan}
 
 /**
- * ALTER COLUMN … SET NOT NULL of a column that may be null. Spark's analysis refuses it for every table; the handler allows it if no row has
- * null there. So the analysis sees a column that is NOT NULL already. The number of an ALTER's fields differs between versions of Spark, so
- * nothing here depends on it.
+ * ALTER COLUMN … SET NOT NULL of a column that may be null. Spark's analysis refuses it for every table; the handler allows it if no row
+ * has null there. So the analysis sees a column that is NOT NULL already. The number of an ALTER's fields differs between versions of
+ * Spark, so nothing here depends on it.
  */
 private object SetNotNull {
   def unapply(plan: LogicalPlan): Option[LogicalPlan] = plan match {
-    case alter: AlterColumns if isOurs(alter.table) && alter.specs.exists(isRefused) => Some(alter.transformExpressions {
-      case spec: AlterColumnSpec if isRefused(spec) => spec.mapChildren {
-        case column: ResolvedFieldName => column.copy(field = column.field.copy(nullable = false))
-        case other => other
-      }
-    })
+    case alter: AlterColumns if isOurs(alter.table) && alter.specs.exists(isRefused) =>
+      Some(alter.transformExpressions {
+        case spec: AlterColumnSpec if isRefused(spec) =>
+          spec.mapChildren {
+            case column: ResolvedFieldName => column.copy(field = column.field.copy(nullable = false))
+            case other => other
+          }
+      })
     case _ => None
   }
 

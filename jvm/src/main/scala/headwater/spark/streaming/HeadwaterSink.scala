@@ -21,7 +21,8 @@ final class HeadwaterSink private (settings: SinkSettings, planned: Option[Plann
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
     createPlanned()
     val context = new StatementContext(data.sparkSession)
-    try addBatch(context, batchId, data) finally context.close()
+    try addBatch(context, batchId, data)
+    finally context.close()
   }
 
   private def addBatch(context: StatementContext, batchId: Long, data: DataFrame): Unit = {
@@ -31,13 +32,15 @@ final class HeadwaterSink private (settings: SinkSettings, planned: Option[Plann
     if (!plan.skipped) {
       val rows = StreamBatch.rows(data)
       val matched = plan.columns.map(matching(session, rows, _)).getOrElse(rows)
-      Bridge.call(context, WriteBatchRequest(
-        batch = batch,
-        plan = context.addPlan(matched),
-        schema = matched.schema.json,
-        version = plan.version,
-        tableId = plan.tableId,
-        readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table)))
+      Bridge.call(
+        context,
+        WriteBatchRequest(
+          batch = batch,
+          plan = context.addPlan(matched),
+          schema = matched.schema.json,
+          version = plan.version,
+          tableId = plan.tableId,
+          readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table)))
       SparkInternals.refreshCaches(session, settings.table)
     }
   }
@@ -45,7 +48,8 @@ final class HeadwaterSink private (settings: SinkSettings, planned: Option[Plann
   private def matching(session: SparkSession, rows: LogicalPlan, columns: String): LogicalPlan = {
     val expected = SparkInternals.attributes(DataType.fromJson(columns).asInstanceOf[StructType])
     SparkInternals.analyzed(
-      session, SparkInternals.resolveOutput(session, s"delta.`${settings.table}`", expected, rows, byName = true, casts = true))
+      session,
+      SparkInternals.resolveOutput(session, s"delta.`${settings.table}`", expected, rows, byName = true, casts = true))
   }
 
   def createPlanned(): Unit = planned.foreach(_.create())

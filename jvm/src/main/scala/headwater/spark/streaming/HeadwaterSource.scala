@@ -6,7 +6,9 @@ import java.util.Optional
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{OpenStreamRequest, StreamChangesRequest, StreamCommittedRequest, StreamDescription, StreamEndAnswer, StreamEndRequest}
+import headwater.spark.bridge.messages.{
+  OpenStreamRequest, StreamChangesRequest, StreamCommittedRequest, StreamDescription, StreamEndAnswer, StreamEndRequest
+}
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.scan.{RowTrackingColumns, TableState}
@@ -14,7 +16,8 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.connector.read.streaming.{
-  CompositeReadLimit, Offset => AnyOffset, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReportsSourceMetrics, SupportsAdmissionControl, SupportsTriggerAvailableNow
+  CompositeReadLimit, Offset => AnyOffset, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReportsSourceMetrics, SupportsAdmissionControl,
+  SupportsTriggerAvailableNow
 }
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
@@ -23,7 +26,9 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A table as the source of one stream. The handler decides what a micro-batch reads; this keeps what the stream has known since its start. */
+/**
+ * A table as the source of one stream. The handler decides what a micro-batch reads; this keeps what the stream has known since its start.
+ */
 class HeadwaterSource(session: SparkSession, options: Map[String, String], info: StreamDescription)
     extends Source
     with SupportsAdmissionControl
@@ -57,12 +62,14 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
       case composite: CompositeReadLimit => composite.getReadLimits.toSeq
       case one => Seq(one)
     }
-    Bridge.call(session, StreamEndRequest(
-      info.stream,
-      after,
-      limits.collectFirst { case files: ReadMaxFiles => files.maxFiles().toLong },
-      limits.collectFirst { case bytes: ReadMaxBytes => bytes.maxBytes() },
-      until))
+    Bridge.call(
+      session,
+      StreamEndRequest(
+        info.stream,
+        after,
+        limits.collectFirst { case files: ReadMaxFiles => files.maxFiles().toLong },
+        limits.collectFirst { case bytes: ReadMaxBytes => bytes.maxBytes() },
+        until))
   }
 
   override def getBatch(start: Option[Offset], end: Offset): DataFrame =
@@ -86,7 +93,8 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
 
   override def commit(end: Offset): Unit = if (info.notesEnds) Bridge.call(session, StreamCommittedRequest(info.stream, end.json))
 
-  override def metrics(latestConsumed: Optional[AnyOffset]): util.Map[String, String] = last.map(_.metrics).getOrElse(Map.empty[String, String]).asJava
+  override def metrics(latestConsumed: Optional[AnyOffset]): util.Map[String, String] =
+    last.map(_.metrics).getOrElse(Map.empty[String, String]).asJava
 
   override def stop(): Unit = {}
 
@@ -96,15 +104,24 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
 object HeadwaterSource {
   /** Asks the handler for a table as a source. */
   def describe(
-      session: SparkSession, path: String, options: Map[String, String], schema: Option[StructType], checkpoint: Option[String]): StreamDescription = {
+      session: SparkSession,
+      path: String,
+      options: Map[String, String],
+      schema: Option[StructType],
+      checkpoint: Option[String]): StreamDescription = {
     val bounds = HeadwaterChangelog.bounds(session, new CaseInsensitiveStringMap(options.asJava))
     Bridge.call(session, OpenStreamRequest(path, options, bounds, schema.map(_.json), checkpoint))
   }
 
   /** What a query may read beside the stream's columns. Changes have no such columns. */
-  def metadataColumns(info: StreamDescription): Seq[AttributeReference] = if (info.readsChanges) Nil else {
+  def metadataColumns(info: StreamDescription): Seq[AttributeReference] = if (info.readsChanges) Nil
+  else {
     val format = new HeadwaterParquetFileFormat(
-      info.table.path, info.table.tableSchema, info.table.columnMappingMode, hasDeletionVectors = false, info.table.version,
+      info.table.path,
+      info.table.tableSchema,
+      info.table.columnMappingMode,
+      hasDeletionVectors = false,
+      info.table.version,
       rowTracking = RowTrackingColumns.of(info.table.rowTrackingColumns))
     Seq(format.createFileMetadataCol())
   }

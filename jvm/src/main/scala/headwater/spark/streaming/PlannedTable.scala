@@ -7,8 +7,8 @@ import org.apache.spark.sql.connector.catalog.{Column, Identifier, TableCapabili
 import org.apache.spark.sql.headwater.streaming.TableForStreams
 
 /**
- * A table that `DataStreamWriter.toTable` has had the catalog create. Spark asks for that before it checks the query; the table is created when
- * the query has passed, so that nothing remains of one that is refused.
+ * A table that `DataStreamWriter.toTable` has had the catalog create. Spark asks for that before it checks the query; the table is created
+ * when the query has passed, so that nothing remains of one that is refused.
  *
  * @param catalogTable the catalog's entry as it will be; None for a table that is only a path
  */

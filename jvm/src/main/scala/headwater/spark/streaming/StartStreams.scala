@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.headwater.streaming.StreamBatch
 
 /**
- * A streaming query starts: its sources learn which columns it was analysed with, and the table that `toTable` has planned is created once Spark has
- * nothing against the query. For that, Spark's check is made here, a little earlier than Spark makes it.
+ * A streaming query starts: its sources learn which columns it was analysed with, and the table that `toTable` has planned is created once
+ * Spark has nothing against the query. For that, Spark's check is made here, a little earlier than Spark makes it.
  */
 case class StartStreams(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {

@@ -13,7 +13,13 @@ import org.apache.spark.sql.types.StructType
  * @param start the offset that the micro-batch begins after; None for the first
  */
 private class StreamFileIndex(
-    session: SparkSession, path: String, state: TableState, partitionSchema: StructType, stream: JsonNode, start: Option[String], end: String)
+    session: SparkSession,
+    path: String,
+    state: TableState,
+    partitionSchema: StructType,
+    stream: JsonNode,
+    start: Option[String],
+    end: String)
     extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, Map.empty) {
 
   override def isWholeTable: Boolean = false

@@ -18,8 +18,12 @@ object DeclaredLengthCheck {
   def named(value: Expression, column: String): Expression = value.transform {
     case check: StaticInvoke if check.staticObject == classOf[CharVarcharCodegenUtils] && Checks.contains(check.functionName) =>
       StaticInvoke(
-        DeclaredLengthCheck.getClass, StringType, Checks(check.functionName), check.arguments :+ Literal(column),
-        propagateNull = check.propagateNull, returnNullable = check.returnNullable)
+        DeclaredLengthCheck.getClass,
+        StringType,
+        Checks(check.functionName),
+        check.arguments :+ Literal(column),
+        propagateNull = check.propagateNull,
+        returnNullable = check.returnNullable)
   }
 
   def char(value: UTF8String, length: Int, column: UTF8String): UTF8String =
@@ -30,13 +34,17 @@ object DeclaredLengthCheck {
 
   private def checked(kind: String, value: UTF8String, length: Int, column: UTF8String)(check: => UTF8String): UTF8String =
     try check
-    catch { case _: RuntimeException =>
-      val text = value.toString
-      val shown = if (text.length > LongestShown) text.take(LongestShown) + "…" else text
-      val error = HeadwaterException(
-        "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "columnName" -> column.toString, "type" -> s"$kind($length)", "value" -> shown,
-        "length" -> value.numChars().toString)
-      // Spark evaluates constants while it plans the statement, where nothing turns the error of a row into that of a statement.
-      throw (if (TaskContext.get() == null) error else error.inRow)
+    catch {
+      case _: RuntimeException =>
+        val text = value.toString
+        val shown = if (text.length > LongestShown) text.take(LongestShown) + "…" else text
+        val error = HeadwaterException(
+          "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+          "columnName" -> column.toString,
+          "type" -> s"$kind($length)",
+          "value" -> shown,
+          "length" -> value.numChars().toString)
+        // Spark evaluates constants while it plans the statement, where nothing turns the error of a row into that of a statement.
+        throw (if (TaskContext.get() == null) error else error.inRow)
     }
 }

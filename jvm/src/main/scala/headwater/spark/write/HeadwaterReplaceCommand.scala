@@ -11,7 +11,11 @@ import org.apache.spark.sql.headwater.SparkInternals
 
 /** Runs an INSERT … REPLACE USING or ON in the handler; parameters as of [[ReplaceRequest]]. */
 case class HeadwaterReplaceCommand(
-    table: HeadwaterTable, pieces: DmlPieces, using: Seq[String], condition: Option[String], options: Map[String, String])
+    table: HeadwaterTable,
+    pieces: DmlPieces,
+    using: Seq[String],
+    condition: Option[String],
+    options: Map[String, String])
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = Nil
 

@@ -21,9 +21,10 @@ class HeadwaterWriteBuilder(target: WriteTarget, options: CaseInsensitiveStringM
   override def overwriteDynamicPartitions(): WriteBuilder = this
 
   override def build(): Write = new V1Write {
-    override def toInsertableRelation: InsertableRelation = (data: DataFrame, _: Boolean) => target.table match {
-      case staged: HeadwaterStagedTable => staged.stage(data, options.asCaseSensitiveMap().asScala.toMap)
-      case _ => HeadwaterWrites.write(target, data, options.asCaseSensitiveMap().asScala.toMap)
-    }
+    override def toInsertableRelation: InsertableRelation = (data: DataFrame, _: Boolean) =>
+      target.table match {
+        case staged: HeadwaterStagedTable => staged.stage(data, options.asCaseSensitiveMap().asScala.toMap)
+        case _ => HeadwaterWrites.write(target, data, options.asCaseSensitiveMap().asScala.toMap)
+      }
   }
 }

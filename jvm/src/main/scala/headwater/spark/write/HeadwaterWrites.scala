@@ -12,45 +12,62 @@ object HeadwaterWrites {
   def write(target: WriteTarget, data: DataFrame, options: Map[String, String]): Unit = {
     val table = target.table
     val context = new StatementContext(table.session)
-    try Bridge.call(context, WriteRequest(
-      table = table.path,
-      name = table.name(),
-      version = table.snapshotVersion,
-      tableId = table.info.tableId,
-      plan = context.addPlan(SparkInternals.logicalPlan(data)),
-      schema = data.schema.json,
-      mode = target.mode,
-      replaceWhere = target.replaceWhere,
-      readsTable = target.readsTable,
-      rowsAreFixed = target.rowsAreFixed,
-      options = options))
+    try Bridge.call(
+        context,
+        WriteRequest(
+          table = table.path,
+          name = table.name(),
+          version = table.snapshotVersion,
+          tableId = table.info.tableId,
+          plan = context.addPlan(SparkInternals.logicalPlan(data)),
+          schema = data.schema.json,
+          mode = target.mode,
+          replaceWhere = target.replaceWhere,
+          readsTable = target.readsTable,
+          rowsAreFixed = target.rowsAreFixed,
+          options = options))
     finally context.close()
     SparkInternals.refreshCaches(table.session, table.path)
   }
 
   /** Saves rows to a path. The handler decides whether this creates, replaces or appends. */
   def save(
-      session: SparkSession, path: String, mode: String, partitioning: Seq[String], options: Map[String, String], data: DataFrame): Unit = {
+      session: SparkSession,
+      path: String,
+      mode: String,
+      partitioning: Seq[String],
+      options: Map[String, String],
+      data: DataFrame): Unit = {
     val plan = SparkInternals.logicalPlan(data)
     val statement = new StatementContext(session)
     val decision = Bridge.call(statement, PlanSaveRequest(path, mode, partitioning, options))
     decision.action match {
       case "create" =>
-        try Bridge.call(statement, CreateTableRequest(
-          table = path,
-          name = None,
-          mode = decision.mode.get,
-          external = true,
-          schema = SparkInternals.asNullable(data.schema).json,
-          partitionColumns = partitioning,
-          plan = Some(statement.addPlan(plan)),
-          rowSchema = Some(data.schema.json),
-          saveMode = Some(mode),
-          options = options))
+        try Bridge.call(
+            statement,
+            CreateTableRequest(
+              table = path,
+              name = None,
+              mode = decision.mode.get,
+              external = true,
+              schema = SparkInternals.asNullable(data.schema).json,
+              partitionColumns = partitioning,
+              plan = Some(statement.addPlan(plan)),
+              rowSchema = Some(data.schema.json),
+              saveMode = Some(mode),
+              options = options))
         finally statement.close()
         SparkInternals.refreshCaches(session, path)
       case "write" if decision.write.contains("replace") =>
-        PlanHeadwaterReplace.command(session, HeadwaterTable.load(session, path), Nil, plan, None, options, byName = true, casts = false).run(session)
+        PlanHeadwaterReplace.command(
+          session,
+          HeadwaterTable.load(session, path),
+          Nil,
+          plan,
+          None,
+          options,
+          byName = true,
+          casts = false).run(session)
       case "write" =>
         val table = HeadwaterTable.load(session, path)
         val target = WriteTarget(table, decision.write.get).of(plan)

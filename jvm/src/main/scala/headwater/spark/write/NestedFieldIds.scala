@@ -19,7 +19,9 @@ final class NestedFieldIds extends ParquetWriteSupport {
   override def init(configuration: Configuration): WriteContext = {
     val plain = super.init(configuration)
     val schema = DataType.fromJson(configuration.get(ParquetWriteSupport.SPARK_ROW_SCHEMA)).asInstanceOf[StructType]
-    new WriteContext(new MessageType(plain.getSchema.getName, NestedFieldIds.fields(plain.getSchema, schema).asJava), plain.getExtraMetaData)
+    new WriteContext(
+      new MessageType(plain.getSchema.getName, NestedFieldIds.fields(plain.getSchema, schema).asJava),
+      plain.getExtraMetaData)
   }
 }
 

@@ -18,8 +18,8 @@ import org.apache.spark.sql.headwater.dml.VariableResolver
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Turns an overwrite with [[ReplaceCriteria]], or with a writer's options that ask for the same, into the command that the handler runs. The
- * condition is over the table and the query's own columns; the values are the query's columns as an INSERT matches and casts them.
+ * Turns an overwrite with [[ReplaceCriteria]], or with a writer's options that ask for the same, into the command that the handler runs.
+ * The condition is over the table and the query's own columns; the values are the query's columns as an INSERT matches and casts them.
  */
 case class PlanHeadwaterReplace(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
@@ -42,26 +42,35 @@ object PlanHeadwaterReplace {
    * @param criteria None if the options have them
    */
   def command(
-      session: SparkSession, table: HeadwaterTable, name: Seq[String], rows: LogicalPlan, criteria: Option[ReplaceCriteria],
-      options: Map[String, String], byName: Boolean, casts: Boolean = true): HeadwaterReplaceCommand = {
+      session: SparkSession,
+      table: HeadwaterTable,
+      name: Seq[String],
+      rows: LogicalPlan,
+      criteria: Option[ReplaceCriteria],
+      options: Map[String, String],
+      byName: Boolean,
+      casts: Boolean = true): HeadwaterReplaceCommand = {
     val query = VariableResolver.withVariableValues(rows)
-    val answer = Bridge.call(session, ReplaceTargetRequest(
-      table = table.path,
-      name = table.name(),
-      version = table.snapshotVersion,
-      tableId = table.info.tableId,
-      source = query.schema.json,
-      byName = byName,
-      using = criteria.map(_.using).getOrElse(Nil),
-      hasCondition = criteria.exists(_.on.isDefined),
-      options = options))
+    val answer = Bridge.call(
+      session,
+      ReplaceTargetRequest(
+        table = table.path,
+        name = table.name(),
+        version = table.snapshotVersion,
+        tableId = table.info.tableId,
+        source = query.schema.json,
+        byName = byName,
+        using = criteria.map(_.using).getOrElse(Nil),
+        hasCondition = criteria.exists(_.on.isDefined),
+        options = options))
     val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
     val target = DmlTarget(seen, Nil)
     val expected = SparkInternals.attributes(DataType.fromJson(answer.columns).asInstanceOf[StructType])
     val inserted = values(SparkInternals.resolveOutput(session, table.name(), expected, query, byName, casts), query)
     val assigned = expected.map(_.name.toLowerCase).zip(inserted).toMap
     val clause = DmlClause(
-      "insert", None,
+      "insert",
+      None,
       values = target.output.map(column => assigned.getOrElse(column.name.toLowerCase, Literal(null, column.dataType))),
       assigned = expected.map(_.name))
     val alias = criteria.flatMap(_.alias).orElse(answer.alias).map(Seq(_)).getOrElse(name)
@@ -81,15 +90,23 @@ object PlanHeadwaterReplace {
   }
 
   private def asked(
-      session: SparkSession, criteria: Option[ReplaceCriteria], answer: ReplaceTargetAnswer, target: LogicalPlan, query: LogicalPlan): Expression =
+      session: SparkSession,
+      criteria: Option[ReplaceCriteria],
+      answer: ReplaceTargetAnswer,
+      target: LogicalPlan,
+      query: LogicalPlan): Expression =
     criteria.flatMap(_.on).orElse(answer.condition.map(QueryCompiler.parse(session, _))).getOrElse {
-      answer.targetKeys.zip(answer.sourceKeys).map { case (mine, its) => EqualTo(target.output(mine), query.output(its)): Expression }.reduce(And)
+      answer.targetKeys.zip(answer.sourceKeys).map { case (mine, its) =>
+        EqualTo(target.output(mine), query.output(its)): Expression
+      }.reduce(And)
     }
 
   /** A condition as Spark resolves it over the table's columns and the query's. */
   private def matching(session: SparkSession, both: LogicalPlan, asked: Expression): Expression = {
-    def refuse(kind: String, name: String, near: Option[String] = None) = throw Bridge.refusal(session, ReplaceConditionRequest(kind, name, near))
-    val resolved = try SparkInternals.analyzed(session, Filter(asked, both)) catch {
+    def refuse(kind: String, name: String, near: Option[String] = None) =
+      throw Bridge.refusal(session, ReplaceConditionRequest(kind, name, near))
+    val resolved = try SparkInternals.analyzed(session, Filter(asked, both))
+    catch {
       case e: AnalysisException if e.getCondition == "AMBIGUOUS_REFERENCE" =>
         refuse("ambiguous", e.getMessageParameters.get("name"), Option(e.getMessageParameters.get("referenceNames")))
       case e: AnalysisException if Option(e.getCondition).exists(_.startsWith("UNRESOLVED_COLUMN")) =>

@@ -7,7 +7,9 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.types.{BooleanType, DataType}
 
-/** `raise_row_error(condition, state, text)` fails the statement when a row evaluates it. Its type is boolean so that it can be in a filter. */
+/**
+ * `raise_row_error(condition, state, text)` fails the statement when a row evaluates it. Its type is boolean so that it can be in a filter.
+ */
 case class RaiseRowError(first: Expression, second: Expression, third: Expression) extends TernaryExpression {
   override def dataType: DataType = BooleanType
   override def nullable: Boolean = false

@@ -2,14 +2,16 @@ package headwater.spark.write
 
 import org.apache.spark.sql.catalyst.analysis.NamedRelation
 import org.apache.spark.sql.catalyst.expressions.{Expression, LeafExpression, Unevaluable}
-import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, InsertReplaceCriteria, InsertReplaceOn, InsertReplaceUsing, LogicalPlan, OverwriteByExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  InsertIntoStatement, InsertReplaceCriteria, InsertReplaceOn, InsertReplaceUsing, LogicalPlan, OverwriteByExpression
+}
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.types.{BooleanType, DataType}
 
 /**
- * What an INSERT … REPLACE USING or ON replaces, in the place of an overwrite's condition. Spark would resolve that against the table alone;
- * so this one has no children, and [[PlanHeadwaterReplace]] resolves it.
+ * What an INSERT … REPLACE USING or ON replaces, in the place of an overwrite's condition. Spark would resolve that against the table
+ * alone; so this one has no children, and [[PlanHeadwaterReplace]] resolves it.
  */
 case class ReplaceCriteria(using: Seq[String], on: Option[Expression], alias: Option[String]) extends LeafExpression with Unevaluable {
   override def dataType: DataType = BooleanType
@@ -18,13 +20,16 @@ case class ReplaceCriteria(using: Seq[String], on: Option[Expression], alias: Op
 }
 
 object ReplaceCriteria {
-  /** Spark's analyzer refuses the statement for every table, so it becomes an overwrite, which Spark resolves as it does INSERT … REPLACE WHERE. */
+  /**
+   * Spark's analyzer refuses the statement for every table, so it becomes an overwrite, which Spark resolves as it does INSERT … REPLACE
+   * WHERE.
+   */
   def overwrites(plan: LogicalPlan): LogicalPlan = plan match {
     case explain @ ExplainCommand(statement, _) => explain.copy(logicalPlan = overwrites(statement))
     case other => other.transformDown {
-      case insert @ InsertIntoStatement(table: NamedRelation, _, _, query, _, _, byName, Some(Parsed(criteria)), evolves) =>
-        CurrentOrigin.withOrigin(insert.origin)(OverwriteByExpression(table, criteria, query, Map.empty, byName, evolves))
-    }
+        case insert @ InsertIntoStatement(table: NamedRelation, _, _, query, _, _, byName, Some(Parsed(criteria)), evolves) =>
+          CurrentOrigin.withOrigin(insert.origin)(OverwriteByExpression(table, criteria, query, Map.empty, byName, evolves))
+      }
   }
 
   private object Parsed {

@@ -45,7 +45,9 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
         val condition = VariableResolver.folded(o.deleteExpr)
-        val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(session, UnsupportedPredicateRequest(condition.sql)))
+        val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(
+          session,
+          UnsupportedPredicateRequest(condition.sql, condition.deterministic)))
         WriteTarget(table, WriteTarget.Overwrite, Some(text))
       case _: OverwriteByExpression => WriteTarget(table, WriteTarget.Overwrite)
       case _: OverwritePartitionsDynamic => WriteTarget(table, WriteTarget.Dynamic)
@@ -77,19 +79,26 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
 
 object ResolveHeadwaterWrites {
   def matchColumns(
-      session: SparkSession, target: WriteTarget, query: LogicalPlan, options: Map[String, String], byName: Boolean, casts: Boolean = true,
+      session: SparkSession,
+      target: WriteTarget,
+      query: LogicalPlan,
+      options: Map[String, String],
+      byName: Boolean,
+      casts: Boolean = true,
       isSql: Boolean = false): LogicalPlan = {
     val table = target.table
-    val answer = Bridge.call(session, ResolveWriteRequest(
-      table = table.path,
-      name = table.name(),
-      version = table.snapshotVersion,
-      schema = query.schema.json,
-      byName = byName,
-      isSql = isSql,
-      mode = target.mode,
-      replaceWhere = target.replaceWhere,
-      options = options))
+    val answer = Bridge.call(
+      session,
+      ResolveWriteRequest(
+        table = table.path,
+        name = table.name(),
+        version = table.snapshotVersion,
+        schema = query.schema.json,
+        byName = byName,
+        isSql = isSql,
+        mode = target.mode,
+        replaceWhere = target.replaceWhere,
+        options = options))
     val expected = DataType.fromJson(answer.schema).asInstanceOf[StructType]
     SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName, casts)
   }

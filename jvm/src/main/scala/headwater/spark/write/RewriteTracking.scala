@@ -9,8 +9,8 @@ import headwater.spark.bridge.messages.TrackedRows
 import org.apache.spark.TaskContext
 
 /**
- * What a rewrite's rows say beside their values: the positions of the rows they replace, by file number; the source rows that found a match;
- * how many rows each action had. Each task has one; the driver merges those of the tasks that succeeded.
+ * What a rewrite's rows say beside their values: the positions of the rows they replace, by file number; the source rows that found a
+ * match; how many rows each action had. Each task has one; the driver merges those of the tasks that succeeded.
  */
 final class RewriteTracking extends Serializable {
   private val files = mutable.HashMap.empty[Int, PositionSet]
@@ -46,10 +46,12 @@ object RewriteTracking {
   /** That of the running task, until the task ends. */
   def ofTask(): RewriteTracking = {
     val task = TaskContext.get()
-    byTask.computeIfAbsent(task.taskAttemptId(), id => {
-      task.addTaskCompletionListener[Unit]((_: TaskContext) => byTask.remove(id))
-      new RewriteTracking
-    })
+    byTask.computeIfAbsent(
+      task.taskAttemptId(),
+      id => {
+        task.addTaskCompletionListener[Unit]((_: TaskContext) => byTask.remove(id))
+        new RewriteTracking
+      })
   }
 
   def find(task: TaskContext): Option[RewriteTracking] = Option(task).flatMap(t => Option(byTask.get(t.taskAttemptId())))

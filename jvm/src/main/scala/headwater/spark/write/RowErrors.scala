@@ -15,11 +15,12 @@ final class RowErrors(rows: Iterator[InternalRow]) extends Iterator[InternalRow]
   private var ended = false
 
   /** Some iterators compute a row in `hasNext`, others in `next`. */
-  override def hasNext: Boolean = ahead != null || (!ended && {
-    try { if (rows.hasNext) ahead = rows.next() else ended = true }
-    catch { case e: HeadwaterRowException => RowErrors.note(e); ended = true }
-    !ended
-  })
+  override def hasNext: Boolean = ahead != null ||
+    (!ended && {
+      try { if (rows.hasNext) ahead = rows.next() else ended = true }
+      catch { case e: HeadwaterRowException => RowErrors.note(e); ended = true }
+      !ended
+    })
 
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException("no more rows")

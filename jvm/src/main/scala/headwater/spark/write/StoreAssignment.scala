@@ -19,13 +19,15 @@ object StoreAssignment {
   private val FollowsAnsi = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
 
   /** The query with the columns of a table. `resolve` is Spark's own rule for that, under the settings it is given. */
-  def columns(conf: SQLConf, query: LogicalPlan)(resolve: SQLConf => LogicalPlan): LogicalPlan = try resolve(conf) catch {
-    case refused: AnalysisException if casts(conf, refused) => resolve(legacy(conf)) match {
-      case Project(columns, `query`) =>
-        val cast = columns.map(column => failing(column, Nil).asInstanceOf[NamedExpression])
-        if (cast.forall(_.resolved)) Project(cast, query) else throw refused
-      case _ => throw refused
-    }
+  def columns(conf: SQLConf, query: LogicalPlan)(resolve: SQLConf => LogicalPlan): LogicalPlan = try resolve(conf)
+  catch {
+    case refused: AnalysisException if casts(conf, refused) =>
+      resolve(legacy(conf)) match {
+        case Project(columns, `query`) =>
+          val cast = columns.map(column => failing(column, Nil).asInstanceOf[NamedExpression])
+          if (cast.forall(_.resolved)) Project(cast, query) else throw refused
+        case _ => throw refused
+      }
   }
 
   /** The values of assignments, each cast to its column's type. `align` is Spark's own rule for that, under the current settings. */
@@ -33,7 +35,8 @@ object StoreAssignment {
     if (conf.getConfString(FollowsAnsi, "false").toBoolean) {
       val ansi = conf.ansiEnabled
       cast(conf, assignments, align, _.transform { case cast: Cast => Cast(cast.child, cast.dataType, cast.timeZoneId, ansi) })
-    } else try align(assignments).map(_.value) catch {
+    } else try align(assignments).map(_.value)
+    catch {
       case refused: AnalysisException if casts(conf, refused) =>
         val values = cast(conf, assignments, align, failing(_, Nil))
         if (values.forall(_.resolved)) values else throw refused
@@ -42,13 +45,17 @@ object StoreAssignment {
 
   /** Places casts over attributes that stand for the values, so that the new casts are not confused with casts inside the values. */
   private def cast(
-      conf: SQLConf, assignments: Seq[Assignment], align: Seq[Assignment] => Seq[Assignment], change: Expression => Expression): Seq[Expression] = {
+      conf: SQLConf,
+      assignments: Seq[Assignment],
+      align: Seq[Assignment] => Seq[Assignment],
+      change: Expression => Expression): Seq[Expression] = {
     val placeholders = assignments.map(assignment => AttributeReference("value", assignment.value.dataType, assignment.value.nullable)())
     val values = placeholders.map(_.exprId).zip(assignments.map(_.value)).toMap
     val aligned = SQLConf.withExistingConf(legacy(conf)) {
       align(assignments.zip(placeholders).map { case (assignment, value) => assignment.copy(value = value) })
     }
-    aligned.map(assignment => change(assignment.value).transform { case a: AttributeReference if values.contains(a.exprId) => values(a.exprId) })
+    aligned.map(assignment =>
+      change(assignment.value).transform { case a: AttributeReference if values.contains(a.exprId) => values(a.exprId) })
   }
 
   private def casts(conf: SQLConf, refused: AnalysisException): Boolean =

@@ -11,11 +11,16 @@ import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.headwater.write.FixedRows
 
 /**
- * A table as a write sees it whose columns are matched: with what the write replaces. `mode`, `replaceWhere` and what is known of the rows are those of
- * [[headwater.spark.bridge.messages.WriteRequest]]. Spark hands a writer of its first interface no more than a table and the user's options.
+ * A table as a write sees it whose columns are matched: with what the write replaces. `mode`, `replaceWhere` and what is known of the rows
+ * are those of [[headwater.spark.bridge.messages.WriteRequest]]. Spark hands a writer of its first interface no more than a table and the
+ * user's options.
  */
 final case class WriteTarget(
-    table: HeadwaterTable, mode: String, replaceWhere: Option[String] = None, readsTable: Boolean = false, rowsAreFixed: Boolean = false)
+    table: HeadwaterTable,
+    mode: String,
+    replaceWhere: Option[String] = None,
+    readsTable: Boolean = false,
+    rowsAreFixed: Boolean = false)
     extends Table
     with SupportsWrite {
   def of(rows: LogicalPlan): WriteTarget =

@@ -23,22 +23,28 @@ final case class WriteSpecification(
     extends Message
 
 object WriteSpecification {
-  implicit val fromJson: FromJson[WriteSpecification] = FromJson.message(in => WriteSpecification(
-    in[String]("path"),
-    in[String]("query"),
-    in[String]("schema"),
-    in[Seq[String]]("partitionBy"),
-    in[Seq[String]]("partitionsInFiles"),
-    in[Seq[Seq[String]]]("statistics"),
-    in[SmallJob]("smallJob"),
-    in[Map[String, String]]("settings"),
-    in[Map[String, String]]("options"),
-    in[Boolean]("tracked"),
-    in[Option[String]]("changeColumn")))
+  implicit val fromJson: FromJson[WriteSpecification] = FromJson.message(in =>
+    WriteSpecification(
+      in[String]("path"),
+      in[String]("query"),
+      in[String]("schema"),
+      in[Seq[String]]("partitionBy"),
+      in[Seq[String]]("partitionsInFiles"),
+      in[Seq[Seq[String]]]("statistics"),
+      in[SmallJob]("smallJob"),
+      in[Map[String, String]]("settings"),
+      in[Map[String, String]]("options"),
+      in[Boolean]("tracked"),
+      in[Option[String]]("changeColumn")))
 }
 
 final case class WrittenFile(
-    path: String, size: Long, modificationTime: Long, partition: Map[String, Option[String]], rows: Long, statistics: Seq[Seq[Any]])
+    path: String,
+    size: Long,
+    modificationTime: Long,
+    partition: Map[String, Option[String]],
+    rows: Long,
+    statistics: Seq[Seq[Any]])
     extends Message
 
 final case class TrackedRows(positions: Map[Int, String], source: String, actions: Map[Int, Long], repeated: Long) extends Message
@@ -47,17 +53,23 @@ final case class TrackedRows(positions: Map[Int, String], source: String, action
 final case class WrittenRows(files: Seq[JsonNode], counted: Long, tracked: Option[TrackedRows]) extends Message
 
 final case class PinnedVersion(
-    version: Long, tableId: String, sizeInBytes: Long, hasDeletionVectors: Boolean, schema: String, rowTrackingColumns: Seq[String])
+    version: Long,
+    tableId: String,
+    sizeInBytes: Long,
+    hasDeletionVectors: Boolean,
+    schema: String,
+    rowTrackingColumns: Seq[String])
     extends Message
 
 object PinnedVersion {
-  implicit val fromJson: FromJson[PinnedVersion] = FromJson.message(in => PinnedVersion(
-    in[Long]("version"),
-    in[String]("tableId"),
-    in[Long]("sizeInBytes"),
-    in[Boolean]("hasDeletionVectors"),
-    in[String]("schema"),
-    in[Seq[String]]("rowTrackingColumns")))
+  implicit val fromJson: FromJson[PinnedVersion] = FromJson.message(in =>
+    PinnedVersion(
+      in[Long]("version"),
+      in[String]("tableId"),
+      in[Long]("sizeInBytes"),
+      in[Boolean]("hasDeletionVectors"),
+      in[String]("schema"),
+      in[Seq[String]]("rowTrackingColumns")))
 }
 
 final case class Restriction(
@@ -73,27 +85,30 @@ final case class Restriction(
     extends Message
 
 object Restriction {
-  implicit val fromJson: FromJson[Restriction] = FromJson.message(in => Restriction(
-    in[PinnedVersion]("pinned"),
-    in[Long]("listedBytes"),
-    in[Boolean]("listsDeletionVectors"),
-    in[Seq[String]]("lateColumns"),
-    in[Int]("rowsPerLateValue"),
-    in[String]("fileColumn"),
-    in[String]("rowColumn"),
-    in[Seq[String]]("rowTrackingColumns"),
-    in[JsonNode]("files")))
+  implicit val fromJson: FromJson[Restriction] = FromJson.message(in =>
+    Restriction(
+      in[PinnedVersion]("pinned"),
+      in[Long]("listedBytes"),
+      in[Boolean]("listsDeletionVectors"),
+      in[Seq[String]]("lateColumns"),
+      in[Int]("rowsPerLateValue"),
+      in[String]("fileColumn"),
+      in[String]("rowColumn"),
+      in[Seq[String]]("rowTrackingColumns"),
+      in[JsonNode]("files")))
 }
 
-final case class FilesOfVersion(table: String, version: Long, rowTrackingColumns: Seq[String], tasks: Seq[Long], files: JsonNode) extends Message
+final case class FilesOfVersion(table: String, version: Long, rowTrackingColumns: Seq[String], tasks: Seq[Long], files: JsonNode)
+    extends Message
 
 object FilesOfVersion {
-  implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in => FilesOfVersion(
-    in[String]("table"),
-    in[Long]("version"),
-    in[Seq[String]]("rowTrackingColumns"),
-    in[Seq[Long]]("tasks"),
-    in[JsonNode]("files")))
+  implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in =>
+    FilesOfVersion(
+      in[String]("table"),
+      in[Long]("version"),
+      in[Seq[String]]("rowTrackingColumns"),
+      in[Seq[Long]]("tasks"),
+      in[JsonNode]("files")))
 }
 
 final case class ParquetFilesQuestion(plan: Int, expressions: Seq[Int], most: Int) extends Message

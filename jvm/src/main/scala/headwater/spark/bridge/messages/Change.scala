@@ -38,7 +38,13 @@ final case class ChangeRequest(
 final case class ExplainRequest(statement: String, mode: String, change: ChangeRequest) extends Call[String]("explain")
 
 final case class MergeTargetRequest(
-    table: String, version: Long, tableId: String, withSchemaEvolution: Boolean, source: String, star: Boolean, assigned: Seq[Seq[String]])
+    table: String,
+    version: Long,
+    tableId: String,
+    withSchemaEvolution: Boolean,
+    source: String,
+    star: Boolean,
+    assigned: Seq[Seq[String]])
     extends Call[MergeTargetAnswer]("merge_target")
 
 final case class MergeTargetAnswer(target: Option[TableDescription], computed: Seq[String], evolves: Boolean) extends Message

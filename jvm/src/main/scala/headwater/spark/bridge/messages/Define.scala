@@ -6,8 +6,12 @@ final case class CommitAnswer(version: Long, skipped: Boolean, counts: Option[Se
 
 object CommitAnswer {
   implicit val fromJson: FromJson[CommitAnswer] =
-    FromJson.message(in => CommitAnswer(
-      in[Long]("version"), in[Boolean]("skipped"), in[Option[Seq[Long]]]("counts"), in[Option[JsonNode]]("rows")))
+    FromJson.message(in =>
+      CommitAnswer(
+        in[Long]("version"),
+        in[Boolean]("skipped"),
+        in[Option[Seq[Long]]]("counts"),
+        in[Option[JsonNode]]("rows")))
 }
 
 final case class TableConstraint(kind: String, name: Option[String], expression: Option[String]) extends Message
@@ -143,13 +147,14 @@ final case class TableSummary(
     extends Message
 
 object TableSummary {
-  implicit val fromJson: FromJson[TableSummary] = FromJson.message(in => TableSummary(
-    in[String]("schema"),
-    in[Seq[String]]("partitionColumns"),
-    in[Option[String]]("description"),
-    in[Map[String, String]]("properties"),
-    in[Long]("sizeInBytes"),
-    in[Option[Long]]("rows")))
+  implicit val fromJson: FromJson[TableSummary] = FromJson.message(in =>
+    TableSummary(
+      in[String]("schema"),
+      in[Seq[String]]("partitionColumns"),
+      in[Option[String]]("description"),
+      in[Map[String, String]]("properties"),
+      in[Long]("sizeInBytes"),
+      in[Option[Long]]("rows")))
 }
 
 final case class TableSummaries(tables: Seq[Option[TableSummary]]) extends Message
@@ -169,11 +174,17 @@ object RowsAnswer {
 
 final case class ParseRequest(text: String) extends Call[Option[ParsedStatement]]("parse")
 
-final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String], mayCommit: Boolean) extends Message
+final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String], mayCommit: Boolean)
+    extends Message
 
 object ParsedStatement {
-  implicit val fromJson: FromJson[ParsedStatement] = FromJson.message(in => ParsedStatement(
-    in[String]("command"), in[String]("table"), in[JsonNode]("arguments"), in[Option[String]]("output"), in[Boolean]("mayCommit")))
+  implicit val fromJson: FromJson[ParsedStatement] = FromJson.message(in =>
+    ParsedStatement(
+      in[String]("command"),
+      in[String]("table"),
+      in[JsonNode]("arguments"),
+      in[Option[String]]("output"),
+      in[Boolean]("mayCommit")))
 }
 
 final case class ParameterMarkersRequest(text: String) extends Call[Seq[String]]("parameter_markers")

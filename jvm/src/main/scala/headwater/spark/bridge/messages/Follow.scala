@@ -21,14 +21,15 @@ final case class StreamDescription(
     extends Message
 
 object StreamDescription {
-  implicit val fromJson: FromJson[StreamDescription] = FromJson.message(in => StreamDescription(
-    in[TableDescription]("table"),
-    in[String]("schema"),
-    in[Boolean]("readsChanges"),
-    in[Boolean]("notesEnds"),
-    in[Option[Long]]("maxFiles"),
-    in[Option[Long]]("maxBytes"),
-    in[JsonNode]("stream")))
+  implicit val fromJson: FromJson[StreamDescription] = FromJson.message(in =>
+    StreamDescription(
+      in[TableDescription]("table"),
+      in[String]("schema"),
+      in[Boolean]("readsChanges"),
+      in[Boolean]("notesEnds"),
+      in[Option[Long]]("maxFiles"),
+      in[Option[Long]]("maxBytes"),
+      in[JsonNode]("stream")))
 }
 
 final case class StreamEndRequest(
@@ -42,10 +43,11 @@ final case class StreamEndRequest(
 final case class StreamEndAnswer(offset: Option[String], sizeInBytes: Long, metrics: Map[String, String]) extends Message
 
 object StreamEndAnswer {
-  implicit val fromJson: FromJson[StreamEndAnswer] = FromJson.message(in => StreamEndAnswer(
-    in[Option[String]]("offset"),
-    in[Long]("sizeInBytes"),
-    in[Map[String, String]]("metrics")))
+  implicit val fromJson: FromJson[StreamEndAnswer] = FromJson.message(in =>
+    StreamEndAnswer(
+      in[Option[String]]("offset"),
+      in[Long]("sizeInBytes"),
+      in[Map[String, String]]("metrics")))
 }
 
 final case class StreamFilesRequest(stream: JsonNode, start: Option[String], end: String, filters: Seq[JsonNode])
@@ -70,11 +72,12 @@ final case class PlanBatchRequest(batch: SinkBatch) extends Call[BatchPlan]("pla
 final case class BatchPlan(skipped: Boolean, columns: Option[String], version: Option[Long], tableId: Option[String]) extends Message
 
 object BatchPlan {
-  implicit val fromJson: FromJson[BatchPlan] = FromJson.message(in => BatchPlan(
-    in[Boolean]("skipped"),
-    in[Option[String]]("columns"),
-    in[Option[Long]]("version"),
-    in[Option[String]]("tableId")))
+  implicit val fromJson: FromJson[BatchPlan] = FromJson.message(in =>
+    BatchPlan(
+      in[Boolean]("skipped"),
+      in[Option[String]]("columns"),
+      in[Option[Long]]("version"),
+      in[Option[String]]("tableId")))
 }
 
 final case class WriteBatchRequest(

@@ -3,7 +3,11 @@ package headwater.spark.bridge.messages
 import com.fasterxml.jackson.databind.JsonNode
 
 final case class LoadTableRequest(
-    table: String, name: Option[String], version: Option[Long], timestamp: Option[String], pinned: Boolean)
+    table: String,
+    name: Option[String],
+    version: Option[Long],
+    timestamp: Option[String],
+    pinned: Boolean)
     extends Call[TableDescription]("load_table")
 
 final case class RefreshTableRequest(table: String, version: Long, tableId: String) extends Call[TableDescription]("refresh_table")
@@ -30,23 +34,24 @@ final case class TableDescription(
     extends Message
 
 object TableDescription {
-  implicit val fromJson: FromJson[TableDescription] = FromJson.message(in => TableDescription(
-    in[String]("path"),
-    in[Long]("version"),
-    in[String]("tableId"),
-    in[String]("schema"),
-    in[String]("tableSchema"),
-    in[Seq[String]]("partitionColumns"),
-    in[Option[Seq[Seq[String]]]]("clusteringColumns"),
-    in[Option[String]]("description"),
-    in[Map[String, String]]("configuration"),
-    in[Map[String, String]]("properties"),
-    in[String]("columnMappingMode"),
-    in[Boolean]("hasDeletionVectors"),
-    in[Long]("sizeInBytes"),
-    in[Seq[String]]("features"),
-    in[Boolean]("timeTravel"),
-    in[Seq[String]]("rowTrackingColumns")))
+  implicit val fromJson: FromJson[TableDescription] = FromJson.message(in =>
+    TableDescription(
+      in[String]("path"),
+      in[Long]("version"),
+      in[String]("tableId"),
+      in[String]("schema"),
+      in[String]("tableSchema"),
+      in[Seq[String]]("partitionColumns"),
+      in[Option[Seq[Seq[String]]]]("clusteringColumns"),
+      in[Option[String]]("description"),
+      in[Map[String, String]]("configuration"),
+      in[Map[String, String]]("properties"),
+      in[String]("columnMappingMode"),
+      in[Boolean]("hasDeletionVectors"),
+      in[Long]("sizeInBytes"),
+      in[Seq[String]]("features"),
+      in[Boolean]("timeTravel"),
+      in[Seq[String]]("rowTrackingColumns")))
 }
 
 final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[JsonNode], columns: Option[Seq[String]])
@@ -55,11 +60,12 @@ final case class ScanRequest(table: String, version: Long, tableId: String, filt
 final case class ColumnStatistics(name: String, min: Option[String], max: Option[String], nulls: Option[Long]) extends Message
 
 object ColumnStatistics {
-  implicit val fromJson: FromJson[ColumnStatistics] = FromJson.message(in => ColumnStatistics(
-    in[String]("name"),
-    in[Option[String]]("min"),
-    in[Option[String]]("max"),
-    in[Option[Long]]("nulls")))
+  implicit val fromJson: FromJson[ColumnStatistics] = FromJson.message(in =>
+    ColumnStatistics(
+      in[String]("name"),
+      in[Option[String]]("min"),
+      in[Option[String]]("max"),
+      in[Option[Long]]("nulls")))
 }
 
 final case class ScanStatistics(rows: Long, columns: Seq[ColumnStatistics]) extends Message
@@ -69,20 +75,27 @@ object ScanStatistics {
     FromJson.message(in => ScanStatistics(in[Long]("rows"), in[Seq[ColumnStatistics]]("columns")))
 }
 
-final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String], isWhole: Boolean, statistics: Option[ScanStatistics]) extends Message
+final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String], isWhole: Boolean, statistics: Option[ScanStatistics])
+    extends Message
 
 object FileListAnswer {
-  implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in => FileListAnswer(
-    in[Option[JsonNode]]("files"),
-    in[Option[String]]("arrow"),
-    in[Boolean]("isWhole"),
-    in[Option[ScanStatistics]]("statistics")))
+  implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in =>
+    FileListAnswer(
+      in[Option[JsonNode]]("files"),
+      in[Option[String]]("arrow"),
+      in[Boolean]("isWhole"),
+      in[Option[ScanStatistics]]("statistics")))
 }
 
 final case class AggregateOutput(group: Option[String] = None, kind: Option[String] = None, column: Option[String] = None) extends Message
 
 final case class AggregateRequest(
-    table: String, version: Long, tableId: String, groups: Seq[String], outputs: Seq[AggregateOutput], filters: Seq[JsonNode])
+    table: String,
+    version: Long,
+    tableId: String,
+    groups: Seq[String],
+    outputs: Seq[AggregateOutput],
+    filters: Seq[JsonNode])
     extends Call[Option[AggregateAnswer]]("aggregate")
 
 final case class AggregateAnswer(rows: Seq[Seq[Option[String]]]) extends Message
@@ -95,7 +108,8 @@ final case class ChangesBound(name: String, value: Option[String], micros: Optio
 
 object ChangesBound {
   implicit val fromJson: FromJson[ChangesBound] =
-    FromJson.message(in => ChangesBound(in[String]("name"), in[Option[String]]("value"), in[Option[String]]("micros"), in[Boolean]("inclusive")))
+    FromJson.message(in =>
+      ChangesBound(in[String]("name"), in[Option[String]]("value"), in[Option[String]]("micros"), in[Boolean]("inclusive")))
 }
 
 final case class ChangesForm(changelog: Boolean, keys: Option[Seq[String]], debezium: Boolean, tombstones: Boolean) extends Message
@@ -104,20 +118,27 @@ object ChangesForm {
   val Feed: ChangesForm = ChangesForm(changelog = false, keys = None, debezium = false, tombstones = true)
 
   implicit val fromJson: FromJson[ChangesForm] =
-    FromJson.message(in => ChangesForm(in[Boolean]("changelog"), in[Option[Seq[String]]]("keys"), in[Boolean]("debezium"), in[Boolean]("tombstones")))
+    FromJson.message(in =>
+      ChangesForm(in[Boolean]("changelog"), in[Option[Seq[String]]]("keys"), in[Boolean]("debezium"), in[Boolean]("tombstones")))
 }
 
-final case class TableChangesRequest(table: String, bounds: Seq[ChangesBound], form: ChangesForm, timeTravel: Boolean, deduplicationMode: Option[String])
+final case class TableChangesRequest(
+    table: String,
+    bounds: Seq[ChangesBound],
+    form: ChangesForm,
+    timeTravel: Boolean,
+    deduplicationMode: Option[String])
     extends Call[ChangesAnswer]("table_changes")
 
 final case class ChangeGroup(partitionColumns: Seq[String], files: JsonNode, sizeInBytes: Long, hasDeletionVectors: Boolean) extends Message
 
 object ChangeGroup {
-  implicit val fromJson: FromJson[ChangeGroup] = FromJson.message(in => ChangeGroup(
-    in[Seq[String]]("partitionColumns"),
-    in[JsonNode]("files"),
-    in[Long]("sizeInBytes"),
-    in[Boolean]("hasDeletionVectors")))
+  implicit val fromJson: FromJson[ChangeGroup] = FromJson.message(in =>
+    ChangeGroup(
+      in[Seq[String]]("partitionColumns"),
+      in[JsonNode]("files"),
+      in[Long]("sizeInBytes"),
+      in[Boolean]("hasDeletionVectors")))
 }
 
 final case class ChangesAnswer(
@@ -135,22 +156,28 @@ final case class ChangesAnswer(
     extends Message
 
 object ChangesAnswer {
-  implicit val fromJson: FromJson[ChangesAnswer] = FromJson.message(in => ChangesAnswer(
-    in[String]("path"),
-    in[String]("tableId"),
-    in[Long]("version"),
-    in[String]("schema"),
-    in[String]("fileSchema"),
-    in[Option[String]]("positionColumn"),
-    in[Option[String]]("query"),
-    in[String]("tableSchema"),
-    in[String]("columnMappingMode"),
-    in[Int]("mostFilesChecked"),
-    in[Seq[ChangeGroup]]("groups")))
+  implicit val fromJson: FromJson[ChangesAnswer] = FromJson.message(in =>
+    ChangesAnswer(
+      in[String]("path"),
+      in[String]("tableId"),
+      in[Long]("version"),
+      in[String]("schema"),
+      in[String]("fileSchema"),
+      in[Option[String]]("positionColumn"),
+      in[Option[String]]("query"),
+      in[String]("tableSchema"),
+      in[String]("columnMappingMode"),
+      in[Int]("mostFilesChecked"),
+      in[Seq[ChangeGroup]]("groups")))
 }
 
 final case class FunctionArgument(
-    `type`: String, constant: Boolean, sql: String, value: Option[String], micros: Option[String], elements: Option[Seq[String]])
+    `type`: String,
+    constant: Boolean,
+    sql: String,
+    value: Option[String],
+    micros: Option[String],
+    elements: Option[Seq[String]])
     extends Message
 
 final case class BoundsOfCallRequest(function: String, arguments: Seq[FunctionArgument]) extends Call[CallBounds]("bounds_of_call")
@@ -158,7 +185,8 @@ final case class BoundsOfCallRequest(function: String, arguments: Seq[FunctionAr
 final case class CallBounds(table: String, bounds: Seq[ChangesBound], form: ChangesForm) extends Message
 
 object CallBounds {
-  implicit val fromJson: FromJson[CallBounds] = FromJson.message(in => CallBounds(in[String]("table"), in[Seq[ChangesBound]]("bounds"), in[ChangesForm]("form")))
+  implicit val fromJson: FromJson[CallBounds] =
+    FromJson.message(in => CallBounds(in[String]("table"), in[Seq[ChangesBound]]("bounds"), in[ChangesForm]("form")))
 }
 
 final case class AsksForChangesRequest(options: Map[String, String]) extends Call[Option[ChangesForm]]("asks_for_changes")

@@ -9,9 +9,10 @@ final case class Envelope(session: SessionSettings, request: Message) extends Me
 final case class ErrorDescription(condition: String, sqlState: String, text: String, parameters: Map[String, String]) extends Message
 
 object ErrorDescription {
-  implicit val fromJson: FromJson[ErrorDescription] = FromJson.message(in => ErrorDescription(
-    in[String]("condition"),
-    in[String]("sqlState"),
-    in[String]("text"),
-    in[Map[String, String]]("parameters")))
+  implicit val fromJson: FromJson[ErrorDescription] = FromJson.message(in =>
+    ErrorDescription(
+      in[String]("condition"),
+      in[String]("sqlState"),
+      in[String]("text"),
+      in[Map[String, String]]("parameters")))
 }

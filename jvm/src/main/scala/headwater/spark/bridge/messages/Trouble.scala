@@ -12,9 +12,10 @@ final case class TwoVersionsRequest() extends Call[Unit]("two_versions")
 
 final case class OldVersionRequest(table: String) extends Call[Unit]("old_version")
 
-final case class UnsupportedPredicateRequest(predicate: String) extends Call[Unit]("unsupported_predicate")
+final case class UnsupportedPredicateRequest(predicate: String, deterministic: Boolean) extends Call[Unit]("unsupported_predicate")
 
-final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None) extends Call[Unit]("not_a_table")
+final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None)
+    extends Call[Unit]("not_a_table")
 
 final case class AssignedTwiceRequest(columns: Seq[String], insert: Boolean) extends Call[Unit]("assigned_twice")
 
@@ -23,6 +24,11 @@ final case class TruncatePartitionRequest(name: String, partition: Map[String, S
 final case class NotOfOneRowRequest(expression: String) extends Call[Unit]("not_of_one_row")
 
 final case class PathOperationRequest(table: String, operation: String) extends Call[Unit]("refuse_for_path")
+
+final case class NothingAtPathRequest(table: String, command: String, quoted: Boolean) extends Call[Unit]("nothing_at_path")
+
+final case class UnresolvedInMergeRequest(clause: String, part: String, name: String, columns: Seq[String], isOfOtherSide: Boolean)
+    extends Call[Unit]("unresolved_in_merge")
 
 final case class NotDeltaRequest(name: String, command: String) extends Call[Unit]("not_delta")
 
@@ -37,20 +43,30 @@ final case class ReplaceOtherFormatRequest(name: String, provider: String) exten
 final case class NotParsedRequest(text: String) extends Call[Option[String]]("not_parsed")
 
 final case class JobCause(
-    `class`: String, message: Option[String], at: Seq[String], condition: Option[String], parameters: Map[String, Option[String]])
+    `class`: String,
+    message: Option[String],
+    at: Seq[String],
+    condition: Option[String],
+    parameters: Map[String, Option[String]])
     extends Message
 
 final case class TableRead(path: String, version: Long) extends Message
 
-final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead]) extends Call[Option[ErrorDescription]]("explain_failure")
+final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead])
+    extends Call[Option[ErrorDescription]]("explain_failure")
 
 final case class BegunCommit(table: String, version: Long, txnId: String, path: String, counts: Option[Seq[Long]], rows: Option[JsonNode])
     extends Message
 
 object BegunCommit {
-  implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in => BegunCommit(
-    in[String]("table"), in[Long]("version"), in[String]("txnId"), in[String]("path"), in[Option[Seq[Long]]]("counts"),
-    in[Option[JsonNode]]("rows")))
+  implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in =>
+    BegunCommit(
+      in[String]("table"),
+      in[Long]("version"),
+      in[String]("txnId"),
+      in[String]("path"),
+      in[Option[Seq[Long]]]("counts"),
+      in[Option[JsonNode]]("rows")))
 }
 
 final case class RecoverCommitRequest(commit: BegunCommit) extends Call[CommitAnswer]("recover_commit")

@@ -6,10 +6,11 @@ final case class PlanSaveRequest(table: String, mode: String, partitionColumns: 
 final case class SavePlan(action: String, mode: Option[String], write: Option[String]) extends Message
 
 object SavePlan {
-  implicit val fromJson: FromJson[SavePlan] = FromJson.message(in => SavePlan(
-    in[String]("action"),
-    in[Option[String]]("mode"),
-    in[Option[String]]("write")))
+  implicit val fromJson: FromJson[SavePlan] = FromJson.message(in =>
+    SavePlan(
+      in[String]("action"),
+      in[Option[String]]("mode"),
+      in[Option[String]]("write")))
 }
 
 final case class ResolveWriteRequest(
@@ -67,14 +68,15 @@ final case class ReplaceTargetAnswer(
     extends Message
 
 object ReplaceTargetAnswer {
-  implicit val fromJson: FromJson[ReplaceTargetAnswer] = FromJson.message(in => ReplaceTargetAnswer(
-    in[Option[TableDescription]]("target"),
-    in[String]("columns"),
-    in[Seq[String]]("using"),
-    in[Seq[Int]]("targetKeys"),
-    in[Seq[Int]]("sourceKeys"),
-    in[Option[String]]("condition"),
-    in[Option[String]]("alias")))
+  implicit val fromJson: FromJson[ReplaceTargetAnswer] = FromJson.message(in =>
+    ReplaceTargetAnswer(
+      in[Option[TableDescription]]("target"),
+      in[String]("columns"),
+      in[Seq[String]]("using"),
+      in[Seq[Int]]("targetKeys"),
+      in[Seq[Int]]("sourceKeys"),
+      in[Option[String]]("condition"),
+      in[Option[String]]("alias")))
 }
 
 final case class ReplaceRequest(change: ChangeRequest, using: Seq[String], condition: Option[String], options: Map[String, String])

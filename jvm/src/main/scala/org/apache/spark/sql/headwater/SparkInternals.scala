@@ -1,13 +1,10 @@
 package org.apache.spark.sql.headwater
 
-import headwater.spark.bridge.{Bridge, StoreFailure}
-import headwater.spark.bridge.messages.NoFileSystemRequest
-import headwater.spark.scan.RowTrackingColumns
-import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import scala.util.control.NonFatal
 
+import headwater.spark.scan.RowTrackingColumns
+import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
@@ -19,7 +16,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, MetadataColumnHelper, QuotingUtils}
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, V1Table}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin, CatalogV2Util, Column, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
@@ -42,6 +39,14 @@ object SparkInternals {
   /** Spark's session catalog; ours, if the settings name it. */
   def catalog(session: SparkSession): TableCatalog =
     classic(session).sessionState.catalogManager.catalog(CatalogManager.SESSION_CATALOG_NAME).asInstanceOf[TableCatalog]
+
+  def parsedName(session: SparkSession, name: String): Seq[String] = classic(session).sessionState.sqlParser.parseMultipartIdentifier(name)
+
+  /** Whether each MERGE of the session may give its target new columns. */
+  def autoMerge(session: SparkSession): Boolean =
+    conf(session).getConfString("spark.databricks.delta.schema.autoMerge.enabled", "false").trim.equalsIgnoreCase("true")
+
+  def currentCatalog(session: SparkSession): CatalogPlugin = classic(session).sessionState.catalogManager.currentCatalog
 
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame = Dataset.ofRows(classic(session), plan)
 
@@ -84,12 +89,17 @@ object SparkInternals {
 
   /**
    * A relation with two more columns, under names that none of its columns has: the number of each row's file, a constant of the file as
-   * partition values are, and the row's position in it. Spark has positions in `_metadata` too, but builds a struct for each row before filters.
+   * partition values are, and the row's position in it. Spark has positions in `_metadata` too, but builds a struct for each row before
+   * filters.
    *
    * @param trackingNames those of [[tracked]]
    */
   def positioned(
-      base: LogicalRelation, location: HadoopFsRelation, numberName: String, positionName: String, trackingNames: Seq[String]): LogicalPlan = {
+      base: LogicalRelation,
+      location: HadoopFsRelation,
+      numberName: String,
+      positionName: String,
+      trackingNames: Seq[String]): LogicalPlan = {
     val (relation, tracking) = withRowTracking(base.copy(relation = location), trackingNames)
     val files = relation.relation.asInstanceOf[HadoopFsRelation]
     val number = AttributeReference(numberName, IntegerType, nullable = false)()
@@ -121,7 +131,8 @@ object SparkInternals {
   def isSameType(one: DataType, other: DataType): Boolean = DataTypeUtils.equalsIgnoreNullability(one, other)
 
   /** Whether two values of a type are equal only if they are identical. Not so for strings under other collations. */
-  def comparesBytes(kind: DataType): Boolean = !kind.existsRecursively { case text: StringType => !text.isUTF8BinaryCollation; case _ => false }
+  def comparesBytes(kind: DataType): Boolean =
+    !kind.existsRecursively { case text: StringType => !text.isUTF8BinaryCollation; case _ => false }
 
   def isOurs(relation: LogicalRelation): Boolean = relation.relation match {
     case files: HadoopFsRelation => files.fileFormat.isInstanceOf[HeadwaterParquetFileFormat]
@@ -175,44 +186,34 @@ object SparkInternals {
   def attributes(schema: StructType): Seq[AttributeReference] = DataTypeUtils.toAttributes(schema)
 
   /** Casts and orders a query's columns as expected, by Spark's own rules of assignment; by [[StoreAssignment]] if it `casts`. */
-  def resolveOutput(session: SparkSession, table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean, casts: Boolean): LogicalPlan = {
+  def resolveOutput(
+      session: SparkSession,
+      table: String,
+      expected: Seq[Attribute],
+      query: LogicalPlan,
+      byName: Boolean,
+      casts: Boolean): LogicalPlan = {
     val conf = classic(session).sessionState.conf
     TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
     val mode = if (byName) DefaultValueFillMode.RECURSE else DefaultValueFillMode.NONE
     def resolved(conf: SQLConf) = TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
     (if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)) match {
       case placed: Project => placed.copy(projectList = placed.projectList.map {
-        case column: Alias => column.withNewChildren(Seq(DeclaredLengthCheck.named(column.child, column.name))).asInstanceOf[NamedExpression]
-        case column => column
-      })
+          case column: Alias =>
+            column.withNewChildren(Seq(DeclaredLengthCheck.named(column.child, column.name))).asInstanceOf[NamedExpression]
+          case column => column
+        })
       case other => other
     }
   }
 
   /**
-   * Invalidates cached queries over the table's directory. Spark computes them again; one that no longer fits the table, as a column of it was
-   * renamed, is no longer cached, and the statement that changed the table has still succeeded.
+   * Invalidates cached queries over the table's directory. Spark computes them again; one that no longer fits the table, as a column of it
+   * was renamed, is no longer cached, and the statement that changed the table has still succeeded.
    */
   def refreshCaches(session: SparkSession, path: String): Unit =
     try classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
     catch { case NonFatal(_) => }
-
-  def qualified(session: SparkSession, location: Path): Path =
-    try StoreFailure.wrapping(location.getFileSystem(hadoopConf(session)).makeQualified(location))
-    catch { case e: StoreFailure => throw Bridge.refusal(session, NoFileSystemRequest(location.toString, e.described)) }
-
-  /** A location as the log and the handler name it: a plain path on the local file system, else a URI. */
-  def tablePath(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath else {
-    val qualified = this.qualified(session, location)
-    if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
-  }
-
-  /** Avoids a copy of the whole Hadoop configuration, which costs more than everything else when a table is opened. */
-  private def isLocal(session: SparkSession, location: Path): Boolean = location.isAbsolute && location.toUri.getAuthority == null && {
-    def default = Option(conf(session).getConfString("fs.defaultFS", null))
-      .getOrElse(session.sparkContext.hadoopConfiguration.get("fs.defaultFS", "file:///"))
-    Option(location.toUri.getScheme).getOrElse(default.takeWhile(_ != ':')) == "file"
-  }
 
   /** The rows of a JSON array, typed by a schema. */
   def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {

@@ -12,8 +12,8 @@ object JobProperties {
   }
 
   /**
-   * Describes the jobs in Spark's UI and progress bars. This is more specific than the program's own description, which it replaces; the job
-   * group, by which jobs are cancelled, stays the program's.
+   * Describes the jobs in Spark's UI and progress bars. This is more specific than the program's own description, which it replaces; the
+   * job group, by which jobs are cancelled, stays the program's.
    */
   def describing[T](context: SparkContext, text: String)(body: => T): T =
     within(context, Map(SparkContext.SPARK_JOB_DESCRIPTION -> text))(body)

@@ -5,7 +5,9 @@ import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias, Expression, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
+}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, UnresolvedHint}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -16,29 +18,41 @@ import org.apache.spark.sql.types.{DataType, StructType}
 /**
  * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
  * ``hw_expr.`n` `` its n-th expression; `raise_row_error`, `is_matched`, `count_row`, `note_keys`, `range_id`, `z_order` and
- * `hilbert` become [[RaiseRowError]], [[IsMatched]], [[CountRow]], [[CollectKeys]], [[RangeId]] and [[CurveKey]]; the hint `OPTIMIZED_WRITE`
- * becomes [[OptimizedWrite]].
+ * `hilbert` become [[RaiseRowError]], [[IsMatched]], [[CountRow]], [[CollectKeys]], [[RangeId]] and [[CurveKey]]; the hint
+ * `OPTIMIZED_WRITE` becomes [[OptimizedWrite]].
  *
  * The handler wrote the query, and nothing in it comes from a user: names and literals are quoted, users' expressions are parsed on their
  * own ([[parse]]). So it is parsed with default settings, whatever the session's are.
  */
 object QueryCompiler {
-  def compile(session: SparkSession, sql: String, plans: Seq[LogicalPlan], expressions: Seq[Expression], matched: PositionSet, counter: RowCounter, keys: => KeySetAccumulator): LogicalPlan = {
-    fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, {
-      case UnresolvedAttribute(Seq("hw_expr", n)) => expressions(n.toInt)
-      case f: UnresolvedFunction if f.nameParts == Seq("is_matched") => IsMatched(f.arguments(0), matched)
-      case f: UnresolvedFunction if f.nameParts == Seq("count_row") => CountRow(counter)
-      case f: UnresolvedFunction if f.nameParts == Seq("note_keys") => CollectKeys(f.arguments, keys)
-      case f: UnresolvedFunction if f.nameParts == Seq("range_id") => RangeId(f.arguments(0), f.arguments(1))
-      case f: UnresolvedFunction if f.nameParts == Seq("z_order") => CurveKey(f.arguments.head, f.arguments.tail, isHilbert = false)
-      case f: UnresolvedFunction if f.nameParts == Seq("hilbert") => CurveKey(f.arguments.head, f.arguments.tail, isHilbert = true)
-      case f: UnresolvedFunction if f.nameParts == Seq("raise_row_error") => RaiseRowError(f.arguments(0), f.arguments(1), f.arguments(2))
-    })
+  def compile(
+      session: SparkSession,
+      sql: String,
+      plans: Seq[LogicalPlan],
+      expressions: Seq[Expression],
+      matched: PositionSet,
+      counter: RowCounter,
+      keys: => KeySetAccumulator): LogicalPlan = {
+    fill(
+      withDefaultRules(session)(parser(session).parsePlan(sql)),
+      plans,
+      {
+        case UnresolvedAttribute(Seq("hw_expr", n)) => expressions(n.toInt)
+        case f: UnresolvedFunction if f.nameParts == Seq("is_matched") => IsMatched(f.arguments(0), matched)
+        case f: UnresolvedFunction if f.nameParts == Seq("count_row") => CountRow(counter)
+        case f: UnresolvedFunction if f.nameParts == Seq("note_keys") => CollectKeys(f.arguments, keys)
+        case f: UnresolvedFunction if f.nameParts == Seq("range_id") => RangeId(f.arguments(0), f.arguments(1))
+        case f: UnresolvedFunction if f.nameParts == Seq("z_order") => CurveKey(f.arguments.head, f.arguments.tail, isHilbert = false)
+        case f: UnresolvedFunction if f.nameParts == Seq("hilbert") => CurveKey(f.arguments.head, f.arguments.tail, isHilbert = true)
+        case f: UnresolvedFunction if f.nameParts == Seq("raise_row_error") => RaiseRowError(f.arguments(0), f.arguments(1), f.arguments(2))
+      })
   }
 
   /** The same for a query that reads, over plans alone; resolved. */
   def compile(session: SparkSession, sql: String, plans: Seq[LogicalPlan]): LogicalPlan =
-    SparkInternals.logicalPlan(SparkInternals.ofRows(session, fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, PartialFunction.empty)))
+    SparkInternals.logicalPlan(SparkInternals.ofRows(
+      session,
+      fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, PartialFunction.empty)))
 
   /** Parses an expression that a user wrote, without its alias. Throws Spark's own error. The result is unresolved. */
   def parse(session: SparkSession, text: String): Expression =
@@ -60,7 +74,10 @@ object QueryCompiler {
 
   /** Settings that change the meaning of SQL; all are false by default. */
   private val Rules = Seq(
-    SQLConf.ESCAPED_STRING_LITERALS, SQLConf.DOUBLE_QUOTED_IDENTIFIERS, SQLConf.SUPPORT_QUOTED_REGEX_COLUMN_NAME, SQLConf.ENFORCE_RESERVED_KEYWORDS)
+    SQLConf.ESCAPED_STRING_LITERALS,
+    SQLConf.DOUBLE_QUOTED_IDENTIFIERS,
+    SQLConf.SUPPORT_QUOTED_REGEX_COLUMN_NAME,
+    SQLConf.ENFORCE_RESERVED_KEYWORDS)
 
   private def withDefaultRules[T](session: SparkSession)(work: => T): T = {
     val conf = SparkInternals.conf(session)

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.headwater.dml
 
+import scala.util.Try
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{ColumnResolutionHelper, UnresolvedAttribute}
 import org.apache.spark.sql.catalyst.expressions._
@@ -18,13 +20,26 @@ class VariableResolver(session: SparkSession) extends ColumnResolutionHelper {
 
   /** Resolves what it can. `DEFAULT` as a whole value stays, as does a name that Spark has an error for. */
   def resolve(expression: Expression, scope: LogicalPlan): Expression = expression match {
-    case UnresolvedAttribute(Seq(name)) if name.equalsIgnoreCase("DEFAULT") => expression
+    case name: UnresolvedAttribute if isDefault(name) => expression
     case known if known.resolved => known
     case unknown => resolveExpressionByPlanOutput(unknown, scope, includeLastResort = true) match {
-      case Alias(child, _) if !unknown.isInstanceOf[Alias] => child
-      case other => other
-    }
+        case Alias(child, _) if !unknown.isInstanceOf[Alias] => child
+        case other => other
+      }
   }
+
+  /**
+   * The first name in an expression that nothing has. Those that Spark has an error of its own for, and those of DataFrames, do not count.
+   */
+  def unresolved(expression: Expression, scope: LogicalPlan): Option[UnresolvedAttribute] = expression.collectFirst {
+    case name: UnresolvedAttribute
+        if !isDefault(name) && name.getTagValue(LogicalPlan.PLAN_ID_TAG).isEmpty && isUnknown(name, scope) => name
+  }
+
+  private def isUnknown(name: UnresolvedAttribute, scope: LogicalPlan): Boolean =
+    Try(scope.resolve(name.nameParts, conf.resolver)).toOption.exists(_.isEmpty) && !resolve(name, scope).resolved
+
+  private def isDefault(name: UnresolvedAttribute): Boolean = name.nameParts.size == 1 && name.nameParts.head.equalsIgnoreCase("DEFAULT")
 }
 
 object VariableResolver {
@@ -47,7 +62,11 @@ object VariableResolver {
     }
   }
 
-  private def evaluable(expression: Expression): Expression = expression.transformUp { case replaceable: RuntimeReplaceable => replaceable.replacement }
+  private def evaluable(expression: Expression): Expression = expression.transformUp { case replaceable: RuntimeReplaceable =>
+    replaceable.replacement
+  }
 
-  private val value: PartialFunction[Expression, Expression] = { case variable: VariableReference if variable.canFold => variable.varDef.currentValue }
+  private val value: PartialFunction[Expression, Expression] = {
+    case variable: VariableReference if variable.canFold => variable.varDef.currentValue
+  }
 }

@@ -16,7 +16,8 @@ class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolea
       val named = field.copy(name = known.metadata.getString(PhysicalName), dataType = nested(field.dataType, known.dataType))
       if (mode != "id") named
       else {
-        val metadata = new MetadataBuilder().withMetadata(field.metadata).putLong(ParquetUtils.FIELD_ID_METADATA_KEY, known.metadata.getLong(Id))
+        val metadata =
+          new MetadataBuilder().withMetadata(field.metadata).putLong(ParquetUtils.FIELD_ID_METADATA_KEY, known.metadata.getLong(Id))
         named.copy(metadata = metadata.build())
       }
     }.getOrElse(field)

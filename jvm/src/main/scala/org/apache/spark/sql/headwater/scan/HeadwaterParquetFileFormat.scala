@@ -2,7 +2,9 @@ package org.apache.spark.sql.headwater.scan
 
 import java.util.Locale
 
-import headwater.spark.scan.{DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, LateMaterialization, RowIndexBatches, RowIndexColumn}
+import headwater.spark.scan.{
+  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, LateMaterialization, RowIndexBatches, RowIndexColumn
+}
 import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, TableState}
 import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds}
 import org.apache.hadoop.conf.Configuration
@@ -19,7 +21,8 @@ import org.apache.spark.util.SerializableConfiguration
 
 /**
  * Spark's Parquet format for the files of a Delta table. It finds columns by their physical names or ids, leaves out the rows that deletion
- * vectors name, fills in row ids ([[RowTrackingBatches]]), and reads late columns by [[LateMaterializationReader]]. Everything else is Spark's reader and writer.
+ * vectors name, fills in row ids ([[RowTrackingBatches]]), and reads late columns by [[LateMaterializationReader]]. Everything else is
+ * Spark's reader and writer.
  *
  * @param late which columns a scan materializes late
  * @param positionColumn the column for the positions of rows in their file, which is none of the table's
@@ -40,10 +43,20 @@ class HeadwaterParquetFileFormat(
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
-  def at(state: TableState, late: LateMaterialization = LateMaterialization.None, positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
+  def at(
+      state: TableState,
+      late: LateMaterialization = LateMaterialization.None,
+      positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
     // A query analysed with row tracking has its columns still, should it be off since.
     new HeadwaterParquetFileFormat(
-      path, schemaJson, mappingMode, state.hasDeletionVectors, state.version, late, positionColumn, state.rowTracking.orElse(rowTracking))
+      path,
+      schemaJson,
+      mappingMode,
+      state.hasDeletionVectors,
+      state.version,
+      late,
+      positionColumn,
+      state.rowTracking.orElse(rowTracking))
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
@@ -56,11 +69,12 @@ class HeadwaterParquetFileFormat(
 
   override def shortName(): String = "delta"
 
-  override def metadataSchemaFields: Seq[StructField] = super.metadataSchemaFields ++ rowTracking.toSeq.flatMap(columns => Seq(
-    FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowIdField, columns.rowId, LongType),
-    FileSourceConstantMetadataStructField(RowTrackingColumns.baseRowIdField, LongType),
-    FileSourceConstantMetadataStructField(RowTrackingColumns.defaultRowCommitVersionField, LongType),
-    FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowCommitVersionField, columns.rowCommitVersion, LongType)))
+  override def metadataSchemaFields: Seq[StructField] = super.metadataSchemaFields ++ rowTracking.toSeq.flatMap(columns =>
+    Seq(
+      FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowIdField, columns.rowId, LongType),
+      FileSourceConstantMetadataStructField(RowTrackingColumns.baseRowIdField, LongType),
+      FileSourceConstantMetadataStructField(RowTrackingColumns.defaultRowCommitVersionField, LongType),
+      FileSourceGeneratedMetadataStructField(RowTrackingColumns.rowCommitVersionField, columns.rowCommitVersion, LongType)))
 
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] = {
     def known(value: FileRowIds => Option[Long]): PartitionedFile => Any =
@@ -71,7 +85,8 @@ class HeadwaterParquetFileFormat(
 
   // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
-    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains) || rowTracking.exists(_.in(required))) None
+    if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains) ||
+      rowTracking.exists(_.in(required))) None
     else super.vectorTypes(required, partitions, conf)
 
   override def buildReaderWithPartitionValues(
@@ -91,11 +106,14 @@ class HeadwaterParquetFileFormat(
     val asked = inFiles(requiredSchema)
     val positionField = StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)
     // Row ids are numbered by position.
-    val addsPosition = rowTracking.exists(columns => asked.fieldNames.contains(columns.rowId)) && !asked.fieldNames.contains(positionField.name)
+    val addsPosition = rowTracking.exists(columns => asked.fieldNames.contains(columns.rowId)) &&
+      !asked.fieldNames.contains(positionField.name)
     val required = if (addsPosition) StructType(asked.fields :+ positionField) else asked
     // Of a column of row tracking, a file may hold some values only, so its statistics show nothing.
-    val physicalFilters = ExactFilters.of(filters).filterNot(_.references.exists(name => rowTracking.exists(_.names.exists(name.contains)))).flatMap(mapping.physical)
-    val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") && session.sessionState.conf.parquetVectorizedReaderEnabled
+    val physicalFilters = ExactFilters.of(filters).filterNot(_.references.exists(name =>
+      rowTracking.exists(_.names.exists(name.contains)))).flatMap(mapping.physical)
+    val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") &&
+      session.sessionState.conf.parquetVectorizedReaderEnabled
     // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
     val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
     def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] =
@@ -106,7 +124,8 @@ class HeadwaterParquetFileFormat(
       val positionedBySpark = reader(schema)
       // A filter IS NOT NULL hardly ever skips a page.
       val selective = physicalFilters.filterNot(_.isInstanceOf[IsNotNull])
-      if (!batches || selective.nonEmpty) positionedBySpark else {
+      if (!batches || selective.nonEmpty) positionedBySpark
+      else {
         val withoutPositions = reader(StructType(schema.patch(position, Nil, 1)), selective)
         (file: PartitionedFile) =>
           if (file.start > 0 || file.length < file.fileSize) positionedBySpark(file)
@@ -118,7 +137,10 @@ class HeadwaterParquetFileFormat(
     def lateMaterialized(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
       val present = schema.indices.filterNot(lateColumns)
       new LateMaterializationReader(
-        schema, lateColumns, late.rowsPerValue, position,
+        schema,
+        lateColumns,
+        late.rowsPerValue,
+        position,
         present = positioned(StructType(present.map(schema)), present.indexOf(position)),
         whole = positioned(schema, position),
         rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead,
@@ -131,26 +153,35 @@ class HeadwaterParquetFileFormat(
       if (index < 0) reader(required)
       else if (batches && lateColumns.nonEmpty) lateMaterialized(required, index, lateColumns)
       else positioned(required, index)
-    val live = if (!hasDeletionVectors) plain else {
+    val live = if (!hasDeletionVectors) plain
+    else {
       val added = index < 0
       val position = if (added) required.length else index
       val withIndex = if (!added) plain
-        else positioned(StructType(required.fields :+ positionField), position)
+      else positioned(StructType(required.fields :+ positionField), position)
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
-      (file: PartitionedFile) => file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
-        case Some(description) =>
-          val deleted = DeletionVector.read(description.toString, conf.value.value)
-          new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
-        case None => plain(file)
-      }
+      (file: PartitionedFile) =>
+        file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
+          case Some(description) =>
+            val deleted = DeletionVector.read(description.toString, conf.value.value)
+            new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
+          case None => plain(file)
+        }
     }
     rowTracking.filter(_.in(asked)).map { columns =>
       val (rowId, rowCommitVersion) = (required.fieldNames.indexOf(columns.rowId), required.fieldNames.indexOf(columns.rowCommitVersion))
       val types = (asked.fields ++ partitionSchema.fields).map(_.dataType)
       (file: PartitionedFile) => {
         val known = file.otherConstantMetadataColumnValues.get(FileRowIds.MetadataKey).map(_.asInstanceOf[FileRowIds])
-        new RowTrackingBatches(live(file), known.getOrElse(FileRowIds(None, None)), rowId, rowCommitVersion, index, addsPosition, types).asRows
+        new RowTrackingBatches(
+          live(file),
+          known.getOrElse(FileRowIds(None, None)),
+          rowId,
+          rowCommitVersion,
+          index,
+          addsPosition,
+          types).asRows
       }
     }.getOrElse(live)
   }

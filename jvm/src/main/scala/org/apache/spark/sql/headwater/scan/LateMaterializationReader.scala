@@ -39,6 +39,12 @@ final class LateMaterializationReader(
     else {
       val asked = new LateColumnsFile(file, schema, late.toArray.sorted, position, rebaseMode, conf.value.value, whole)
       new LateMaterializedBatches(
-        present(file), asked, schema.length, late, rowsPerValue, schema.indices.filterNot(late).indexOf(position), () => dense = true).asRows
+        present(file),
+        asked,
+        schema.length,
+        late,
+        rowsPerValue,
+        schema.indices.filterNot(late).indexOf(position),
+        () => dense = true).asRows
     }
 }

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 
 /**
- * Opens a task's files, one after another, each while the rows of the file before it are used: to open a small file takes longer than to read
- * it. A thread of its own does that, so it also reads the first rows of a file.
+ * Opens a task's files, one after another, each while the rows of the file before it are used: to open a small file takes longer than to
+ * read it. A thread of its own does that, so it also reads the first rows of a file.
  *
  * Each task has a copy of its own, as tasks are deserialized.
  */
@@ -42,7 +42,8 @@ class OpeningAhead(open: PartitionedFile => Iterator[InternalRow]) extends (Part
     })
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] = {
-    val opened = try opening.get() catch { case e: ExecutionException => throw e.getCause }
+    val opened = try opening.get()
+    catch { case e: ExecutionException => throw e.getCause }
     opening = advance()
     opened
   }

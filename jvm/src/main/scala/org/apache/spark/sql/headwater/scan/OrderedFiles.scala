@@ -43,7 +43,9 @@ object OrderedFiles {
       directory.files.map(file => PartitionedFileUtil.getPartitionedFile(file, file.getPath, values, 0, file.getLen))
     }
     val starts = tasks.scanLeft(0)(_ + _)
-    val partitions = tasks.zip(starts).zipWithIndex.map { case ((count, start), i) => FilePartition(i, listed.slice(start, start + count).toArray) }
+    val partitions = tasks.zip(starts).zipWithIndex.map { case ((count, start), i) =>
+      FilePartition(i, listed.slice(start, start + count).toArray)
+    }
     val names = stored.map(_.name) ++ (if (tracking.isEmpty) Nil else trackingNames) ++ files.partitionSchema.fieldNames
     val output = SparkInternals.attributes(StructType(
       names.zip(read ++ files.partitionSchema).map { case (name, field) => field.copy(name = name, nullable = true) }))

@@ -12,8 +12,8 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types._
 
 /**
- * ANALYZE TABLE … COMPUTE STATISTICS, as Spark has it for its own tables: the figures go to the metastore. The size is that of the log, where
- * Spark would list the directory with the files of older versions.
+ * ANALYZE TABLE … COMPUTE STATISTICS, as Spark has it for its own tables: the figures go to the metastore. The size is that of the log,
+ * where Spark would list the directory with the files of older versions.
  *
  * @param columns the columns to analyze; None for all, empty for the table alone
  */
@@ -37,7 +37,9 @@ case class AnalyzeTableCommand(table: HeadwaterTable, identifier: TableIdentifie
       else if (analyzed.isEmpty) (Some(BigInt(SparkInternals.ofRows(session, relation).count())), Map.empty[String, CatalogColumnStat])
       else {
         val (count, statistics) = CommandUtils.computeColumnStats(session.asInstanceOf[ClassicSession], relation, analyzed)
-        (Some(BigInt(count)), statistics.map { case (column, known) => column.name -> known.toCatalogColumnStat(column.name, column.dataType) })
+        (
+          Some(BigInt(count)),
+          statistics.map { case (column, known) => column.name -> known.toCatalogColumnStat(column.name, column.dataType) })
       }
     val kept = before.map(_.colStats).getOrElse(Map.empty).filter { case (name, _) => relation.output.exists(_.name == name) }
     catalog.alterTableStats(identifier, Some(CatalogStatistics(table.info.sizeInBytes, rows, kept ++ found)))

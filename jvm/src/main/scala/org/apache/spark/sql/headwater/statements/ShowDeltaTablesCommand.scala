@@ -1,6 +1,6 @@
 package org.apache.spark.sql.headwater.statements
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{SummarizeTablesRequest, TableSummary}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
@@ -19,7 +19,7 @@ case class ShowDeltaTablesCommand(shown: ShowTablesCommand) extends LeafRunnable
   override def run(session: SparkSession): Seq[Row] = {
     val rows = shown.run(session)
     val found = rows.map(row => if (row.getBoolean(2)) None else entry(session, row))
-    val paths = found.flatten.map(table => SparkInternals.tablePath(session, new Path(table.location)))
+    val paths = found.flatten.map(table => TableLocation.path(session, new Path(table.location)))
     val summaries = if (paths.isEmpty) Iterator.empty else Bridge.call(session, SummarizeTablesRequest(paths)).tables.iterator
     rows.zip(found).map {
       case (row, Some(table)) => summaries.next().fold(row)(summary => Row(row.get(0), row.get(1), row.get(2), information(table, summary)))
@@ -30,7 +30,9 @@ case class ShowDeltaTablesCommand(shown: ShowTablesCommand) extends LeafRunnable
   /** The metastore's entry of a Delta table; it may have been dropped since. */
   private def entry(session: SparkSession, row: Row): Option[CatalogTable] =
     if (!row.getString(3).contains("Provider: ")) None
-    else scala.util.Try(SparkInternals.sessionCatalog(session).getTableMetadata(TableIdentifier(row.getString(1), Some(row.getString(0))))).toOption
+    else scala.util.Try(SparkInternals.sessionCatalog(session).getTableMetadata(TableIdentifier(
+      row.getString(1),
+      Some(row.getString(0))))).toOption
       .filter(_.provider.exists(_.equalsIgnoreCase("delta")))
 
   private def information(table: CatalogTable, summary: TableSummary): String = table.copy(

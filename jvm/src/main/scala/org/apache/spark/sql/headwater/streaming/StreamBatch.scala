@@ -19,8 +19,8 @@ object StreamBatch {
   def queryId(session: SparkSession): String = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
 
   /**
-   * A plan that reads a micro-batch's rows. They are consumed through the batch's own execution: a plan over the batch's logical plan would be
-   * planned without its state stores and watermarks, and its rows would not count as the query's.
+   * A plan that reads a micro-batch's rows. They are consumed through the batch's own execution: a plan over the batch's logical plan would
+   * be planned without its state stores and watermarks, and its rows would not count as the query's.
    */
   def rows(data: DataFrame): LogicalPlan = {
     val execution = data.asInstanceOf[classic.Dataset[_]].queryExecution
@@ -50,22 +50,26 @@ object StreamBatch {
   def isActive(session: SparkSession, queryName: Option[String], checked: LogicalPlan): Boolean = {
     val classicSession = session.asInstanceOf[classic.SparkSession]
     val stopsOther = classicSession.sessionState.conf.getConf(SQLConf.STREAMING_STOP_ACTIVE_RUN_ON_RESTART)
-    queryName.exists(name => session.streams.active.exists(_.name == name)) || (!stopsOther && (checked match {
-      case started: WriteToStream =>
-        classicSession.sharedState.activeStreamingQueries.values.asScala.exists(_.resolvedCheckpointRoot == started.resolvedCheckpointLocation)
-      case _ => false
-    }))
+    queryName.exists(name => session.streams.active.exists(_.name == name)) ||
+    (!stopsOther &&
+      (checked match {
+        case started: WriteToStream =>
+          classicSession.sharedState.activeStreamingQueries.values.asScala.exists(_.resolvedCheckpointRoot ==
+            started.resolvedCheckpointLocation)
+        case _ => false
+      }))
   }
 
   /**
-   * A query whose sources of a kind know the columns that it was analysed with. Spark gives a source none but those that the user named, and
-   * takes what it reads by position.
+   * A query whose sources of a kind know the columns that it was analysed with. Spark gives a source none but those that the user named,
+   * and takes what it reads by position.
    */
   def withAnalysedColumns(starting: LogicalPlan, kind: Class[_]): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     starting.transform {
       case relation: StreamingRelation if kind.isAssignableFrom(relation.dataSource.providingClass) =>
         val columns = StructType(relation.output.collect {
-          case column if !MetadataAttribute.isValid(column.metadata) => StructField(column.name, column.dataType, column.nullable, column.metadata)
+          case column if !MetadataAttribute.isValid(column.metadata) =>
+            StructField(column.name, column.dataType, column.nullable, column.metadata)
         })
         if (relation.dataSource.userSpecifiedSchema.contains(columns)) relation
         else relation.copy(dataSource = relation.dataSource.copy(userSpecifiedSchema = Some(columns)))

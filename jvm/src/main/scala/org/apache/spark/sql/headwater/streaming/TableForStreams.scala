@@ -13,13 +13,17 @@ trait TableForStreams extends V2TableWithV1Fallback {
   def path: String
 
   /**
-   * The entry has no columns: those are in the log. Spark makes what was registered with it options of the stream; only settings of file systems
-   * and the like, which have a dot in their names, are meant for one.
+   * The entry has no columns: those are in the log. Spark makes what was registered with it options of the stream; only settings of file
+   * systems and the like, which have a dot in their names, are meant for one.
    */
   override def v1Table: CatalogTable = catalogTable
-    .map(entry => entry.copy(
-      storage = entry.storage.copy(properties = entry.storage.properties.filter(_._1.contains("."))),
-      schema = new StructType, partitionColumnNames = Nil, bucketSpec = None, provider = Some("delta")))
+    .map(entry =>
+      entry.copy(
+        storage = entry.storage.copy(properties = entry.storage.properties.filter(_._1.contains("."))),
+        schema = new StructType,
+        partitionColumnNames = Nil,
+        bucketSpec = None,
+        provider = Some("delta")))
     .getOrElse(CatalogTable(
       identifier = TableIdentifier(path, Some("delta")),
       tableType = CatalogTableType.EXTERNAL,

@@ -14,7 +14,8 @@ import org.apache.spark.sql.headwater.bridge.JobProperties
 
 /**
  * Removes the files of a failed write job once its tasks have ended. Spark reports a cancelled job at once, while its tasks still run and
- * may open more files. The statement only waits a moment for them; a statement that needs the directory clean waits for the rest ([[settled]]).
+ * may open more files. The statement only waits a moment for them; a statement that needs the directory clean waits for the rest
+ * ([[settled]]).
  */
 object FailedJobCleanup {
   private val StatementWaitsMilliseconds = 800L
@@ -30,8 +31,8 @@ object FailedJobCleanup {
 
   /**
    * Runs a job that writes to a directory; if it fails, `clean` removes its files: it is asked for in the statement's thread, as it takes
-   * a copy of the session's configuration, which costs too much for every job. The job gets a function that cancels it after a moment: if it
-   * is about to end anyway, Spark then logs no cancelled job.
+   * a copy of the session's configuration, which costs too much for every job. The job gets a function that cancels it after a moment: if
+   * it is about to end anyway, Spark then logs no cancelled job.
    */
   def await[T](context: SparkContext, place: String, clean: => () => Unit)(job: (() => Unit) => T): T = {
     val id = UUID.randomUUID().toString

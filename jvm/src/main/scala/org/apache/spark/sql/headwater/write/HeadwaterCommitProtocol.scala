@@ -26,7 +26,8 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
  * @param leaves the column paths, as in the files, whose statistics are read from each footer
  * @param changeColumn in a job with change data, the first partition column, which says whether a row is change data
  */
-class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColumn: Option[String]) extends FileCommitProtocol with Serializable {
+class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColumn: Option[String]) extends FileCommitProtocol
+    with Serializable {
   /** Part of the names of all files of this job, and of no other file. */
   private val job = UUID.randomUUID().getMostSignificantBits
 
@@ -93,21 +94,37 @@ class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColu
       val status = fs.getFileStatus(at)
       val footer = FooterStatistics.read(status, task.getConfiguration, leaves)
       if (footer.rows == 0) { fs.delete(at, false); None }
-      else Some(DescribedFile(file.relative, Json.write(WrittenFile(
-        file.relative, status.getLen, status.getModificationTime, file.partition.toMap, footer.rows, footer.columns))))
+      else Some(DescribedFile(
+        file.relative,
+        Json.write(WrittenFile(
+          file.relative,
+          status.getLen,
+          status.getModificationTime,
+          file.partition.toMap,
+          footer.rows,
+          footer.columns))))
     }
     new TaskCommitMessage(TaskOutput(described, RewriteTracking.find(TaskContext.get()), None))
   }
 
   /** Only one attempt at a task may commit, whether others are speculative or belong to a retried stage; those delete their files. */
   private def requireOnly(task: TaskContext): Unit =
-    if (!SparkEnv.get.outputCommitCoordinator.canCommit(task.stageId(), task.stageAttemptNumber(), task.partitionId(), task.attemptNumber()))
-      throw new CommitDeniedException("another attempt at this task writes its rows", task.stageId(), task.partitionId(), task.attemptNumber())
+    if (!SparkEnv.get.outputCommitCoordinator.canCommit(
+        task.stageId(),
+        task.stageAttemptNumber(),
+        task.partitionId(),
+        task.attemptNumber()))
+      throw new CommitDeniedException(
+        "another attempt at this task writes its rows",
+        task.stageId(),
+        task.partitionId(),
+        task.attemptNumber())
 
   override def abortTask(task: TaskAttemptContext): Unit =
     if (written != null) written.foreach { file =>
       val at = new Path(file.path)
-      try at.getFileSystem(task.getConfiguration).delete(at, false) catch { case _: java.io.IOException => }
+      try at.getFileSystem(task.getConfiguration).delete(at, false)
+      catch { case _: java.io.IOException => }
     }
 
   override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit = {
@@ -136,8 +153,8 @@ class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColu
     HeadwaterCommitProtocol.discard(path, committedFiles.asScala.map(_.path), job.getConfiguration)
 
   /**
-   * Deletes all files of a failed job by their names: Spark drops the commit message of a task that succeeds while the job is cancelled. In a
-   * directory of very many files, this is left to VACUUM.
+   * Deletes all files of a failed job by their names: Spark drops the commit message of a task that succeeds while the job is cancelled. In
+   * a directory of very many files, this is left to VACUUM.
    */
   def removeAll(conf: Configuration): Unit = {
     val mark = "-" + new UUID(job, 0L).toString.take(HeadwaterCommitProtocol.MarkLength)
@@ -154,7 +171,8 @@ class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColu
         else if (name.contains(mark)) fs.delete(found.getPath, false)
       }
     }
-    try remove(top) catch { case _: java.io.IOException => }
+    try remove(top)
+    catch { case _: java.io.IOException => }
   }
 }
 
@@ -166,7 +184,8 @@ object HeadwaterCommitProtocol {
   /** Deletes files of a table's directory, given by their paths below it. Files that cannot be deleted stay. */
   def discard(table: String, files: Iterable[String], conf: Configuration): Unit = files.foreach { file =>
     val at = new Path(table, file)
-    try at.getFileSystem(conf).delete(at, false) catch { case _: java.io.IOException => }
+    try at.getFileSystem(conf).delete(at, false)
+    catch { case _: java.io.IOException => }
   }
 }
 

@@ -39,14 +39,16 @@ object JobSettings {
     case _ => plan.children.exists(mayReadVariants)
   }
 
-  private def hasVariants(columns: Seq[Attribute]): Boolean = columns.exists(column => (column.dataType: DataType).existsRecursively {
-    case _: VariantType => true
-    case struct: StructType => VariantMetadata.isVariantStruct(struct)
-    case _ => false
-  })
+  private def hasVariants(columns: Seq[Attribute]): Boolean = columns.exists(column =>
+    (column.dataType: DataType).existsRecursively {
+      case _: VariantType => true
+      case struct: StructType => VariantMetadata.isVariantStruct(struct)
+      case _ => false
+    })
 
   /** Runs `body` with the settings, on the driver and in the tasks of the jobs it starts. */
-  def within[T](session: SparkSession, settings: Map[String, String])(body: => T): T = if (settings.isEmpty) body else {
+  def within[T](session: SparkSession, settings: Map[String, String])(body: => T): T = if (settings.isEmpty) body
+  else {
     val conf = session.sessionState.conf.clone()
     settings.foreach { case (key, value) => conf.setConfString(key, value) }
     JobProperties.within(session.sparkContext, settings)(SQLConf.withExistingConf(conf)(body))

@@ -10,7 +10,8 @@ import org.apache.spark.sql.types.{DataType, NullType, StructType}
 object WithoutVoidFields {
   def apply(session: SparkSession, execution: QueryExecution): QueryExecution = {
     val rows = execution.analyzed
-    if (!rows.output.exists(column => hasVoid(column.dataType))) execution else {
+    if (!rows.output.exists(column => hasVoid(column.dataType))) execution
+    else {
       val columns = rows.output.map(column => if (hasVoid(column.dataType)) Alias(without(column), column.name)() else column)
       Dataset.ofRows(session, Project(columns, rows)).queryExecution
     }

@@ -42,9 +42,10 @@ object WriteJob {
       }
     def settings = JobSettings.of(execution.optimizedPlan, specification)
     try JobSettings.within(session, settings) {
-      if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
-      else run()
-    } catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
+        if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
+        else run()
+      }
+    catch { case e: Throwable => throw HeadwaterException.find(e).getOrElse(e) }
   }
 
   private def writeFiles(
@@ -60,7 +61,8 @@ object WriteJob {
     }
     val (unordered, columns) = withPartitionsInFiles(rows, written, specification)
     val partitions = specification.partitionBy.map(name => written.find(_.name == name).get)
-    val plan = if (specification.tracked && specification.changeColumn.isDefined) ChangeDataOrder.sorted(unordered, columns, partitions) else unordered
+    val plan = if (specification.tracked && specification.changeColumn.isDefined) ChangeDataOrder.sorted(unordered, columns, partitions)
+    else unordered
     FileFormatWriterShim.write(
       session,
       plan,
@@ -77,8 +79,11 @@ object WriteJob {
    * columns. They stand before the two columns of change data, the first of which must stay the last one of the files.
    */
   private def withPartitionsInFiles(
-      plan: SparkPlan, columns: Seq[Attribute], specification: WriteSpecification): (SparkPlan, Seq[Attribute]) =
-    if (specification.partitionsInFiles.isEmpty) (plan, columns) else {
+      plan: SparkPlan,
+      columns: Seq[Attribute],
+      specification: WriteSpecification): (SparkPlan, Seq[Attribute]) =
+    if (specification.partitionsInFiles.isEmpty) (plan, columns)
+    else {
       val at = if (specification.changeColumn.isDefined) columns.size - 2 else columns.size
       val copied = specification.partitionsInFiles.map(name => columns.indexWhere(_.name == name))
       val values = copied.map(plan.output).map { value =>

@@ -59,10 +59,12 @@ object StatementText extends Logging {
   } catch { case e @ (NonFatal(_) | _: LinkageError) => logDebug("the statement's text is not shown", e) }
 
   /** Redacts the values of options and properties whose names match the pattern of secrets. */
-  def withoutSecrets(text: String, secret: Regex): String = Pair.replaceAllIn(text, found =>
-    Regex.quoteReplacement(
-      if (secret.findFirstIn(found.group(2)).isEmpty) found.matched
-      else s"${found.group(1)}${found.group(2)}${found.group(1)}${found.group(3)}$Hidden"))
+  def withoutSecrets(text: String, secret: Regex): String = Pair.replaceAllIn(
+    text,
+    found =>
+      Regex.quoteReplacement(
+        if (secret.findFirstIn(found.group(2)).isEmpty) found.matched
+        else s"${found.group(1)}${found.group(2)}${found.group(1)}${found.group(3)}$Hidden"))
 
   /** Later Spark versions add fields with defaults; one JAR serves several versions. */
   private def event(values: AnyRef*): SparkListenerSQLExecutionStart = {

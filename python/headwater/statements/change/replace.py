@@ -25,7 +25,7 @@ from headwater.protocol.types import StructType, parse_schema
 from headwater.pruning import prune_all
 from headwater.sql.composing import STAR, Relation, select
 from headwater.statements.change.attempt import Attempt, check_appends_only, run
-from headwater.statements.change.ending import end, note_reads
+from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.identities import advance_identities, generated_identities
 from headwater.statements.change.join import every_source_row, join_all
 from headwater.statements.change.key_reads import exact_keys, key_reads, noting
@@ -35,13 +35,13 @@ from headwater.statements.change.rewrite import compose_rewrite
 from headwater.statements.change.scan import pin_version, scan_files, total_bytes
 from headwater.statements.change.source_keys import SourceKeys, read_source_keys, usable
 from headwater.statements.change.strategy import SMALL_TARGET_BYTES
-from headwater.statements.committing import skip_if_done
-from headwater.statements.evolving import grown_schema, may_evolve
-from headwater.statements.opening import Options, open_same
+from headwater.statements.commit.committing import skip_if_done
+from headwater.statements.commit.opening import Options, open_same
+from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.statements.write.criteria import Criteria, check_options_beside, replace_criteria
+from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.insert import evolved as described
 from headwater.statements.write.insert import named_by_position, resolve_write
-from headwater.statements.write.rows import SMALL_JOB_BYTES
 from headwater.suggestions import nearest
 
 
@@ -185,21 +185,14 @@ def _replace(attempt: Attempt, asked: ReplaceRequest) -> CommitAnswer:
     attempt.txn.add(inserted.written.files)
     for change in [*change_files, *inserted.changes]:
         attempt.txn.add_action(change)
-    gone = [number for number in effect.removed if number not in effect.marked]
-    metrics = {
-        "numFiles": len(inserted.written.files) + len(effect.copied.files),
+    num_changes = len(change_files) + len(inserted.changes)
+    metrics = FileMetrics.of(attempt, effect, files, [inserted.written], num_changes, scan_time).named()
+    metrics |= {
+        # What a write calls them.
+        "numFiles": metrics.pop("numAddedFiles"),
+        "numOutputBytes": metrics.pop("numAddedBytes"),
         "numOutputRows": inserted.written.rows + effect.copied.rows,
-        "numOutputBytes": inserted.written.bytes + effect.copied.bytes,
         "numDeletedRows": deleted,
-        "numCopiedRows": effect.copied.rows,
-        "numRemovedFiles": effect.files_gone,
-        "numRemovedBytes": total_bytes(files.take(pa.array(gone, pa.int64()))),
-        "numAddedChangeFiles": len(change_files) + len(inserted.changes),
-        "numDeletionVectorsAdded": effect.vectors_added,
-        "numDeletionVectorsUpdated": effect.vectors_updated,
-        "numDeletionVectorsRemoved": effect.vectors_removed,
-        "scanTimeMs": scan_time,
-        "rewriteTimeMs": attempt.milliseconds() - scan_time,
     }
     return end(attempt, "WRITE", _parameters(attempt, asked), metrics, None)
 

@@ -38,16 +38,16 @@ from headwater.log import deletion_vectors
 from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot import table_exists as log_exists
+from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
-from headwater.protocol.row_tracking import hidden_columns, is_enabled
 from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.predicates import decode
-from headwater.schema import mapping, visible
+from headwater.schema import visible
+from headwater.schema.clustering import clustering_columns
 from headwater.sql.composing import Relation
-from headwater.statements.define.clustering import clustering_columns
-from headwater.statements.opening import (
+from headwater.statements.commit.opening import (
     SeenTable,
     check_files_retained,
     locate,
@@ -155,7 +155,8 @@ def _exists(path: str, statement: Statement) -> bool:
 
 def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescription:
     """What Spark must know of a table."""
-    protocol, metadata = snapshot.protocol, snapshot.metadata
+    definition = snapshot.definition
+    protocol, metadata = definition.protocol, definition.metadata
     features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     clustered_by = None
     with contextlib.suppress(HeadwaterError):  # damaged ones keep nobody from reading, nor from setting others
@@ -172,16 +173,16 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
         configuration=dict(metadata.configuration),
         properties={
             **metadata.configuration,
-            "delta.minReaderVersion": str(protocol.min_reader_version),
-            "delta.minWriterVersion": str(protocol.min_writer_version),
+            properties.MIN_READER_VERSION.name: str(protocol.min_reader_version),
+            properties.MIN_WRITER_VERSION.name: str(protocol.min_writer_version),
             **{f"delta.feature.{name}": "supported" for name in sorted(features)},
         },
-        column_mapping_mode=mapping.mode(metadata.configuration, protocol),
+        column_mapping_mode=definition.mapping_mode,
         has_deletion_vectors=snapshot.has_deletion_vectors,
         size_in_bytes=snapshot.size_in_bytes,
         features=sorted(supported_features(protocol)),
         time_travel=time_travel,
-        row_tracking_columns=list(hidden_columns(protocol, metadata) or ()),
+        row_tracking_columns=list(definition.hidden_columns or ()),
     )
 
 
@@ -298,7 +299,7 @@ def relation_over(
 
 
 def _tracks_rows(snapshot: Snapshot) -> bool:
-    return is_enabled(snapshot.protocol, snapshot.metadata)
+    return snapshot.definition.tracks_rows
 
 
 def physical_name(snapshot: Snapshot, column: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.protocol.columns import parse_name_list
 from headwater.protocol.properties import parse_interval
 from headwater.protocol.types import StructField, StructType
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 from headwater.suggestions import did_you_mean
 
 KEYS = "idCols"
@@ -114,15 +114,15 @@ def upsert_of(options: Options) -> Upsert:
     stored_as = options.get(_STORED_AS.lower(), _NEWEST).strip().lower()
     if stored_as not in (_NEWEST, _HISTORY):
         explain = f"must be {_NEWEST}, which keeps the newest row of each key, or {_HISTORY}, which keeps all of them"
-        raise _illegal(_STORED_AS, options[_STORED_AS.lower()], explain)
+        raise illegal_option(_STORED_AS, options[_STORED_AS.lower()], explain)
     if stored_as == _HISTORY and _SEQUENCE.lower() not in options:
         explain = f"needs {_SEQUENCE}, which says from when to when each row was the newest of its key"
-        raise _illegal(_STORED_AS, options[_STORED_AS.lower()], explain)
+        raise illegal_option(_STORED_AS, options[_STORED_AS.lower()], explain)
     keys = _names(options, KEYS)
     left_out = _names(options, _LEFT_OUT) if _LEFT_OUT.lower() in options else []
     for name in left_out:
         if name.lower() in {key.lower() for key in keys}:
-            raise _illegal(_LEFT_OUT, name, f"is one of the key columns that {KEYS} names, which are stored")
+            raise illegal_option(_LEFT_OUT, name, f"is one of the key columns that {KEYS} names, which are stored")
     upsert = Upsert(
         keys=keys,
         sequence=_expression(options, _SEQUENCE),
@@ -133,10 +133,10 @@ def upsert_of(options: Options) -> Upsert:
         keeps_history=stored_as == _HISTORY,
     )
     if upsert.retention < 0:
-        raise _illegal(_RETENTION, options[_RETENTION.lower()], "must not be negative")
+        raise illegal_option(_RETENTION, options[_RETENTION.lower()], "must not be negative")
     if _RETENTION.lower() in options and not upsert.remembers_deletes:
         explain = f"needs {_SEQUENCE} and {_DELETES}: only then are deleted keys remembered"
-        raise _illegal(_RETENTION, options[_RETENTION.lower()], explain)
+        raise illegal_option(_RETENTION, options[_RETENTION.lower()], explain)
     return upsert
 
 
@@ -187,9 +187,9 @@ def _names(options: Options, option: str) -> list[str]:
     try:
         paths = parse_name_list(text)
     except HeadwaterError as error:
-        raise _illegal(option, text, "must name columns, separated by commas") from error
+        raise illegal_option(option, text, "must name columns, separated by commas") from error
     if not paths:
-        raise _illegal(option, text, "must name at least one column")
+        raise illegal_option(option, text, "must name at least one column")
     for path in paths:
         if len(path) > 1:
             raise HeadwaterError("HEADWATER_UPSERT_NESTED_COLUMN", {"option": option, "column": ".".join(path)})
@@ -197,16 +197,12 @@ def _names(options: Options, option: str) -> list[str]:
     folded = [name.lower() for name in names]
     twice = next((name for name in names if folded.count(name.lower()) > 1), None)
     if twice is not None:
-        raise _illegal(option, text, f"names {twice} more than once")
+        raise illegal_option(option, text, f"names {twice} more than once")
     return names
 
 
 def _expression(options: Options, option: str) -> str | None:
     text = options.get(option.lower())
     if text is not None and not text.strip():
-        raise _illegal(option, text, "must be a column or an expression")
+        raise illegal_option(option, text, "must be a column or an expression")
     return text
-
-
-def _illegal(option: str, value: str, explain: str) -> HeadwaterError:
-    return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": option, "input": value, "explain": explain})

@@ -11,11 +11,10 @@ import dataclasses
 from msgspec.structs import replace
 
 from headwater.bridge.messages.callbacks import WriteSpecification
-from headwater.protocol.features import iceberg_compat
 from headwater.protocol.row_tracking import HiddenColumns
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema.iceberg import ROW_TRACKING_FIELD_IDS
-from headwater.statements.write.rows import PARQUET_FIELD_ID, Target
+from headwater.statements.files.rows import PARQUET_FIELD_ID, Target
 
 
 def with_row_ids(specification: WriteSpecification, hidden: HiddenColumns | None, target: Target) -> WriteSpecification:
@@ -26,7 +25,7 @@ def with_row_ids(specification: WriteSpecification, hidden: HiddenColumns | None
     if hidden is None:
         return specification
     added = [StructField(name, PrimitiveType("long")) for name in hidden]
-    if 3 in iceberg_compat(target.protocol, target.metadata):
+    if 3 in target.definition.iceberg_compat:
         added = [
             dataclasses.replace(column, metadata={PARQUET_FIELD_ID: field_id})
             for column, field_id in zip(added, ROW_TRACKING_FIELD_IDS, strict=True)

@@ -8,17 +8,17 @@ is made.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater import clock
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
-from headwater.log.checkpoints.writing import Layout
+from headwater.errors import HeadwaterError, illegal_option
+from headwater.log.checkpoint_writing import Layout
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.protocol.features import check_writable
@@ -27,9 +27,9 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.manifests import keep_up
-from headwater.statements.opening import CACHE, Options, locate
-from headwater.statements.small_files import compact_if_due, partition_of
+from headwater.statements.commit.manifests import keep_up
+from headwater.statements.commit.opening import CACHE, Options, locate
+from headwater.statements.commit.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 
@@ -153,10 +153,14 @@ def idempotence(options: Options, statement: Statement) -> tuple[str, int] | Non
             "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", {"missing": "txnAppId" if app_id is None else "txnVersion"}
         )
     if not version.lstrip("-").isdecimal():
-        raise HeadwaterError(
-            "DELTA_ILLEGAL_OPTION", {"name": "txnVersion", "input": version, "explain": "must be a whole number"}
-        )
+        raise illegal_option("txnVersion", version, "must be a whole number")
     return app_id, int(version)
+
+
+def has_committed(snapshot: Snapshot, application: str, version: int) -> bool:
+    """Whether a version of an application, or a later one, is in the table already."""
+    done = snapshot.set_transactions.get(application)
+    return done is not None and done.version >= version
 
 
 def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> bool:
@@ -164,8 +168,7 @@ def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> 
     identity = idempotence(options, statement)
     if identity is None:
         return False
-    done = snapshot.set_transactions.get(identity[0])
-    if done is None or done.version < identity[1]:
+    if not has_committed(snapshot, *identity):
         return False
     reset_version(options, statement)
     return True
@@ -181,7 +184,7 @@ def reset_version(options: Options, statement: Statement) -> None:
 
 def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     """Tombstones of rows of ``snapshot.files``, dated now."""
-    now = int(time.time() * 1000)
+    now = clock.milliseconds()
     return [file_of(row).removal(now, data_change) for row in files.to_pylist()]
 
 

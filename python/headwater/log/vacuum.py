@@ -1,16 +1,18 @@
-"""Which files below a table no version within its retention needs: what VACUUM deletes.
+"""What VACUUM may delete: the files below a table that no version within its retention needs.
 
 Owns the choice, as functions of a snapshot, the commits before it and what lies below the table. Paths are decoded and
-relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Remove
-File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for its deletion
-vector; so does one that is not older than the retention, and one in a hidden folder, other than that of change data and
-those of partitions. What belongs to another table below this one stays. No path leads out of the table. A log may name
-a file of the table in a way that does not show that it is one: through a link, by another scheme, with ``..``. So what
-has the name of a file that seems to lie elsewhere stays as well.
+relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Add File
+and Remove File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for
+its deletion vector; so does one that is not older than the retention, and one in a hidden folder, other than that of
+change data and those of partitions. What belongs to another table below this one stays. No path leads out of the table.
+A log may name a file of the table in a way that does not show that it is one: through a link, by another scheme, with
+``..``. So what has the name of a file that seems to lie elsewhere stays as well; so do links, and what the links lead
+to by which the log names a file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,15 +25,17 @@ from headwater.log.files import canonical_path, canonical_paths
 from headwater.log.history import last_version_at
 from headwater.log.segment import LogListing
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.protocol.partition_paths import escape_name
-from headwater.protocol.properties import UNIVERSAL_FORMATS
 from headwater.stores import FileInfo, Tree
 
 #: Folders whose names begin as those of hidden ones do, and which hold files of the table all the same.
 _NOT_HIDDEN = ("_change_data", "_delta_index")
 _ICEBERG_FOLDER = "metadata"
+#: A scheme, and whose it is.
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*(?=/))?")
 #: Commits that are read at a time.
 _COMMITS_AT_ONCE = 256
 
@@ -56,7 +60,7 @@ def is_entered(snapshot: Snapshot) -> Callable[[str], bool]:
     columns = [column for name in snapshot.partition_columns if (column := snapshot.schema.find(name)) is not None]
     names = {name for column in columns for name in (column.name, column.physical_name)}
     partitions = tuple(f"{escape_name(name)}=" for name in names) + tuple(f"{name}=" for name in names)
-    formats = snapshot.metadata.configuration.get(UNIVERSAL_FORMATS, "").lower()
+    formats = snapshot.metadata.configuration.get(properties.UNIVERSAL_FORMATS.name, "").lower()
 
     def enters(name: str) -> bool:
         if name == _ICEBERG_FOLDER and "iceberg" in formats:
@@ -117,7 +121,30 @@ def needed_files(snapshot: Snapshot, before: int, removed_since: Iterable[pa.Tab
         own_vectors, vectors_elsewhere = _vector_paths(snapshot, vectors)
         paths += [own, pa.array(own_vectors, pa.string())]
         names.update(path.rpartition("/")[2] for path in (*elsewhere, *vectors_elsewhere))
+        paths.append(_behind_links(snapshot, [*own.to_pylist(), *own_vectors], [*elsewhere, *vectors_elsewhere]))
     return Needed(pa.concat_arrays(paths), pa.array(names, pa.string()))
+
+
+def _behind_links(snapshot: Snapshot, own: Iterable[str], elsewhere: Iterable[str]) -> pa.Array:
+    """What links lead to from some paths of :func:`_split`, relative to the table."""
+    base, is_local = snapshot.table_path, snapshot.store.is_local
+    if not is_local:
+        return pa.array([], pa.string())
+    paths = [f"{base}/{path}" for path in own]
+    without_scheme = (_SCHEME.sub("", path) for path in elsewhere)
+    paths += [path if path.startswith("/") else f"{base}/{path}" for path in without_scheme]
+    links = snapshot.store.links(base, paths)
+    return pa.array([way for ways in links.values() for way in ways], pa.string())
+
+
+def without_links(snapshot: Snapshot, tree: Tree) -> Tree:
+    """Files and folders that are no links, and that no link leads to: others are not deleted by such a name."""
+    base = snapshot.table_path
+    links = snapshot.store.links(base, [f"{base}/{each.path}" for each in (*tree.files, *tree.directories)])
+    if not links:
+        return tree
+    files, folders = ([e for e in some if f"{base}/{e.path}" not in links] for some in tree)
+    return Tree(files, folders)
 
 
 def _relative(snapshot: Snapshot, paths: pa.ChunkedArray) -> tuple[pa.Array, list[str]]:

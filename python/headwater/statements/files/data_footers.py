@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.errors import HeadwaterError
 from headwater.log.data_footers import read_data_footer
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import num_records
@@ -33,15 +32,6 @@ def physical_rows(snapshot: Snapshot, row: Mapping[str, Any]) -> int:
     """
     known = num_records(row["stats"])
     return int(data_footer(snapshot, row["path"], row["size"]).num_rows) if known is None else known
-
-
-def records_mismatch(table_path: str, expected: int, found: int) -> HeadwaterError:
-    """The ``DELTA_NUM_RECORDS_MISMATCH`` of files that had another number of rows than the log says when a statement
-    copied them. It may commit nothing, as it cannot tell whether a row would be lost.
-    """
-    return HeadwaterError(
-        "DELTA_NUM_RECORDS_MISMATCH", {"tableLocation": table_path, "expected": expected, "found": found}
-    )
 
 
 def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:

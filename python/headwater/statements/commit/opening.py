@@ -7,12 +7,12 @@ plain path on the local file system, a URI elsewhere.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from headwater import clock
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.history import CommitTimes, format_timestamp
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
@@ -23,10 +23,10 @@ from headwater.protocol.properties import parse_interval
 from headwater.stores import Store, store_for
 
 CACHE = SnapshotCache()
+#: What opening a table raises where there is none.
+_ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 #: Whether old versions can be read only as long as VACUUM leaves their files.
 _ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-#: The table property that says how long VACUUM leaves files that are no longer part of the table.
-DELETED_FILE_RETENTION = properties.FILE_RETENTION
 #: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
 _STALENESS_LIMIT = "spark.headwater.stalenessLimit"
 
@@ -54,6 +54,16 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     return snapshot
 
 
+def open_if_there(table: str, statement: Statement) -> Snapshot | None:
+    """The newest snapshot of a table; None where there is none. Asks the store no more than that."""
+    try:
+        return open_snapshot(table, statement)
+    except HeadwaterError as error:
+        if error.condition in _ABSENT:
+            return None
+        raise
+
+
 def check_files_retained(snapshot: Snapshot, newest: Snapshot, statement: Statement) -> None:
     """Refuse a version whose files VACUUM may have deleted: it was replaced longer ago than the retention of deleted
     files. Its own age says nothing, as no file of it goes before the next version removes one.
@@ -62,7 +72,7 @@ def check_files_retained(snapshot: Snapshot, newest: Snapshot, statement: Statem
     """
     if not statement.flag(_ENFORCE_RETENTION, default=True):
         return
-    if snapshot.version >= newest.version or snapshot.timestamp >= _now() - _retention(newest):
+    if snapshot.version >= newest.version or snapshot.timestamp >= clock.milliseconds() - _retention(newest):
         return
     times = CommitTimes(list_log(newest.table_path, newest.store), newest.metadata, newest.store, newest.version)
     # Where the log has lost the next commit, one after it was there no earlier.
@@ -79,7 +89,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
     """
     if version >= newest.version or not statement.flag(_ENFORCE_RETENTION, default=True):
         return
-    if timestamp < _now() - _retention(newest):
+    if timestamp < clock.milliseconds() - _retention(newest):
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
             {
@@ -93,11 +103,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
 
 def _retention(newest: Snapshot) -> int:
     """How long VACUUM keeps what is removed from a table, in milliseconds."""
-    return properties.milliseconds(newest.metadata.configuration, DELETED_FILE_RETENTION) or 0
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    return newest.definition.get(properties.FILE_RETENTION)
 
 
 def staleness_limit(statement: Statement) -> int:
@@ -148,7 +154,5 @@ class Options(dict[str, str]):
         if value is None:
             return None
         if value.strip().lower() not in ("true", "false"):
-            raise HeadwaterError(
-                "DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": "must be true or false"}
-            )
+            raise illegal_option(name, value, "must be true or false")
         return value.strip().lower() == "true"

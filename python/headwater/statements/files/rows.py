@@ -17,18 +17,25 @@ from headwater.changes.changelog import PAIRED, PAIRED_TAG
 from headwater.errors import HeadwaterError, conditions
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
-from headwater.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol
+from headwater.protocol.actions import AddCDCFile, AddFile
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS
 from headwater.protocol.columns import map_fields, parse_name
-from headwater.protocol.features import iceberg_compat, materializes_partition_columns
-from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
-from headwater.schema import mapping
+from headwater.protocol.table_definition import TableDefinition
+from headwater.protocol.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_string,
+)
 from headwater.schema.checks import check_reserved_names, check_writable, without_void
 from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_constraints, invariants, not_null_checks
 from headwater.schema.generated import generated_checks, generated_columns
-from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
+from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import (
     NULL,
     STAR,
@@ -53,10 +60,11 @@ from headwater.sql.composing import (
     select,
     when,
 )
-from headwater.statements.opening import Options
-from headwater.statements.write.change_data import change_column, inserted_rows, is_change_file, with_changes
-from headwater.statements.write.distribution import SETTINGS as GATHERING_SETTINGS
-from headwater.statements.write.distribution import Gathering, gathering
+from headwater.statements.commit.opening import Options
+from headwater.statements.files.change_data import change_column, inserted_rows, is_change_file, with_changes
+from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
+from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.identities import advanced_identities, identity_values
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"
@@ -67,6 +75,8 @@ _ICEBERG_COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
 _NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 #: The most columns of a row that an error about NOT NULL shows.
 _MOST_SHOWN = 10
+#: So many characters of an array, map or struct are.
+_LONGEST_SHOWN = 1000
 #: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves
 #: (bench case ``merge-small``).
 SMALL_JOB_BYTES = 1 << 20
@@ -109,16 +119,15 @@ class Target:
     """The table rows are written for, as it will be after the commit."""
 
     path: str
-    protocol: Protocol
-    metadata: Metadata
+    definition: TableDefinition
 
     @property
     def schema(self) -> StructType:
-        return self.metadata.schema
+        return self.definition.schema
 
     @property
     def partition_columns(self) -> list[str]:
-        return list(self.metadata.partition_columns)
+        return self.definition.partition_columns
 
 
 def write_rows(
@@ -127,6 +136,7 @@ def write_rows(
     plan: int,
     provided: Sequence[str],
     options: Options,
+    *,
     extra_checks: Sequence[tuple[Check, str]] = (),
     data_change: bool = True,
     enforce: bool = True,
@@ -146,12 +156,12 @@ def write_rows(
     check_writable(schema)
     check_reserved_names(
         StructType(tuple(StructField(n, PrimitiveType("string")) for n in provided)),
-        target.metadata.configuration,
+        target.definition.metadata.configuration,
         writing=True,
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     checked = extra_checks if enforce else ()
-    gathered = gathering(statement, target.metadata, options)
+    gathered = gathering(statement, target.definition.metadata, options)
     query = _query(
         target,
         plan,
@@ -169,15 +179,9 @@ def write_rows(
     statement.step("write rows")
     files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
     written = describe_files(target, files, data_change, has_pairs=changes)
-    written.schema = advanced_identities(target, identities, [f for f in files if not is_change_file(f)])
+    of_rows = [file for file in files if not is_change_file(file)]
+    written.schema = advanced_identities(schema, identities, statistics_leaves(target), of_rows)
     return written
-
-
-def advanced_identities(
-    target: Target, identities: Sequence[IdentityColumn], files: Sequence[WrittenFile]
-) -> StructType | None:
-    """The table's schema after a write job gave values to identity columns; None where it gave none."""
-    return _advance(target.schema, identities, statistics_leaves(target), files) if identities and files else None
 
 
 def describe_files(
@@ -189,7 +193,7 @@ def describe_files(
     """
     leaves = statistics_leaves(target)
     written = Written()
-    compat = max(iceberg_compat(target.protocol, target.metadata), default=1)
+    compat = max(target.definition.iceberg_compat, default=1)
     for described in files:
         if is_change_file(described):
             values = partition_values(target.schema, described.partition)
@@ -272,7 +276,7 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     return [
         *((check, _NOT_NULL) for check in not_null_checks(schema)),
         *((check, violated) for check in invariants(schema)),
-        *((check, violated) for check in check_constraints(target.metadata.configuration)),
+        *((check, violated) for check in check_constraints(target.definition.metadata.configuration)),
         *((check, violated) for check in generated_checks(schema, provided)),
     ]
 
@@ -305,7 +309,7 @@ def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructT
 
 def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
     name = Text(check.name)
-    shown = [column for column in _mentioned(check.text, schema) if _shown(column)]
+    shown = [column for column in _mentioned(check.text, schema) if has_text(column.type)]
     fill = {"constraintName": name, "columnName": name, "expression": Text(check.text)}
     return when(_holds(check, schema, parsed), TRUE, row_error(condition, fill, shown))
 
@@ -325,7 +329,10 @@ def row_error(condition: str, fill: Mapping[str, Expression], shown: Sequence[St
     template = "\n".join(lines) if isinstance(lines, list) else str(lines)
     values: list[Expression] = []
     for column in shown:
-        value = call("coalesce", Cast(Column(column.name), PrimitiveType("string")), Text("null"))
+        shown_text: Expression = Cast(Column(column.name), PrimitiveType("string"))
+        if not _shown(column):
+            shown_text = call("substring", shown_text, Number(1), Number(_LONGEST_SHOWN))
+        value = call("coalesce", shown_text, Text("null"))
         values += [Text(f" - {column.name} : "), value, Text("\n")]
     parts: list[Expression] = []
     for text in re.split(r"(<\w+>)", template):
@@ -345,18 +352,21 @@ def _mentioned(sql: str, schema: StructType) -> list[StructField]:
     return [f for f in schema if re.search(rf"(?<!\w){re.escape(f.name.lower())}(?!\w)", folded)]
 
 
+def has_text(kind: DataType) -> bool:
+    """Whether a value, or each of its elements and fields, has a text that people can read."""
+    match kind:
+        case StructType():
+            return all(has_text(field.type) for field in kind)
+        case ArrayType():
+            return has_text(kind.element)
+        case MapType():
+            return has_text(kind.key) and has_text(kind.value)
+    return _shown(StructField("", kind))
+
+
 def _shown(column: StructField) -> bool:
-    return (
-        isinstance(column.type, PrimitiveType)
-        and column.type.name not in ("void", "binary", "variant")
-        or (type(column.type).__name__ == "DecimalType")
-    )
-
-
-def identity_values(column: IdentityColumn) -> Expression:
-    """The next values of an identity column, one a row, in order."""
-    steps = infix("*", Number(column.step, is_long=True), call("monotonically_increasing_id"))
-    return infix("+", Number(column.next_value, is_long=True), steps)
+    is_primitive = isinstance(column.type, PrimitiveType) and column.type.name not in ("void", "binary", "variant")
+    return is_primitive or isinstance(column.type, DecimalType)
 
 
 def is_void(column: StructField) -> bool:
@@ -369,18 +379,16 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
 
     :param is_gathered: whether the query gathers its rows, for an optimized write.
     """
-    mode = mapping.mode(target.metadata.configuration, target.protocol)
+    mode = target.definition.mapping_mode
     stored = without_void(target.schema)
     physical = {f.name.lower(): f.physical_name for f in target.schema}
-    codec = options.get("compression") or properties.text(
-        target.metadata.configuration, "delta.parquet.compression.codec"
-    )
-    shreds = properties.boolean(target.metadata.configuration, "delta.enableVariantShredding")
+    codec = options.get("compression") or target.definition.get(properties.COMPRESSION_CODEC) or None
+    shreds = target.definition.get(properties.VARIANT_SHREDDING)
     kept = {"maxRecordsPerFile": options.get("maxrecordsperfile"), "compression": codec}
     partition_by = [
         physical[name.lower()] if mode != "none" else _cased(stored, name) for name in target.partition_columns
     ]
-    in_files = materializes_partition_columns(target.protocol, target.metadata)
+    in_files = target.definition.has_partition_columns_in_files
     return WriteSpecification(
         path=target.path,
         query=query.text(),
@@ -422,7 +430,7 @@ def file_schema(schema: StructType, mode: str) -> StructType:
 
 def statistics_leaves(target: Target) -> list[tuple[tuple[str, ...], Any]]:
     """The leaves whose statistics a file of the table has: physical path and type."""
-    leaves = indexed_leaves(target.schema, target.partition_columns, target.metadata.configuration)
+    leaves = target.definition.indexed_leaves
     known = {path for path, _ in leaves}
     # The high-water mark of an identity column is read from its files' statistics.
     for column in identity_columns(target.schema):
@@ -446,30 +454,3 @@ def _partition_text(column: StructField, text: str | None) -> str | None:
     # `2020-01-01 00:00:00` in UTC becomes the unambiguous form readers need no time zone for.
     whole, _, fraction = text.partition(".")
     return f"{whole.replace(' ', 'T')}.{fraction.ljust(6, '0')}Z"
-
-
-def _advance(
-    schema: StructType,
-    identities: Sequence[IdentityColumn],
-    leaves: Sequence[tuple[tuple[str, ...], Any]],
-    files: Sequence[WrittenFile],
-) -> StructType:
-    positions = {path: i for i, (path, _) in enumerate(leaves)}
-    marks = {}
-    for column in identities:
-        stored = schema.find(column.name)
-        assert stored is not None
-        ascends = column.step > 0
-        bounds = [file.statistics[positions[(stored.physical_name,)]][1 if ascends else 0] for file in files]
-        known = [bound for bound in bounds if isinstance(bound, int)]
-        assert len(known) == len(bounds)
-        marks[column.name] = max(known) if ascends else min(known)
-    return with_high_water_marks(schema, marks)
-
-
-def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
-    """The error for columns, at any depth, that a write brings and the table lacks; None where there are none."""
-    from headwater.schema.evolution import schema_mismatch, schema_mismatch_error
-
-    lines = [line for line in schema_mismatch(table, data) if line.endswith("is not a column of the table")]
-    return schema_mismatch_error(table, data) if lines else None

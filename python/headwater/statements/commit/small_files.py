@@ -19,7 +19,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.statements.define.clustering import clustering_columns
+from headwater.schema.clustering import clustering_columns
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,9 +64,9 @@ def is_enabled(statement: Statement, metadata: Metadata) -> bool:
     said = statement.conf(_ENABLED)
     if said is not None:
         return said.strip().lower() in _ON
-    if properties.boolean(metadata.configuration, "delta.autoOptimize"):
+    if properties.AUTO_OPTIMIZE.of(metadata.configuration):
         return True
-    return (properties.text(metadata.configuration, "delta.autoOptimize.autoCompact") or "").lower() in _ON
+    return properties.AUTO_COMPACT.of(metadata.configuration) in _ON
 
 
 def partition_of(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]] | None) -> Partition:

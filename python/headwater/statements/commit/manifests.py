@@ -18,8 +18,7 @@ from headwater.log.manifests import Values
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.schema.manifests import ENABLED
-from headwater.statements.opening import CACHE
+from headwater.statements.commit.opening import CACHE
 from headwater.transaction import Transaction
 from headwater.transaction.transaction import Committed
 
@@ -81,4 +80,4 @@ def keep_up(txn: Transaction, committed: Committed) -> None:
 
 def is_kept_up(metadata: Metadata) -> bool:
     """Whether a table's commits bring its manifests up to date."""
-    return properties.boolean(metadata.configuration, ENABLED)
+    return properties.SYMLINK_MANIFEST.of(metadata.configuration)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
+from headwater.errors import illegal_option
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.schema.constraints import quote
+from headwater.protocol.columns import quote
 from headwater.sql.composing import STAR, Query, Rows, select
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 
 _ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
 _BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
@@ -56,7 +56,7 @@ def gathering(statement: Statement, metadata: Metadata, options: Options) -> Gat
     if asked is None and statement.conf(_ENABLED) is not None:
         asked = statement.flag(_ENABLED)
     if asked is None:
-        asked = properties.boolean(metadata.configuration, "delta.autoOptimize.optimizeWrite")
+        asked = properties.OPTIMIZE_WRITE.of(metadata.configuration)
     if not asked:
         return None
     partitions = statement.whole_number(_MAX_PARTITIONS, _DEFAULT_MAX_PARTITIONS)
@@ -74,5 +74,5 @@ def _bin_size(statement: Statement) -> int:
         size = 0
     if size < 1:
         explain = "must be a size above 0 like 512m, or a number of MiB"
-        raise HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": _BIN_SIZE, "input": text, "explain": explain})
+        raise illegal_option(_BIN_SIZE, text, explain)
     return size

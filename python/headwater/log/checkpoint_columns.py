@@ -20,7 +20,7 @@ from headwater.log.files import FileBlock
 from headwater.log.replay import LiveBlock
 from headwater.log.snapshot import Snapshot
 from headwater.log.statistics.columns import Leaf, block_statistics, leaf_of
-from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
+from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import PrimitiveType
 
 #: A tree of leaf positions by name: what a nested struct is built from.
@@ -31,7 +31,7 @@ class ParsedStatistics:
     """The ``stats_parsed`` column of a table's checkpoint; :attr:`type` is its type."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        indexed = indexed_leaves(snapshot.schema, snapshot.partition_columns, snapshot.metadata.configuration)
+        indexed = snapshot.definition.indexed_leaves
         self._leaves: list[Leaf] = [leaf_of(snapshot.schema, path) for path, _ in indexed]
         bounded = [i for i, (_, kind) in enumerate(indexed) if has_bounds(kind)]
         self._bounds = _tree(self._leaves, bounded)

@@ -1,9 +1,9 @@
 """Copying data files into others, so that the same rows lie in other files.
 
-Owns the job that copies: a task a bin reads the bin's files one after another and writes one file, so rows keep their
-order, unless the caller's query arranges them otherwise. Owns the settings for how large files become. Follows the
-protocol's chapters "Deletion Vectors" and "Row Tracking". Promises: every live row is in the copies once, with its row
-id; nothing here commits.
+Owns the job that copies bins, of :mod:`headwater.statements.files.copied_rows`: a task a bin reads the bin's files one
+after another and writes one file, so rows keep their order, unless the caller's query arranges them otherwise. Owns the
+settings for how large files become. Follows the protocol's chapter "Deletion Vectors". Promises: every live row is in
+the copies once; nothing here commits.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
-from headwater.protocol.row_tracking import hidden_columns
 from headwater.sql.composing import Column, Query, Rows, select
-from headwater.statements.committing import removals
-from headwater.statements.internal_names import InternalNames
-from headwater.statements.maintain.bins import Bin
-from headwater.statements.maintain.cubes import in_cube_of
-from headwater.statements.opening import Options
-from headwater.statements.read.data_footers import live_rows, records_mismatch
-from headwater.statements.read.scans import relation_over
-from headwater.statements.write.row_ids import with_row_ids
-from headwater.statements.write.rows import Target, describe_files, is_void, specification
+from headwater.statements.commit.committing import removals
+from headwater.statements.files.bins import Bin
+from headwater.statements.files.copied_rows import CopiedRows, check_none_lost, copy_job
+from headwater.statements.files.cubes import in_cube_of
+from headwater.statements.files.data_footers import live_rows
+from headwater.statements.files.rows import Target, describe_files
 from headwater.transaction.moved_rows import Copy
 
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
@@ -126,17 +122,11 @@ def _copied(
 
     :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
     """
-    hidden = hidden_columns(snapshot.protocol, snapshot.metadata)
-    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
-    row_ids = [] if hidden is None else [names.of("row_id"), names.of("row_commit_version")]
-    rows = relation_over(statement, snapshot, packed.files, row_ids, tasks)
-    columns = [Column(column.name) for column in snapshot.schema if not is_void(column)]
-    query = arranged(packed, rows, [*columns, *map(Column, row_ids)])
-    job = with_row_ids(_without_sort(specification(target, query, Options(None))), hidden, target)
+    copied = CopiedRows.of(statement, snapshot, packed.files, tasks)
+    query = arranged(packed, copied.rows, copied.selected)
+    job = _without_sort(copy_job(target, query, copied.hidden))
     written = describe_files(target, statement.write(job), False)
-    live = sum(packed.live)
-    if written.rows != live:
-        raise records_mismatch(snapshot.table_path, live, written.rows)
+    check_none_lost(snapshot.table_path, sum(packed.live), written.rows)
     return written.files
 
 

@@ -13,8 +13,8 @@ from headwater.bridge.messages.trouble import FinishMaintenanceRequest, RecoverC
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
-from headwater.statements.committing import idempotence, reset_version
-from headwater.statements.opening import Options, locate
+from headwater.statements.commit.committing import idempotence, reset_version
+from headwater.statements.commit.opening import Options, locate
 from headwater.transaction.maintenance import wait_for_maintenance
 
 _LONGEST_MAINTENANCE_SECONDS = 30.0

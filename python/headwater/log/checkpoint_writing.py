@@ -15,7 +15,6 @@ back.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.log.checkpoints.typed_columns import ParsedPartitionValues, ParsedStatistics, whole
+from headwater import clock
+from headwater.log.checkpoint_columns import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.replay import LiveBlock
 from headwater.log.segment import read_last_checkpoint
@@ -96,14 +96,14 @@ def write_checkpoint(snapshot: Snapshot, now: int | None = None, layout: Layout 
         not later than the version itself: a clock that is ahead must not cost anyone a tombstone.
     :raises OSError: the store failed; readers then go on with what was there before.
     """
-    now = min(time.time_ns() // 1_000_000, snapshot.timestamp) if now is None else now
+    now = min(clock.milliseconds(), snapshot.timestamp) if now is None else now
     configuration = snapshot.metadata.configuration
     layout = layout or Layout()
-    layout = replace(layout, part_size=properties.whole(configuration, "delta.checkpoint.partSize") or layout.part_size)
+    layout = replace(layout, part_size=properties.CHECKPOINT_PART_SIZE.of(configuration) or layout.part_size)
     files = _Files(snapshot, now)
     if not supports(snapshot.protocol, "v2Checkpoint"):
         written = _write_classic(snapshot, files, layout.part_size)
-    elif properties.text(configuration, "delta.checkpointPolicy") == "v2":
+    elif properties.CHECKPOINT_POLICY.of(configuration) == "v2":
         written = _write_v2(snapshot, files, layout)
     else:  # where V2 checkpoints are enabled, no checkpoint may have several parts
         written = _write_classic(snapshot, files, None)
@@ -251,12 +251,12 @@ class _Files:
         self._tombstones = self._kept()
         self.count = self.num_adds + self._tombstones.num_rows
         configuration = snapshot.metadata.configuration
-        as_struct = properties.boolean(configuration, "delta.checkpoint.writeStatsAsStruct")
+        as_struct = properties.STATISTICS_AS_STRUCT.of(configuration)
         self._statistics = ParsedStatistics(snapshot) if as_struct else None
         self._partitions = ParsedPartitionValues.of_snapshot(snapshot) if as_struct else None
         adds = {JSON_NAMES[field.name]: checkpoint_type(field.type) for field in FILE_SCHEMA}
         adds["dataChange"] = pa.bool_()
-        if not properties.boolean(configuration, "delta.checkpoint.writeStatsAsJson"):
+        if not properties.STATISTICS_AS_JSON.of(configuration):
             del adds["stats"]
         if self._statistics is not None:
             adds["stats_parsed"] = self._statistics.type
@@ -299,8 +299,7 @@ class _Files:
         return list(FILE_SCHEMA.names)
 
     def _kept(self) -> pa.Table:
-        name = "delta.deletedFileRetentionDuration"
-        retention = properties.milliseconds(self._snapshot.metadata.configuration, name) or 0
+        retention = self._snapshot.definition.get(properties.FILE_RETENTION)
         tombstones = self._snapshot.tombstones()
         # One without a time counts as expired: it is from a writer that did not want it kept.
         return tombstones.filter(pc.greater(tombstones.column("deletion_timestamp"), self.now - retention))

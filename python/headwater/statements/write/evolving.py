@@ -8,13 +8,14 @@ from __future__ import annotations
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.columns import find_path, format_name
 from headwater.protocol.types import StructType
 from headwater.schema.constraints import check_constraints, invariants
 from headwater.schema.evolution import merge_schemas, widened_columns
 from headwater.schema.generated import generated_columns
 from headwater.statements.column_uses import ColumnUses
-from headwater.statements.opening import Options
+from headwater.statements.commit.opening import Options
 
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
@@ -27,7 +28,7 @@ def may_evolve(options: Options, statement: Statement) -> bool:
 
 def widens(snapshot: Snapshot) -> bool:
     """Whether columns of a table may take a wider type."""
-    return snapshot.metadata.configuration.get("delta.enableTypeWidening", "false").lower() == "true"
+    return snapshot.definition.get(properties.TYPE_WIDENING)
 
 
 def grown_schema(

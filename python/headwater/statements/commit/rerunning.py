@@ -1,6 +1,6 @@
-"""Running a statement again after it lost a race to another writer.
+"""Running a statement again after it lost a race to another writer, or rows that it had cached.
 
-Owns the loop, its deadline and the statement's turn in the table's queue (:mod:`headwater.transaction.queueing`). What
+Owns the loops, their limits and the statement's turn in the table's queue (:mod:`headwater.transaction.queueing`). What
 one attempt does, and whether another may follow, is the statement's. Promise: what an attempt that lost has written is
 discarded before the next begins.
 """
@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
+from headwater import backoff
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.statements.opening import locate
-from headwater.transaction.queueing import backoff_seconds, queue_of
+from headwater.statements.commit.opening import locate
+from headwater.transaction.queueing import queue_of
 
 _LOG = logging.getLogger(__name__)
 #: For so many seconds a statement that lost to another writer runs again.
@@ -32,6 +33,9 @@ RETRIED = frozenset(
         "DELTA_PROTOCOL_CHANGED",
     }
 )
+#: Rows that the statement cached were lost with an executor. The next attempt computes and caches them again.
+_ROWS_LOST = "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY"
+_ATTEMPTS_AFTER_LOST_ROWS = 4
 #: The most versions a statement lost to that its error names.
 _MOST_VERSIONS = 5
 
@@ -93,7 +97,7 @@ def run_again_after_losses(
                     # Only writers without a place won: other processes, or statements that were already running.
                     queue.lost_again(place, seconds)
                     statement.check_cancelled()
-                    time.sleep(backoff_seconds(len(lost_to)))
+                    backoff.OF_STATEMENTS.wait(len(lost_to), deadline)
             else:
                 if place is None and waits_for_others:
                     queue.note(False)
@@ -101,6 +105,26 @@ def run_again_after_losses(
     finally:
         if place is not None:
             queue.give_back(place)
+
+
+def run_again_after_lost_rows(
+    table: str, statement: Statement, attempt: Callable[[], T], forget: Callable[[], None] = lambda: None
+) -> T:
+    """Run an attempt; again from its start where an executor was lost with rows that the statement had cached.
+
+    :param forget: called before the next attempt: what was cached is gone.
+    :raises HeadwaterError: ``DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY``.
+    """
+    for _ in range(_ATTEMPTS_AFTER_LOST_ROWS - 1):
+        try:
+            return attempt()
+        except HeadwaterError as error:
+            if error.condition != _ROWS_LOST:
+                raise
+            _LOG.warning("%s: cached rows of the source were lost with an executor; trying again", table)
+            statement.discard()
+            forget()
+    return attempt()
 
 
 def _half_way(deadline: float) -> float:

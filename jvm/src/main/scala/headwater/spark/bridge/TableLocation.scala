@@ -1,0 +1,27 @@
+package headwater.spark.bridge
+
+import headwater.spark.bridge.messages.NoFileSystemRequest
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.headwater.SparkInternals
+
+/** Where a table lies, as Hadoop, the log and the handler name it. A location without a file system is refused by the handler's error. */
+object TableLocation {
+  def qualified(session: SparkSession, location: Path): Path =
+    try StoreFailure.wrapping(location.getFileSystem(SparkInternals.hadoopConf(session)).makeQualified(location))
+    catch { case e: StoreFailure => throw Bridge.refusal(session, NoFileSystemRequest(location.toString, e.described)) }
+
+  /** A location as the log and the handler name it: a plain path on the local file system, else a URI. */
+  def path(session: SparkSession, location: Path): String = if (isLocal(session, location)) location.toUri.getPath
+  else {
+    val qualified = this.qualified(session, location)
+    if (qualified.toUri.getScheme == "file") qualified.toUri.getPath else qualified.toString
+  }
+
+  /** Avoids a copy of the whole Hadoop configuration, which costs more than everything else when a table is opened. */
+  private def isLocal(session: SparkSession, location: Path): Boolean = location.isAbsolute && location.toUri.getAuthority == null && {
+    def default = Option(SparkInternals.conf(session).getConfString("fs.defaultFS", null))
+      .getOrElse(session.sparkContext.hadoopConfiguration.get("fs.defaultFS", "file:///"))
+    Option(location.toUri.getScheme).getOrElse(default.takeWhile(_ != ':')) == "file"
+  }
+}

@@ -1,0 +1,44 @@
+package headwater.spark.statements
+
+import headwater.spark.{HeadwaterCatalog, HeadwaterException}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.NothingAtPathRequest
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.headwater.SparkInternals
+
+/**
+ * Resolves the table of a statement about a path, as Spark would. Where there is nothing, the error is the statement's, which a catalog
+ * does not know.
+ */
+case class ResolvePathTables(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case command: Command => command.mapChildren {
+        case table: UnresolvedTable => resolved(table, table.multipartIdentifier, table.commandName)
+        case table: UnresolvedTableOrView => resolved(table, table.multipartIdentifier, table.commandName)
+        case other => other
+      }
+    case other => other
+  }
+
+  private def resolved(unresolved: LogicalPlan, name: Seq[String], command: String): LogicalPlan =
+    (SparkInternals.currentCatalog(session), name) match {
+      case (catalog: HeadwaterCatalog, Seq(format, path)) if catalog.isPath(Identifier.of(Array(format), path)) =>
+        val identifier = Identifier.of(Array(format), path)
+        try ResolvedTable.create(catalog, identifier, catalog.loadTable(identifier))
+        catch {
+          case e: HeadwaterException if e.getCondition == "PATH_NOT_FOUND" =>
+            throw Bridge.refusal(session, NothingAtPathRequest(path, command, unresolved.getTagValue(ResolvePathTables.Quoted).isDefined))
+        }
+      case _ => unresolved
+    }
+}
+
+object ResolvePathTables {
+  /** A path that a statement has in quotes, not as ``delta.`/path` ``. */
+  val Quoted: TreeNodeTag[Unit] = TreeNodeTag[Unit]("headwater.quoted")
+}

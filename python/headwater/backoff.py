@@ -1,0 +1,35 @@
+"""Backoff with jitter: how long to wait after a lost race before the next try.
+
+Owns the waits of commits and of statements. The range of the first wait doubles with each loss up to the longest one; a
+wait is of random length within its range, so that those who lost together do not meet again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import NamedTuple
+
+#: Doublings after which a range grows no more, whatever the longest wait is.
+_MOST_DOUBLINGS = 10
+
+
+class Backoff(NamedTuple):
+    """Ranges of waits, in seconds: of the first, and of the longest."""
+
+    first: float
+    longest: float
+
+    def wait(self, losses: int, until: float | None = None) -> None:
+        """Wait after so many losses.
+
+        :param until: a deadline by ``time.monotonic()``, which no wait passes.
+        """
+        seconds = random.uniform(0, min(self.longest, self.first * 2 ** min(losses, _MOST_DOUBLINGS)))
+        time.sleep(seconds if until is None else max(0.0, min(seconds, until - time.monotonic())))
+
+
+#: Of a commit that lost its version to another writer (bench case ``appends-4``).
+OF_COMMITS = Backoff(0.002, 0.25)
+#: Of a statement that lost to a writer of another process; no bench case has two writing processes.
+OF_STATEMENTS = Backoff(0.02, 1.0)

@@ -1,1 +1,0 @@
-"""Checkpoints: reading them, writing them, and their typed statistics columns."""

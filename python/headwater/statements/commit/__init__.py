@@ -1,0 +1,1 @@
+"""Opening and committing a table: what every statement begins and ends with."""

@@ -1,0 +1,1 @@
+"""Reading and writing a table's data files: what statements about rows share."""
