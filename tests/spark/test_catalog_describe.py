@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from headwater.tables import DeltaTable
+
 DETAIL = (
     "struct<format:string,id:string,name:string,description:string,location:string,createdAt:timestamp,"
     "lastModified:timestamp,partitionColumns:array<string>,clusteringColumns:array<string>,numFiles:bigint,"

@@ -115,16 +115,6 @@ final case class CheckSamePlaceRequest(table: String, other: String, name: Optio
 
 final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
 
-/** DESCRIBE DETAIL of what is no Delta table: what the metastore's entry says, or a path alone. */
-final case class DescribeOtherDetailRequest(
-    name: Option[String],
-    format: Option[String],
-    description: Option[String],
-    location: Option[String],
-    created: Option[Long],
-    partitionColumns: Option[Seq[String]],
-    properties: Map[String, String]) extends Call[RowsAnswer]("describe_other_detail")
-
 /** A statement that the handler parsed itself and that only reads: `arguments` are its own. */
 final case class ParsedStatementRequest(table: String, name: String, arguments: JsonNode)(command: String) extends Call[RowsAnswer](command)
 
