@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from headwater.tables import DeltaTable
+
 DETAIL = (
     "struct<format:string,id:string,name:string,description:string,location:string,createdAt:timestamp,"
     "lastModified:timestamp,partitionColumns:array<string>,clusteringColumns:array<string>,numFiles:bigint,"
@@ -92,7 +94,9 @@ def test_describe_detail(spark, database, tmp_path):
     assert detail["sizeInBytes"] > 0
     assert (detail["minReaderVersion"], detail["minWriterVersion"]) == (1, 2)
     assert detail["tableFeatures"] == ["appendOnly", "invariants"]
-    assert abs(detail["lastModified"] - datetime.datetime.utcnow()) < datetime.timedelta(minutes=10)
+    assert abs(
+        detail["lastModified"] - datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+    ) < datetime.timedelta(minutes=10)
     path = detail["location"].removeprefix("file:")
     for name in (f"delta.`{path}`", f"'{path}'", f'"{path}"'):
         by_path = spark.sql(f"DESCRIBE DETAIL {name}").first()
@@ -134,6 +138,76 @@ def test_describe_history_and_detail_of_what_is_no_delta_table(spark, database, 
         spark.sql("DESCRIBE HISTORY a b c")
     with fails("PARSE_SYNTAX_ERROR", "many"):
         spark.sql("DESCRIBE HISTORY p LIMIT many")
+
+
+def test_describe_detail_of_what_is_no_delta_table(spark, database, tmp_path, fails):
+    (tmp_path / "empty").mkdir()
+    spark.sql(
+        "CREATE TABLE p (a INT, b STRING) USING parquet PARTITIONED BY (b) COMMENT 'hello' TBLPROPERTIES ('k' = 'v')"
+    )
+    spark.sql(f"CREATE TABLE c (a INT) USING csv LOCATION '{tmp_path / 'c'}'")
+    spark.sql("INSERT INTO p VALUES (1, 'x')")
+    spark.sql("CREATE VIEW v AS SELECT 1 AS a")
+
+    def known(table):
+        frame = spark.sql(f"DESCRIBE DETAIL {table}")
+        assert frame.schema.simpleString() == DETAIL
+        return {name: value for name, value in frame.first().asDict().items() if value is not None}
+
+    partitioned = known("p")
+    assert abs(
+        partitioned.pop("createdAt") - datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+    ) < datetime.timedelta(minutes=10)
+    location = partitioned.pop("location")
+    assert location.startswith("file:/")
+    of_entry = {"format": "parquet", "name": f"spark_catalog.{database}.p", "description": "hello"}
+    assert partitioned == {**of_entry, "partitionColumns": ["b"], "properties": {"k": "v"}}
+    plain = known("c")
+    assert (plain["format"], plain["description"], plain["partitionColumns"], plain["properties"]) == (
+        "csv",
+        "",
+        [],
+        {},
+    )
+    assert plain["location"] == f"file:{tmp_path / 'c'}"
+    for path in (location, location.removeprefix("file:"), f"{tmp_path}/empty"):
+        assert known(f"'{path}'") == {"location": path, "properties": {}}
+        with fails("DELTA_TABLE_NOT_FOUND"):
+            spark.sql(f"DESCRIBE DETAIL delta.`{path}`")
+        assert not DeltaTable.isDeltaTable(spark, path)
+    with fails("PATH_NOT_FOUND", f"{tmp_path}/absent"):
+        spark.sql(f"DESCRIBE DETAIL '{tmp_path}/absent'")
+    with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE"):
+        spark.sql("DESCRIBE DETAIL v")
+    with fails("DELTA_MISSING_DELTA_TABLE"):
+        DeltaTable.forName(spark, "p")
+
+
+@pytest.mark.parametrize("marker", [":p", "?"])
+def test_paths_may_be_parameters(spark, rows, tmp_path, marker):
+    path = f"{tmp_path}/it's a table"
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    given = {"p": path} if marker == ":p" else [path]
+    for text in (
+        "DESCRIBE DETAIL {}",
+        "DESCRIBE HISTORY {} LIMIT 1",
+        "DESCRIBE HEALTH {}",
+        "ANALYZE TABLE {} COMPUTE DELTA STATISTICS",
+        "GENERATE symlink_format_manifest FOR TABLE {}",
+        "OPTIMIZE {}",
+        "OPTIMIZE {} ZORDER BY (id)",
+        "OPTIMIZE {} DRY RUN",
+        "REORG TABLE {} APPLY (PURGE)",
+        "RESTORE TABLE {} TO VERSION AS OF 0",
+        "VACUUM {}",
+        "VACUUM {} RETAIN 200 HOURS DRY RUN",
+        "ALTER TABLE {} DROP FEATURE changeDataFeed",
+    ):
+        spark.sql(text.format(marker), args=given)
+    quoted = path.replace("'", "\\'")
+    using = f"'{quoted}'" + (" AS p" if marker == ":p" else "")
+    assert rows(f"EXECUTE IMMEDIATE 'DESCRIBE DETAIL {marker}' USING {using}")[0][0] == "delta"
+    assert spark.sql(f"BEGIN DESCRIBE HISTORY {marker}; END", args=given).count() > 1
 
 
 def test_a_table_that_is_called_history(spark, rows, database):

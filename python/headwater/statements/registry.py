@@ -72,6 +72,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "truncate": Handler(change.TruncateRequest, truncate.truncate),
     "describe_history": Handler(read.DescribeHistoryRequest, describe.describe_history),
     "describe_detail": Handler(read.DescribeDetailRequest, describe.describe_detail),
+    "describe_other_detail": Handler(read.DescribeOtherDetailRequest, describe.describe_other_detail),
     "describe_health": Handler(maintain.DescribeHealthRequest, health.describe_health),
     "show_create_table": Handler(define.ShowCreateTableRequest, show.show_create_table),
     "show_columns": Handler(define.ShowColumnsRequest, show.show_columns),

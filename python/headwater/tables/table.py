@@ -32,7 +32,7 @@ from headwater.tables.statement_inputs import (
 )
 from headwater.tables.upserting import upsert_options
 
-#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view or a table of another format, and
+#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and
 #: where there is a Delta table that this version cannot read.
 _NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 _OTHER_TABLE = ("DELTA_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
@@ -86,11 +86,14 @@ class DeltaTable:
     @classmethod
     def _open(cls, spark: SparkSession, name: str) -> DeltaTable:
         try:
-            spark.sql(f"DESCRIBE DETAIL {name}")
+            detail = spark.sql(f"DESCRIBE DETAIL {name}")
+            is_delta = named_path(split_name(name)) is not None or detail.collect()[0]["format"] == "delta"
         except PySparkException as error:
             if error.getCondition() in (*_OTHER_TABLE, *_NO_TABLE):
                 raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name}) from None
             raise
+        if not is_delta:
+            raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name})
         return cls(spark, name, spark.table(name))
 
     @classmethod

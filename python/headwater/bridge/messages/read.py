@@ -333,3 +333,18 @@ class DescribeDetailRequest(Request, kw_only=True):
     table: str
     name: str | None = None
     arguments: DetailArguments
+
+
+class DescribeOtherDetailRequest(Request, kw_only=True):
+    """DESCRIBE DETAIL of what is no Delta table: what the metastore's entry says, or a path alone.
+
+    ``created``: milliseconds since the epoch, UTC.
+    """
+
+    name: str | None = None
+    format: str | None = None
+    description: str | None = None
+    location: str | None = None
+    created: int | None = None
+    partition_columns: list[str] | None = None
+    properties: dict[str, str]

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.bridge.messages.define import RowsAnswer
-from headwater.bridge.messages.read import DescribeDetailRequest, DescribeHistoryRequest
+from headwater.bridge.messages.read import (
+    DescribeDetailRequest,
+    DescribeHistoryRequest,
+    DescribeOtherDetailRequest,
+)
 from headwater.bridge.statement import Statement
 from headwater.log.history import history
 from headwater.protocol.columns import format_name
@@ -133,6 +137,20 @@ def describe_detail(request: DescribeDetailRequest, statement: Statement) -> Row
             }
         ]
     )
+
+
+def describe_other_detail(request: DescribeOtherDetailRequest, statement: Statement) -> RowsAnswer:
+    """The same row of what is no Delta table: it has what a metastore knows, and nothing of a log."""
+    known = {
+        "format": request.format,
+        "name": request.name,
+        "description": request.description,
+        "location": request.location,
+        "createdAt": _time(request.created),
+        "partitionColumns": request.partition_columns,
+        "properties": request.properties,
+    }
+    return RowsAnswer(rows=[{field.name: known.get(field.name) for field in DETAIL_SCHEMA}])
 
 
 def _features(snapshot: Any) -> set[str]:

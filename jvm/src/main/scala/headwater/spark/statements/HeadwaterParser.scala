@@ -131,7 +131,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     val name = parsed.table
     def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
-    if (path.isDefined) {
+    if (path.isDefined && parsed.command == DescribedPath.Command) DescribedPath(path.get)
+    else if (path.isDefined) {
       val quoted = table(Seq("delta", path.get))
       quoted.setTagValue(ResolvePathTables.Quoted, ())
       quoted

@@ -1,7 +1,9 @@
 package headwater.spark.statements
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{AddConstraint, AlterTableRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedChangeRequest}
+import headwater.spark.bridge.messages.{
+  AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedChangeRequest
+}
 import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
 import headwater.spark.bridge.messages.{ShowPartitionsRequest, TableConstraint, TruncatePartitionRequest}
 import headwater.spark.catalog.HeadwaterTable
@@ -9,6 +11,7 @@ import headwater.spark.dml.PendingTarget
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
 import org.apache.spark.sql.catalyst.plans.logical.{
   AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns
 }
@@ -35,7 +38,16 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
           HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.path, table.name(), schema)
         case table: HeadwaterTable =>
           HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
-        case other => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
+        case other => SparkInternals.catalogTable(other).filter(_ => command == DescribedPath.Command) match {
+            case Some(entry) => HeadwaterCommand(detail(entry), other.name(), schema)
+            case None => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
+          }
+      }
+    case HeadwaterStatement(command, DescribedPath(path), arguments, rows, _) =>
+      val schema = rows.getOrElse(new StructType)
+      DescribedPath.open(session, path) match {
+        case Some(table) => HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
+        case None => HeadwaterCommand(DescribeOtherDetailRequest(None, None, None, Some(path), None, None, Map.empty), path, schema)
       }
     case RefusedStatement(error) => throw error
     case SetNotNull(alter) => alter
@@ -70,6 +82,15 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.isDelta(session, like) => CreateDeltaTableLikeCommand(like)
   }
+
+  private def detail(entry: CatalogTable) = DescribeOtherDetailRequest(
+    name = Some(entry.identifier.unquotedString),
+    format = entry.provider,
+    description = Some(entry.comment.getOrElse("")),
+    location = entry.storage.locationUri.map(CatalogUtils.URIToString),
+    created = Some(entry.createTime),
+    partitionColumns = Some(entry.partitionColumnNames),
+    properties = entry.properties)
 
   /** The name of the metastore's entry; the handler's error for a path, which has none. */
   private def entry(table: HeadwaterTable, operation: String): TableIdentifier =

@@ -194,3 +194,13 @@ final case class AsksForChangesRequest(options: Map[String, String]) extends Cal
 final case class ChangeFile(version: Long, path: String, rows: Option[String]) extends Message
 
 final case class CheckChangeFilesRequest(table: String, files: Seq[ChangeFile]) extends Call[Unit]("check_change_files")
+
+/** DESCRIBE DETAIL of what is no Delta table: what the metastore's entry says, or a path alone. */
+final case class DescribeOtherDetailRequest(
+    name: Option[String],
+    format: Option[String],
+    description: Option[String],
+    location: Option[String],
+    created: Option[Long],
+    partitionColumns: Option[Seq[String]],
+    properties: Map[String, String]) extends Call[RowsAnswer]("describe_other_detail")
