@@ -43,7 +43,7 @@ class FakeFrame(DataFrame):
         self.session.views[name] = self.made
 
     def collect(self) -> list[Any]:
-        return [("spark_catalog", "now")]
+        return [("delta",)] if self.made.startswith("DESCRIBE DETAIL") else [("spark_catalog", "now")]
 
 
 class FakeColumn(Column):

@@ -32,8 +32,8 @@ from headwater.tables.statement_inputs import (
 )
 from headwater.tables.upserting import upsert_options
 
-#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and
-#: where there is a Delta table that this version cannot read.
+#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and where there is a Delta table
+#: that this version cannot read.
 _NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 _OTHER_TABLE = ("DELTA_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
 _NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")
@@ -87,7 +87,7 @@ class DeltaTable:
     def _open(cls, spark: SparkSession, name: str) -> DeltaTable:
         try:
             detail = spark.sql(f"DESCRIBE DETAIL {name}")
-            is_delta = named_path(split_name(name)) is not None or detail.collect()[0]["format"] == "delta"
+            is_delta = named_path(split_name(name)) is not None or detail.collect()[0][0] == "delta"
         except PySparkException as error:
             if error.getCondition() in (*_OTHER_TABLE, *_NO_TABLE):
                 raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name}) from None
