@@ -101,13 +101,18 @@ CLAUSES = {
         constant=True,
     ),
     "truncate": Clause("TRUNCATE TABLE {t}"),
-    "select": Clause("SELECT *, {v} FROM {t} WHERE id >= {v} AND p = {v} - 1 ORDER BY id"),
+    "select": Clause("SELECT *, {v} AS two FROM {t} WHERE id >= {v} AND p = {v} - 1 ORDER BY id"),
     "version": Clause("SELECT * FROM {t} VERSION AS OF {v}", constant=True),
     "time": Clause("SELECT * FROM {t} TIMESTAMP AS OF timestampadd(DAY, {v} - 2, '{time}')", constant=True),
     "changes": Clause("SELECT * EXCEPT (_commit_timestamp) FROM table_changes_by_path('{path}', {v})"),
     "changes to": Clause("SELECT * EXCEPT (_commit_timestamp) FROM table_changes_by_path('{path}', 0, {v})"),
     "changes from": Clause("SELECT * EXCEPT (_commit_timestamp) FROM {t} CHANGES FROM VERSION {v}", constant=True),
     "history": Clause("DESCRIBE HISTORY {t} LIMIT {v}", constant=True, shown=lambda row: (row.version, row.operation)),
+    "describe query": Clause("DESCRIBE QUERY SELECT {v} AS x, * FROM {t}"),
+    "explain query": Clause("EXPLAIN SELECT * FROM {t} WHERE id = {v}", shown=heading),
+    "explain time": Clause(
+        "EXPLAIN SELECT * FROM {t} TIMESTAMP AS OF timestampadd(DAY, {v} - 2, '{time}')", constant=True, shown=heading
+    ),
     "detail": Clause("DESCRIBE DETAIL {t}", shown=lambda row: (row.format, row.numFiles, row.partitionColumns)),
     "explain": Clause("EXPLAIN UPDATE {t} SET v = {v} WHERE id = {v}", shown=heading),
     "explain merge": Clause("EXPLAIN " + MERGE + "WHEN MATCHED AND u.w > {v} THEN UPDATE SET v = {v}", shown=heading),
@@ -217,8 +222,7 @@ WAYS = {
 # What is said where Spark takes constants alone.
 REFUSED = (
     "PARSE_SYNTAX_ERROR",
-    "INVALID_DEFAULT_VALUE.NOT_CONSTANT",
-    "PARSE_SYNTAX_ERROR",
+    "INVALID_DEFAULT_VALUE.",
     "_LEGACY_ERROR_TEMP_0056",  # a time to travel to may not refer to columns, nor to variables
     "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR",
 )

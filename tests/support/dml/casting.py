@@ -69,10 +69,13 @@ class Tables:
         name = re.sub(r"\W", "_", kind)
         path = f"{self.home}/{name}"
         if fresh or kind not in self.made:
-            path = self.made[kind] = f"{path}_{self.key}"
+            path = f"{path}_{self.key}"
             supported = "'delta.feature.variantType' = 'supported'" if kind == "VARIANT" else "'x' = 'y'"
             self.spark.sql(f"CREATE TABLE delta.`{path}` (k INT, c {kind}) USING delta TBLPROPERTIES ({supported})")
             self.spark.sql(f"INSERT INTO delta.`{path}` (k) VALUES (0)")
+            if fresh:  # its other rows will be gone
+                return path
+            self.made[kind] = path
         return self.made[kind]
 
     def outcome(self, source: str, which: int, target: str, way: str, settings: dict[str, str]) -> str:

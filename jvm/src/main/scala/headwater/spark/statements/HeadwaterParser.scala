@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_WITH_UNRESOLVED_IDENTIFIER, RELATION_TIME_TRAVEL}
+import org.apache.spark.sql.execution.command.{DescribeQueryCommand, ExplainCommand}
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
@@ -151,15 +152,21 @@ object HeadwaterParser {
    * Adds the catalog to ``delta.`/path` `` where it is read at a version or comes from an expression. When the time or the path is an
    * expression, Spark resolves it in a second pass, and would then take the two parts for files of a format, which have no versions.
    */
-  private def qualified(plan: LogicalPlan): LogicalPlan =
-    plan.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(RELATION_TIME_TRAVEL, PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
-      case travel @ RelationTimeTravel(relation: UnresolvedRelation, _, _) => travel.copy(relation = inCatalog(relation))
-      case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) =>
-          named.planBuilder(parts, children) match {
-            case relation: UnresolvedRelation => inCatalog(relation)
-            case other => other
-          })
-    }
+  private def qualified(plan: LogicalPlan): LogicalPlan = plan match {
+    // What these are about is no child of theirs.
+    case explain: ExplainCommand => explain.copy(logicalPlan = qualified(explain.logicalPlan))
+    case describe: DescribeQueryCommand => describe.copy(plan = qualified(describe.plan))
+    case other => other.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(
+          RELATION_TIME_TRAVEL,
+          PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
+        case travel @ RelationTimeTravel(relation: UnresolvedRelation, _, _) => travel.copy(relation = inCatalog(relation))
+        case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) =>
+            named.planBuilder(parts, children) match {
+              case relation: UnresolvedRelation => inCatalog(relation)
+              case other => other
+            })
+      }
+  }
 
   private def inCatalog(relation: UnresolvedRelation): UnresolvedRelation = relation.multipartIdentifier match {
     case Seq(format, _) if format.equalsIgnoreCase("delta") =>
