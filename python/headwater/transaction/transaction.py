@@ -58,6 +58,7 @@ from headwater.transaction.commit_info import (
     summarize,
 )
 from headwater.transaction.commit_loop import CommitLoop, Put
+from headwater.transaction.committers import Committer
 from headwater.transaction.conflicts import (
     Intent,
     Isolation,
@@ -107,6 +108,7 @@ class Transaction:
     :param snapshot: the version that is read; None to create the table.
     :param cache: receives the snapshot that the commit makes.
     :param matcher: decides which files a predicate matches.
+    :param committer: who makes the commit a version; None is the store.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Transaction:
         *,
         matcher: FileMatcher = match_by_pruning,
         max_attempts: int = MAX_ATTEMPTS,
+        committer: Committer | None = None,
     ) -> None:
         self.table_path = table_path
         self.store = store
@@ -132,6 +135,7 @@ class Transaction:
         self._cache = cache
         self._matcher = matcher
         self._max_attempts = max_attempts
+        self._committer = committer
         #: The table's definition as the last winner left it: the commit is made, and checked, under it.
         self._definition = snapshot.definition if snapshot else None
         self._metadata: Metadata | None = None
@@ -381,7 +385,7 @@ class Transaction:
             tags,
         )
         began = time.monotonic()
-        loop = CommitLoop(self.table_path, self.store, self.snapshot, self.id)
+        loop = CommitLoop(self.table_path, self.store, self.snapshot, self.id, self._committer)
         content = _Content(self, provenance, on_begin)
         put = loop.put(content, self._max_attempts)
         if _LOG.isEnabledFor(logging.INFO):
