@@ -22,9 +22,10 @@ class StagingCommitter:
     """
 
     def __init__(self, store: MemoryStore, *script: str):
-        self.store, self.script, self.asked = store, list(script), []
+        self.store, self.script = store, list(script)
+        self.asked: list[int] = []
         self.inner = StoreCommitter(PATH, store)
-        self.ratified = {}
+        self.ratified: dict[int, str] = {}
 
     def commit(self, version, data, transaction_id):
         self.asked.append(version)
