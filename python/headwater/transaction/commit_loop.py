@@ -3,7 +3,7 @@
 Owns the loop that puts a commit: the next version to try, conflict check after a lost race, backoff with jitter. Who
 makes bytes a version, and looks for a commit whose outcome is open, is a committer
 (:mod:`headwater.transaction.committers`): the table's store. Follows the protocol's chapters "Delta Log Entries" and
-"Creation of New Log Entries". What a commit contains is :mod:`headwater.transaction.transaction`'s; the loop sees bytes
+"Creation of New Log Entries". What a commit contains is :mod:`headwater.transaction.prepared`'s; the loop sees bytes
 and winners.
 
 **Failure model.** The process or its machine may die at any moment. A store may report an error although it did what it
@@ -61,12 +61,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from headwater import backoff, clock
 from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
-from headwater.log.snapshot import Snapshot
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
@@ -74,27 +73,10 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
-from headwater.stores import Store
 from headwater.transaction.committers import Committer, Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
-
-
-class Content(Protocol):
-    """What a transaction gives the loop: its commit for a version, and its judgement of each winner."""
-
-    @property
-    def num_actions(self) -> int:
-        """The number of file actions, for messages."""
-
-    def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
-        """The commit file for a version and the version's timestamp, right before it is put.
-
-        Times in milliseconds since the epoch: ``now`` by this machine's clock, ``previous`` of the version before.
-        """
-
-    def follow(self, winner: WinningCommit) -> None:
-        """Adapt to a winner; raises where the winner is a conflict."""
 
 
 class Put(NamedTuple):
@@ -106,30 +88,21 @@ class Put(NamedTuple):
 
 
 class CommitLoop:
-    """Steps 4 to 6 for one transaction.
+    """Steps 4 to 6 for one prepared commit.
 
-    :param snapshot: the version that was read; None to create the table.
-    :param transaction_id: the identifier in the commit's ``commitInfo``.
     :param committer: who makes a commit a version of the table; None is the table's store.
     """
 
-    def __init__(
-        self,
-        table_path: str,
-        store: Store,
-        snapshot: Snapshot | None,
-        transaction_id: str,
-        committer: Committer | None = None,
-    ) -> None:
-        self._committer = committer or StoreCommitter(table_path, store)
-        self._directory = log_directory(table_path)
-        self._store = store
-        self._snapshot = snapshot
-        self._transaction_id = transaction_id
+    def __init__(self, prepared: PreparedCommit, committer: Committer | None = None) -> None:
+        self._prepared = prepared
+        self._store = prepared.store
+        self._snapshot = snapshot = prepared.snapshot
+        self._directory = log_directory(prepared.table_path)
+        self._committer = committer or StoreCommitter(prepared.table_path, prepared.store)
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
         self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
 
-    def put(self, content: Content, max_attempts: int) -> Put:
+    def put(self, max_attempts: int) -> Put:
         """Put the commit as the next version that no other writer took.
 
         :raises HeadwaterError: a conflict; ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``;
@@ -142,12 +115,12 @@ class CommitLoop:
         first = version = snapshot.version + 1 if snapshot else 0
         if snapshot is None:
             self._store.make_directory(self._directory)
-            self._check_absent(content)
+            self._check_absent()
         else:
             check_same_table(snapshot, self._store)
         for attempt in range(max_attempts):
-            data, timestamp = content.encode(version, _now(), previous)
-            outcome = self._committer.commit(version, data, self._transaction_id)
+            data, timestamp = self._prepared.encode(version, _now(), previous)
+            outcome = self._committer.commit(version, data, self._prepared.transaction_id)
             if isinstance(outcome, Made):
                 return Put(version, timestamp, attempt + 1)
             if isinstance(outcome, Unknown):
@@ -156,7 +129,7 @@ class CommitLoop:
             if snapshot is not None:
                 check_same_table(snapshot, self._store)
             for winner in winners:
-                content.follow(winner)
+                self._prepared.follow(winner)
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
             version = winners[-1].version + 1
@@ -168,7 +141,7 @@ class CommitLoop:
                 "startVersion": first,
                 "attemptVersion": version,
                 "totalTime": int((time.monotonic() - started) * 1000),
-                "numActions": content.num_actions,
+                "numActions": self._prepared.num_actions,
                 **winners[-1].description,
             },
         )
@@ -178,17 +151,17 @@ class CommitLoop:
             "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
             {
                 "path": outcome.path,
-                "txnId": self._transaction_id,
+                "txnId": self._prepared.transaction_id,
                 "reported": str(outcome.reported),
                 "reason": str(outcome.failure),
             },
         )
 
-    def _check_absent(self, content: Content) -> None:
+    def _check_absent(self) -> None:
         """Refuse to create a table where one exists, even one whose log no longer has version 0."""
         for file in self._store.list_from(self._directory, ""):
             if isinstance(name := parse_name(file.name), (CommitName, CheckpointName)) and name.version > 0:
-                content.follow(WinningCommit(name.version, file.modification_time))
+                self._prepared.follow(WinningCommit(name.version, file.modification_time))
 
     def _winners(self, version: int) -> list[WinningCommit]:
         """The commits of ``version`` and after, in order and without gaps; at least one."""
