@@ -285,7 +285,7 @@ def test_the_definition_to_be_is_one_value_until_it_changes(path):
     txn = Transaction(path, LocalStore(), create(path).snapshot)
     known = [txn.definition]
     for number in range(2):
-        txn.update_metadata(metadata(user__number=str(number)))
+        txn.update_metadata(metadata(user_number=str(number)))
         known.append(txn.definition)
         assert known[-1].metadata.configuration["user.number"] == str(number)
     txn.update_protocol(Protocol(1, 3))
