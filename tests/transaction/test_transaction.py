@@ -9,6 +9,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
+from headwater.protocol.clustering import clustering_domain
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance, wait_for_maintenance
 from support.commits import add_file, append, create, metadata, remove_file
@@ -291,9 +292,12 @@ def test_the_definition_to_be_is_one_value_until_it_changes(path):
     txn.update_protocol(Protocol(1, 3))
     known.append(txn.definition)
     assert known[-1].protocol == Protocol(1, 3)
+    txn.add_action(clustering_domain([("id",)]))
+    known.append(txn.definition)
+    assert known[-1].clustering_columns == (("id",),)
     txn.add([add_file("a")])
     assert txn.definition is known[-1]
-    assert len(set(map(id, known))) == 4
+    assert len(set(map(id, known))) == 5
 
 
 def test_each_attempt_is_announced(path):

@@ -41,8 +41,9 @@ from headwater.log.segment import (
     read_last_checkpoint,
 )
 from headwater.log.statistics.columns import block_statistics, leaf_of
-from headwater.protocol import properties
+from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.protocol.columns import Path
 from headwater.protocol.features import check_readable
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
@@ -171,6 +172,18 @@ class Snapshot:
     def domain_metadata(self) -> dict[str, DomainMetadata]:
         """The live domains, by name."""
         return dict(self.state.domains)
+
+    @property
+    def clustering_columns(self) -> tuple[Path, ...] | None:
+        """The logical paths of the columns the table is clustered by; None where it is not clustered.
+
+        :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
+        """
+        try:
+            return self.definition.clustering_columns
+        except HeadwaterError as error:
+            named = {**error.parameters, "tableName": self.metadata.name or self.table_path}
+            raise HeadwaterError(error.condition, named) from None
 
     def checksum(self, transaction_id: str | None = None) -> Checksum:
         """The content of this version's checksum file; costs what its commit holds."""
@@ -398,9 +411,8 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState, before: Tabl
     assert state.metadata is not None
     check_readable(state.protocol)
     if before is None:
-        definition = TableDefinition(state.protocol, state.metadata)
-    else:
-        definition = before.after(state.protocol, state.metadata)
+        before = TableDefinition(state.protocol, state.metadata)
+    definition = before.after(state.protocol, state.metadata).with_clustering(state.domains.get(clustering.DOMAIN))
     check_readable_types(definition)
     pa.default_memory_pool().release_unused()
     snapshot = Snapshot(segment.table_path, store, segment.version, definition, state, segment)

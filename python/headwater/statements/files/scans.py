@@ -45,7 +45,6 @@ from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
-from headwater.schema.clustering import clustering_columns
 from headwater.sql.composing import Relation
 from headwater.statements.commit.opening import (
     SeenTable,
@@ -160,7 +159,7 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
     features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     clustered_by = None
     with contextlib.suppress(HeadwaterError):  # damaged ones keep nobody from reading, nor from setting others
-        clustered_by = clustering_columns(snapshot)
+        clustered_by = snapshot.clustering_columns
     return TableDescription(
         path=snapshot.table_path,
         version=snapshot.version,
