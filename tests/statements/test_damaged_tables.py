@@ -72,6 +72,7 @@ _CONFIGURATION = {
 }
 #: Errors of what was asked, or of a table that is another one than it was: they name versions, times and features.
 _ABOUT_THE_READ = {
+    "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
     "DELTA_INVALID_PROTOCOL_VERSION",
     "DELTA_INVALID_SCHEMA",
     "DELTA_MISSING_CHANGE_DATA",
