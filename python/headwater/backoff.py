@@ -1,13 +1,14 @@
-"""Backoff with jitter: how long to wait after a lost race before the next try.
+"""Backoff with jitter: how long to wait after a lost race, or a store that did not answer, before the next try.
 
-Owns the waits of commits and of statements. The range of the first wait doubles with each loss up to the longest one; a
-wait is of random length within its range, so that those who lost together do not meet again.
+Owns the waits of commits, of statements, and of requests to a store. The range of the first wait doubles with each loss
+up to the longest one; a wait is of random length within its range, so that those who lost together do not meet again.
 """
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 #: Doublings after which a range grows no more, whatever the longest wait is.
@@ -28,8 +29,19 @@ class Backoff(NamedTuple):
         seconds = random.uniform(0, min(self.longest, self.first * 2 ** min(losses, _MOST_DOUBLINGS)))
         time.sleep(seconds if until is None else max(0.0, min(seconds, until - time.monotonic())))
 
+    def tries(self, most: int) -> Iterator[int]:
+        """The numbers of at most so many tries, with a wait before each but the first."""
+        for losses in range(most):
+            if losses:
+                self.wait(losses)
+            yield losses
+
 
 #: Of a commit that lost its version to another writer (bench case ``appends-4``).
 OF_COMMITS = Backoff(0.002, 0.25)
 #: Of a statement that lost to a writer of another process; no bench case has two writing processes.
 OF_STATEMENTS = Backoff(0.02, 1.0)
+#: Of a request that the store put off, as another one for the same name was running.
+OF_REQUESTS = Backoff(0.05, 0.5)
+#: Of a look at a store that failed to answer.
+OF_LOOKS = Backoff(0.2, 1.5)

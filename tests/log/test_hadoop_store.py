@@ -8,9 +8,9 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
 from headwater.stores import HadoopStore, store_for
-from headwater.stores import hadoop as hadoop_store
 from headwater.stores.hadoop import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 from support.stores.fake_hadoop import FakeHadoop
 
@@ -22,7 +22,7 @@ def hadoop(tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch):
-    monkeypatch.setattr(hadoop_store.time, "sleep", lambda _: None)
+    monkeypatch.setattr("headwater.backoff.OF_REQUESTS", Backoff(0, 0))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.protocol.table_definition import TableDefinition
-from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, check, file_key
+from headwater.transaction.conflicts import Intent, Isolation, Reads, WinningCommit, Writes, check, file_key
 
 METADATA = Metadata("id", '{"type":"struct","fields":[]}')
 DEFINITION = TableDefinition(Protocol(1, 2), METADATA)
@@ -28,7 +28,7 @@ SOME = Reads(
     lambda files: [file for file in files if file.path == "new"],
     lambda files: [file for file in files if file.path == "old"],
 )
-REMOVED = frozenset({file_key("old", None)})
+REMOVED = Writes(frozenset({file_key("old", None)}))
 
 WRITE = Isolation.WRITE_SERIALIZABLE
 APPEND = {"adds": [NEW], "blind_append": True}
@@ -71,6 +71,7 @@ MATRIX = """
     whole   old     SnapshotIsolation    . . D D   . .   D .
 """
 ROWS = [line.split() for line in MATRIX.strip().splitlines()]
+WRITES = {"nothing": Writes(), "old": REMOVED}
 READS = {"nothing": NOTHING, "some": SOME, "whole": WHOLE}
 
 
@@ -83,14 +84,14 @@ def test_the_matrix_has_every_cell():
 @pytest.mark.parametrize("row", ROWS, ids=" ".join)
 def test_matrix(row):
     reads, removed, isolation, *cells = row
-    mine = Intent(DEFINITION, READS[reads], REMOVED if removed == "old" else frozenset(), Isolation(isolation))
+    mine = Intent(DEFINITION, READS[reads], WRITES[removed], Isolation(isolation))
     found = {name: outcome(mine, WinningCommit(5, **winner)) for name, winner in WINNERS.items()}
     assert found == {name: CELLS[cell] for name, cell in zip(WINNERS, cells, strict=True)}
 
 
 def test_appends_count_when_i_change_metadata_after_reading():
     """A new constraint was checked against rows that did not include the appended ones."""
-    mine = Intent(DEFINITION, WHOLE, isolation=WRITE, definition_changed=True)
+    mine = Intent(DEFINITION, WHOLE, Writes(definition_changed=True), WRITE)
     assert outcome(mine, WinningCommit(5, **APPEND)) == C_APPEND
 
 
@@ -101,13 +102,13 @@ def test_the_same_application_conflicts_and_others_do_not():
 
 
 def test_the_same_domain_conflicts_and_others_do_not():
-    mine = Intent(DEFINITION, domains=frozenset({"delta.clustering"}))
+    mine = Intent(DEFINITION, writes=Writes(domains=frozenset({"delta.clustering"})))
     assert outcome(mine, WinningCommit(5, domains=frozenset({"delta.clustering"}))) == "DELTA_CONCURRENT_WRITE"
     assert outcome(mine, WinningCommit(5, domains=frozenset({"mine"}))) is None
 
 
 def test_two_creations_conflict_whatever_they_hold():
-    assert outcome(Intent(None, creates_table=True), WinningCommit(0)) == "DELTA_CONCURRENT_WRITE"
+    assert outcome(Intent(None), WinningCommit(0)) == "DELTA_CONCURRENT_WRITE"
 
 
 def test_direct_succession():
@@ -117,12 +118,12 @@ def test_direct_succession():
 
 def test_a_new_deletion_vector_conflicts_with_one_on_the_same_file():
     vector = DeletionVector("u", "x", 1, 1)
-    mine = Intent(DEFINITION, NOTHING, frozenset({file_key("old", vector)}))
+    mine = Intent(DEFINITION, NOTHING, Writes(frozenset({file_key("old", vector)})))
     assert outcome(mine, WinningCommit(5, removes=[OLD])) == C_DELETE
 
 
 def test_paths_compare_decoded():
-    mine = Intent(DEFINITION, NOTHING, frozenset({file_key("a b", None)}))
+    mine = Intent(DEFINITION, NOTHING, Writes(frozenset({file_key("a b", None)})))
     assert outcome(mine, WinningCommit(5, removes=[replace(OLD, path="a%20b")])) == C_DELETE
 
 
@@ -138,7 +139,7 @@ def test_the_message_names_the_winner_and_the_partition():
 
 @pytest.mark.parametrize("removes", [[OLD], [replace(OLD, partition_values=None)]])
 def test_no_message_has_an_open_placeholder(removes):
-    mine = Intent(DEFINITION, WHOLE, REMOVED, app_ids=frozenset("a"), domains=frozenset("d"))
+    mine = Intent(DEFINITION, WHOLE, replace(REMOVED, domains=frozenset("d")), app_ids=frozenset("a"))
     winners = [
         WinningCommit(1, protocol=Protocol(1, 1)),
         WinningCommit(1, metadata=replace(METADATA, id="another")),

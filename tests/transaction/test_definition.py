@@ -29,7 +29,7 @@ from headwater.schema import mapping
 from headwater.schema.identity import identity_metadata, with_high_water_marks
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
-from headwater.transaction.conflicts import Intent, Reads, WinningCommit, check
+from headwater.transaction.conflicts import Intent, Reads, WinningCommit, Writes, check
 from headwater.transaction.definition import (
     Kind,
     changes_marks_only,
@@ -244,6 +244,10 @@ LOSERS = {
 }
 
 
+def intent(before, reads=None, app_ids=frozenset(), **writes):
+    return Intent(before, reads or Reads(), Writes(**writes), app_ids=app_ids)
+
+
 def definition(side):
     return TableDefinition(*side) if isinstance(side, tuple) else TableDefinition(PROTOCOL, side)
 
@@ -261,7 +265,7 @@ def test_matrix(winner):
     stopped = {}
     for loser, (wrote, _) in LOSERS.items():
         try:
-            check(Intent(before, **wrote), commit)
+            check(intent(before, **wrote), commit)
         except HeadwaterError as error:
             stopped[loser] = error
     expected = {loser for loser, (_, letters) in LOSERS.items() if letter in letters}
@@ -389,7 +393,7 @@ def test_what_the_winners_definition_forbids_is_refused(path, monkeypatch):
         if "deletionVectors" in (protocol.writer_features or ()):
             raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", {"unsupported": "deletionVectors"})
 
-    monkeypatch.setattr("headwater.transaction.transaction.check_writable", check_writable)
+    monkeypatch.setattr("headwater.transaction.prepared.check_writable", check_writable)
     with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"):
         late.commit("WRITE", {})
 

@@ -166,7 +166,7 @@ def test_all_rows_of_a_copy_are_deleted(table) -> None:
     compaction.commit("OPTIMIZE", {})
     assert table.numbers() == list(range(10, 15))
     assert list(table.live(table.snapshot())) == ["2.parquet"]
-    assert [file.path for file in compaction._copies.given_up] == ["all.parquet"]
+    assert [file.path for file in compaction.given_up] == ["all.parquet"]
 
 
 def test_a_delete_follows_a_compaction_whose_input_was_removed_whole(table) -> None:
@@ -194,7 +194,7 @@ def test_the_same_row_is_still_a_conflict(table) -> None:
 def test_two_compactions_of_one_file(table) -> None:
     one, other = _compaction(table, 0, 1), _compaction(table, 1, 2, name="other.parquet")
     third = _compaction(table, 2, name="third.parquet")
-    third.move(_compaction(table, 0, name="fourth.parquet")._copies.kept)
+    third.move(_compaction(table, 0, name="fourth.parquet").moved)
     one.commit("OPTIMIZE", {})
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
         other.commit("OPTIMIZE", {})
@@ -209,7 +209,7 @@ def test_without_deletion_vectors_the_loser_gives_up_or_runs_again() -> None:
     table.begin([2, 2, 2], vectors=False)
     compaction, delete = _compaction(table, 0, 1), table.delete([0, 1])
     other = _compaction(table, 2, name="other.parquet")
-    other.move(_compaction(table, 0, 1, name="both.parquet")._copies.kept)
+    other.move(_compaction(table, 0, 1, name="both.parquet").moved)
     delete.commit("DELETE", {})
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
         compaction.commit("OPTIMIZE", {})

@@ -280,6 +280,22 @@ def test_in_commit_timestamps_enabled_later_say_since_when(path):
     assert append(committed.snapshot, "b").snapshot.metadata.configuration == configuration
 
 
+def test_the_definition_to_be_is_one_value_until_it_changes(path):
+    """Else what a statement asks it would be parsed and worked out at each ask."""
+    txn = Transaction(path, LocalStore(), create(path).snapshot)
+    known = [txn.definition]
+    for number in range(2):
+        txn.update_metadata(metadata(user_number=str(number)))
+        known.append(txn.definition)
+        assert known[-1].metadata.configuration["user.number"] == str(number)
+    txn.update_protocol(Protocol(1, 3))
+    known.append(txn.definition)
+    assert known[-1].protocol == Protocol(1, 3)
+    txn.add([add_file("a")])
+    assert txn.definition is known[-1]
+    assert len(set(map(id, known))) == 4
+
+
 def test_each_attempt_is_announced(path):
     snapshot = create(path).snapshot
     append(snapshot, "a")

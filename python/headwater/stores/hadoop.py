@@ -20,7 +20,6 @@ import itertools
 import logging
 import os
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -28,6 +27,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import orjson
 import pyarrow as pa
 
+from headwater import backoff
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
 from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory
@@ -49,7 +49,6 @@ _LISTED_RATHER = 1000
 #: How often to try a create that the server puts off because of another request for the same name, or to read a file
 #: that another writer replaces meanwhile.
 _TRIES = 5
-_WAIT_SECONDS = 0.05
 
 
 class ConditionalCreate(NamedTuple):
@@ -297,7 +296,7 @@ class ConditionalStore(HadoopStore):
     """An object store that creates an object on the condition that there is none: S3.
 
     If a create succeeded but its answer was lost and the client asked again, the failure looks like a taken name or an
-    error. In both cases the caller looks for its commit (:mod:`headwater.transaction.commit_loop`).
+    error. In both cases the caller looks for its commit (:mod:`headwater.transaction.committers`).
     """
 
     puts_if_absent = True
@@ -347,13 +346,12 @@ class ConditionalStore(HadoopStore):
             )
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        for attempt in range(1, _TRIES + 1):
+        for attempt in backoff.OF_REQUESTS.tries(_TRIES):
             try:
                 return self._files.create_conditionally(path, data)
             except RequestPutOff:
-                if attempt == _TRIES:
+                if attempt == _TRIES - 1:
                     raise
-                time.sleep(_WAIT_SECONDS * attempt)
 
     def put(self, path: str, data: bytes) -> None:
         self._files.replace(path, data)

@@ -1,8 +1,10 @@
 """The commit protocol: how a transaction becomes the next version of a table, once and whole.
 
-Owns the loop that puts a commit: put-if-absent, conflict check after a lost race, backoff with jitter, and the search
-for a commit whose outcome the store left open. Follows the protocol's chapters "Delta Log Entries" and "Creation of New
-Log Entries". What a commit contains is :mod:`headwater.transaction.transaction`'s; the loop sees bytes and winners.
+Owns the loop that puts a commit: the next version to try, conflict check after a lost race, backoff with jitter. Who
+makes bytes a version, and looks for a commit whose outcome is open, is a committer
+(:mod:`headwater.transaction.committers`): the table's store. Follows the protocol's chapters "Delta Log Entries" and
+"Creation of New Log Entries". What a commit contains is :mod:`headwater.transaction.prepared`'s; the loop sees bytes
+and winners.
 
 **Failure model.** The process or its machine may die at any moment. A store may report an error although it did what it
 was asked, repeat a request, or answer late. Any number of writers, of other programs and machines too, commit to the
@@ -31,11 +33,11 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    vector (:mod:`headwater.transaction.row_level`), and marks follow rows that a compaction moves, whichever of the two
    commits first (:mod:`headwater.transaction.moved_rows`). A MERGE that knows the keys of its rows ignores changes to
    rows with other keys (:mod:`headwater.transaction.keyed`).
-6. *The store failed.* Whether the file was created is unknown, so it is read: each commit has an identifier of its own.
-   If it is this commit, the commit stands and is reported as done; if not, the failure is reported. The same look
-   distinguishes a lost race from a retry inside the store, which finds its own file and reports that it exists. If the
-   store cannot be read either, several times, the outcome is open: the error says so, and names the file and the
-   identifier to look for.
+6. *The store failed* (:mod:`headwater.transaction.committers`). Whether the file was created is unknown, so it is read:
+   each commit has an identifier of its own. If it is this commit, the commit stands and is reported as done; if not,
+   the failure is reported. The same look distinguishes a lost race from a retry inside the store, which finds its own
+   file and reports that it exists. If the store cannot be read either, several times, the outcome is open: the error
+   says so, and names the file and the identifier to look for.
 7. *Post-commit maintenance* (:mod:`headwater.transaction.maintenance`) writes checksum and checkpoint in the
    background. It cannot undo or fail the commit. A crash that prevents it costs readers time and nothing else.
 
@@ -52,55 +54,29 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
   and ``test_keyed.py`` for the rules;
   ``tests/concurrency/test_model.py`` compares every interleaving it reaches with a model; ``test_writers.py`` and
   ``test_mixed.py`` race processes of every engine, some of which are killed. Clocks: ``tests/faults/test_clocks.py``.
-- Steps 6 and 7: ``tests/transaction/test_faults.py``.
+- Steps 6 and 7: ``tests/transaction/test_faults.py`` and ``test_committers.py``.
 """
 
 from __future__ import annotations
 
-import itertools
-import logging
 import time
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from headwater import backoff, clock
 from headwater.errors import HeadwaterError
-from headwater.log.commits import commit_info_of, parse_actions
-from headwater.log.snapshot import Snapshot
+from headwater.log.commits import parse_actions
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
     CommitName,
-    commit_name,
     log_directory,
     parse_name,
-    version_prefix,
 )
-from headwater.stores import Store
+from headwater.transaction.committers import Committer, Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
-
-_LOG = logging.getLogger(__name__)
-
-#: How often a commit is looked for if the store leaves its outcome open.
-_LOOKS = 4
-
-
-class Content(Protocol):
-    """What a transaction gives the loop: its commit for a version, and its judgement of each winner."""
-
-    @property
-    def num_actions(self) -> int:
-        """The number of file actions, for messages."""
-
-    def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
-        """The commit file for a version and the version's timestamp, right before it is put.
-
-        Times in milliseconds since the epoch: ``now`` by this machine's clock, ``previous`` of the version before.
-        """
-
-    def follow(self, winner: WinningCommit) -> None:
-        """Adapt to a winner; raises where the winner is a conflict."""
 
 
 class Put(NamedTuple):
@@ -112,22 +88,21 @@ class Put(NamedTuple):
 
 
 class CommitLoop:
-    """Steps 4 to 6 for one transaction.
+    """Steps 4 to 6 for one prepared commit.
 
-    :param snapshot: the version that was read; None to create the table.
-    :param transaction_id: the identifier in the commit's ``commitInfo``.
+    :param committer: who makes a commit a version of the table; None is the table's store.
     """
 
-    def __init__(self, table_path: str, store: Store, snapshot: Snapshot | None, transaction_id: str) -> None:
-        self._table_path = table_path
-        self._directory = log_directory(table_path)
-        self._store = store
-        self._snapshot = snapshot
-        self._transaction_id = transaction_id
+    def __init__(self, prepared: PreparedCommit, committer: Committer | None = None) -> None:
+        self._prepared = prepared
+        self._store = prepared.store
+        self._snapshot = snapshot = prepared.snapshot
+        self._directory = log_directory(prepared.table_path)
+        self._committer = committer or StoreCommitter(prepared.table_path, prepared.store)
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
         self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
 
-    def put(self, content: Content, max_attempts: int) -> Put:
+    def put(self, max_attempts: int) -> Put:
         """Put the commit as the next version that no other writer took.
 
         :raises HeadwaterError: a conflict; ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``;
@@ -140,18 +115,21 @@ class CommitLoop:
         first = version = snapshot.version + 1 if snapshot else 0
         if snapshot is None:
             self._store.make_directory(self._directory)
-            self._check_absent(content)
+            self._check_absent()
         else:
             check_same_table(snapshot, self._store)
         for attempt in range(max_attempts):
-            data, timestamp = content.encode(version, _now(), previous)
-            if self._is_put(f"{self._directory}/{commit_name(version)}", data):
+            data, timestamp = self._prepared.encode(version, _now(), previous)
+            outcome = self._committer.commit(version, data, self._prepared.transaction_id)
+            if isinstance(outcome, Made):
                 return Put(version, timestamp, attempt + 1)
-            winners = self._winners(version)
+            if isinstance(outcome, Unknown):
+                raise self._unknown(outcome) from outcome.reported
+            winners = self._winners(outcome.version)
             if snapshot is not None:
                 check_same_table(snapshot, self._store)
             for winner in winners:
-                content.follow(winner)
+                self._prepared.follow(winner)
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
             version = winners[-1].version + 1
@@ -163,70 +141,38 @@ class CommitLoop:
                 "startVersion": first,
                 "attemptVersion": version,
                 "totalTime": int((time.monotonic() - started) * 1000),
-                "numActions": content.num_actions,
+                "numActions": self._prepared.num_actions,
                 **winners[-1].description,
             },
         )
 
-    def _is_put(self, path: str, data: bytes) -> bool:
-        """Steps 4 and 6: put the file; False where the name is another writer's."""
-        try:
-            self._store.put_if_absent(path, data)
-            return True
-        except FileExistsError as error:
-            return self._is_there(path, error)
-        except Exception as error:
-            if self._is_there(path, error):
-                _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
-                return True
-            raise
-
-    def _is_there(self, path: str, reported: Exception) -> bool:
-        """Step 6: whether the file is this transaction's commit, after the store reported a failure.
-
-        :raises HeadwaterError: ``HEADWATER_COMMIT_OUTCOME_UNKNOWN`` where the file cannot be read either.
-        """
-        for attempt in range(_LOOKS):
-            _back_off(attempt)
-            try:
-                return (commit_info_of(self._store.read(path)) or {}).get("txnId") == self._transaction_id
-            except FileNotFoundError:
-                return False
-            except Exception as error:
-                failure = error
-        if isinstance(reported, HeadwaterError):
-            raise reported  # the store refused, and did nothing
-        raise HeadwaterError(
+    def _unknown(self, outcome: Unknown) -> HeadwaterError:
+        return HeadwaterError(
             "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
-            {"path": path, "txnId": self._transaction_id, "reported": str(reported), "reason": str(failure)},
-        ) from reported
+            {
+                "path": outcome.path,
+                "txnId": self._prepared.transaction_id,
+                "reported": str(outcome.reported),
+                "reason": str(outcome.failure),
+            },
+        )
 
-    def _check_absent(self, content: Content) -> None:
+    def _check_absent(self) -> None:
         """Refuse to create a table where one exists, even one whose log no longer has version 0."""
         for file in self._store.list_from(self._directory, ""):
             if isinstance(name := parse_name(file.name), (CommitName, CheckpointName)) and name.version > 0:
-                content.follow(WinningCommit(name.version, file.modification_time))
+                self._prepared.follow(WinningCommit(name.version, file.modification_time))
 
     def _winners(self, version: int) -> list[WinningCommit]:
         """The commits of ``version`` and after, in order and without gaps; at least one."""
-        files = self._store.following(f"{self._directory}/{commit_name(v)}" for v in itertools.count(version))
-        if files is None:
-            listed = self._store.list_from(self._directory, version_prefix(version))
-            commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
-            files = []
-            while (file := commits.get(version + len(files))) is not None:
-                files.append(file)
-        if not files:  # the store's listing lags behind its acknowledgements: the one known winner is enough
-            path = f"{self._directory}/{commit_name(version)}"
-            winner = WinningCommit.of_actions(version, parse_actions(self._store.read(path), path))
-            self._note_clock(winner)
-            return [winner]
+        files = self._committer.commits_from(version)
         contents = self._store.read_many([file.path for file in files])
         winners = []
         for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
             winner = WinningCommit.of_actions(number, parse_actions(data, file.path), file.modification_time)
             self._note_clock(winner)
-            winners.append(winner if self._stamped else replace(winner, timestamp=file.modification_time))
+            by_file = not self._stamped and file.modification_time is not None
+            winners.append(replace(winner, timestamp=file.modification_time) if by_file else winner)
         return winners
 
     def _note_clock(self, winner: WinningCommit) -> None:

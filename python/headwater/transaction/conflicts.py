@@ -89,33 +89,43 @@ def _unproven(change: Change, files: Sequence[AddFile]) -> bool:
 
 
 @dataclass(frozen=True)
-class Intent:
-    """What a transaction read and means to write.
+class Writes:
+    """What a transaction means to write.
 
-    :param definition: what the winners so far left, and this transaction's files conform to; None to create the table.
     :param removed: the keys of the logical files it removes, or adds again as they are.
     :param definition_changed: whether it changes protocol or metadata, high-water marks of identity columns aside.
     :param numbers: whether it gives values to identity columns.
     :param new_files: the data files it adds, those aside in which it marks rows deleted.
     :param removes_rows: whether it removes rows, in files or by marks; compaction removes none.
     :param marks_rows: whether it writes deletion vectors.
+    :param domains: the metadata domains it sets.
     :param proves: whether the statistics of all these files prove the condition that a change added.
+    """
+
+    removed: frozenset[FileKey] = frozenset()
+    definition_changed: bool = False
+    numbers: bool = False
+    new_files: Sequence[AddFile] = ()
+    removes_rows: bool = False
+    marks_rows: bool = False
+    domains: frozenset[str] = frozenset()
+    proves: Callable[[Change, Sequence[AddFile]], bool] = _unproven
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a transaction read and means to write.
+
+    :param definition: what the winners so far left, and this transaction's files conform to; None to create the table.
+    :param app_ids: the applications whose versions it asked for or sets.
     :param follows_directly: whether no other version may lie between the one that it read and its own.
     """
 
     definition: TableDefinition | None
     reads: Reads = Reads()
-    removed: frozenset[FileKey] = frozenset()
+    writes: Writes = Writes()
     isolation: Isolation = Isolation.WRITE_SERIALIZABLE
-    definition_changed: bool = False
     app_ids: frozenset[str] = frozenset()
-    domains: frozenset[str] = frozenset()
-    creates_table: bool = False
-    numbers: bool = False
-    new_files: Sequence[AddFile] = ()
-    removes_rows: bool = False
-    marks_rows: bool = False
-    proves: Callable[[Change, Sequence[AddFile]], bool] = _unproven
     follows_directly: bool = False
 
     def is_concerned(self, change: Change) -> bool:
@@ -124,15 +134,15 @@ class Intent:
             case Concern.NOBODY:
                 return False
             case Concern.NUMBERING:
-                return self.numbers
+                return self.writes.numbers
             case Concern.NEW_FILES:
-                return bool(self.new_files)
+                return bool(self.writes.new_files)
             case Concern.UNPROVEN_FILES:
-                return bool(self.new_files) and not self.proves(change, self.new_files)
+                return bool(self.writes.new_files) and not self.writes.proves(change, self.writes.new_files)
             case Concern.REMOVED_ROWS:
-                return self.removes_rows
+                return self.writes.removes_rows
             case Concern.MARKED_ROWS:
-                return self.marks_rows
+                return self.writes.marks_rows
             case Concern.READERS:
                 return not self.reads.nothing
             case Concern.EVERYBODY:
@@ -165,18 +175,18 @@ class WinningCommit:
         recorded = info.get("inCommitTimestamp") or info.get("timestamp")
         return WinningCommit(
             version,
-            recorded if isinstance(recorded, int) else modification_time,
-            str(info.get("operation") or "an unnamed operation"),
+            timestamp=recorded if isinstance(recorded, int) else modification_time,
+            operation=str(info.get("operation") or "an unnamed operation"),
             # Only a writer's own word makes a commit a blind append: one that says nothing may have read the table.
-            info.get("isBlindAppend") is True,
-            actions.protocol,
-            actions.metadata,
-            [AddFile.from_json(file) for is_add, file in actions.files if is_add],
-            [RemoveFile.from_json(file) for is_add, file in actions.files if not is_add],
-            frozenset(actions.transactions),
-            frozenset(actions.domains),
-            info,
-            actions.domains.get(ROW_TRACKING_DOMAIN),
+            blind_append=info.get("isBlindAppend") is True,
+            protocol=actions.protocol,
+            metadata=actions.metadata,
+            adds=[AddFile.from_json(file) for is_add, file in actions.files if is_add],
+            removes=[RemoveFile.from_json(file) for is_add, file in actions.files if not is_add],
+            app_ids=frozenset(actions.transactions),
+            domains=frozenset(actions.domains),
+            commit_info=info,
+            row_id_domain=actions.domains.get(ROW_TRACKING_DOMAIN),
         )
 
     @property
@@ -206,7 +216,7 @@ def check(mine: Intent, winner: WinningCommit) -> None:
 
 def _creation(mine: Intent, winner: WinningCommit) -> None:
     """Two creations of one table never merge: each has its own identifier, schema and properties."""
-    if mine.creates_table:
+    if mine.definition is None:
         raise _conflict("DELTA_CONCURRENT_WRITE", winner, reason="it created the table that this statement creates")
 
 
@@ -218,8 +228,8 @@ def _definition(mine: Intent, winner: WinningCommit) -> None:
         return
     after = mine.definition.after(winner.protocol, winner.metadata)
     changes = definition_changes(mine.definition, after)
-    found = changes if mine.definition_changed else [change for change in changes if mine.is_concerned(change)]
-    if found or mine.definition_changed and after != mine.definition:
+    found = changes if mine.writes.definition_changed else [change for change in changes if mine.is_concerned(change)]
+    if found or mine.writes.definition_changed and after != mine.definition:
         of_protocol = any(change.of_protocol for change in found) or after.metadata == mine.definition.metadata
         condition = "DELTA_PROTOCOL_CHANGED" if of_protocol else "DELTA_METADATA_CHANGED"
         raise _conflict(condition, winner, changes=_in_words(found) or "its definition was written in another form")
@@ -248,7 +258,7 @@ def counts_appends(mine: Intent, winner: WinningCommit) -> bool:
     if mine.isolation is Isolation.SNAPSHOT or mine.reads.nothing:
         return False
     unnoticed = winner.blind_append and mine.isolation is Isolation.WRITE_SERIALIZABLE
-    return not unnoticed or mine.definition_changed
+    return not unnoticed or mine.writes.definition_changed
 
 
 def _appends(mine: Intent, winner: WinningCommit) -> None:
@@ -277,7 +287,7 @@ def _deletes_of_deleted_files(mine: Intent, winner: WinningCommit) -> None:
 
     Only paths are compared: a writer that changes a file's deletion vector removes the file as it was.
     """
-    mine_paths = {path for path, _ in mine.removed}
+    mine_paths = {path for path, _ in mine.writes.removed}
     both = [file for file in winner.removes if canonical_path(file.path) in mine_paths]
     if both:
         raise took(winner, both)
@@ -297,7 +307,7 @@ def _transactions(mine: Intent, winner: WinningCommit) -> None:
 
 def _domains(mine: Intent, winner: WinningCommit) -> None:
     # Row ids are given by each attempt, above the mark that the winners left.
-    both = (mine.domains & winner.domains) - {ROW_TRACKING_DOMAIN}
+    both = (mine.writes.domains & winner.domains) - {ROW_TRACKING_DOMAIN}
     if both:
         reason = f"both change the metadata domain {', '.join(sorted(both))}"
         raise _conflict("DELTA_CONCURRENT_WRITE", winner, reason=reason)

@@ -14,13 +14,30 @@ from dataclasses import dataclass, replace
 
 from pyroaring import BitMap64
 
+from headwater.log import deletion_vectors
 from headwater.log.files import canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.stores import Store
 from headwater.transaction.conflicts import WinningCommit
 
 #: Reads the positions a vector holds, and writes new vectors.
 ReadVector = Callable[[DeletionVector], BitMap64]
 WriteVectors = Callable[[Sequence[BitMap64]], Sequence[DeletionVector]]
+
+
+class VectorFiles:
+    """The deletion vectors of a table."""
+
+    def __init__(self, table_path: str, store: Store) -> None:
+        self._table_path, self._store = table_path, store
+
+    def read(self, vector: DeletionVector) -> BitMap64:
+        """The positions that a vector holds."""
+        return deletion_vectors.read(vector, self._table_path, self._store)
+
+    def write(self, vectors: Sequence[BitMap64]) -> Sequence[DeletionVector]:
+        """New vectors, in one file."""
+        return deletion_vectors.write_file(vectors, self._table_path, self._store)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.commit.manifests import keep_up
-from headwater.statements.commit.opening import CACHE, Options, locate
+from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.commit.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
@@ -43,18 +43,28 @@ _TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
-def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> Transaction:
-    """A transaction on a table's newest snapshot, or None for a table to be created.
+def check_target(table: str, statement: Statement, snapshot: Snapshot | None) -> Location:
+    """Refuse a table, or a folder, that may not be written to, before any work is done; where it is.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, before any work is done.
+    :param snapshot: the newest one; None for a table to be created.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
     """
     if snapshot is not None:
         check_writable(snapshot.protocol)
         notices.of_written(snapshot)
     notices.of_settings(statement.confs)
     location = locate(table, statement)
-    txn = Transaction(location.path, location.store, snapshot, CACHE)
     location.store.check_writable(location.path)
+    return location
+
+
+def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> Transaction:
+    """A transaction on a table's newest snapshot, or None for a table to be created.
+
+    :raises HeadwaterError: as :func:`check_target`.
+    """
+    location = check_target(table, statement, snapshot)
+    txn = Transaction(location.path, location.store, snapshot, CACHE)
     txn.checkpoint_layout = _checkpoint_layout(statement)
     txn.parse_condition = lambda sql, schema: _row_predicate(statement, sql, schema)
     return txn

@@ -6,8 +6,7 @@ The JVM asks the first after a handler died during a commit, and waits for the s
 
 from __future__ import annotations
 
-import time
-
+from headwater import backoff
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.trouble import FinishMaintenanceRequest, RecoverCommitRequest
 from headwater.bridge.statement import Statement
@@ -20,7 +19,6 @@ from headwater.transaction.maintenance import wait_for_maintenance
 _LONGEST_MAINTENANCE_SECONDS = 30.0
 #: How often to look for a commit where the store fails to answer.
 _LOOKS = 4
-_PAUSE_SECONDS = 0.2
 
 
 def recover_commit(request: RecoverCommitRequest, statement: Statement) -> CommitAnswer:
@@ -30,8 +28,7 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
         ``HEADWATER_COMMIT_MAY_STAND`` where the store does not say.
     """
     commit = request.commit
-    for attempt in range(_LOOKS):
-        time.sleep(attempt * _PAUSE_SECONDS)
+    for _ in backoff.OF_LOOKS.tries(_LOOKS):
         try:
             data = locate(commit.table, statement).store.read(commit.path)
             info = commit_info_of(data) or {}

@@ -11,7 +11,7 @@ from headwater.bridge.messages.maintain import GenerateRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
-from headwater.statements.commit.committing import transaction
+from headwater.statements.commit.committing import check_target
 from headwater.statements.commit.manifests import follow
 from headwater.statements.commit.opening import open_snapshot
 
@@ -26,8 +26,7 @@ def generate(request: GenerateRequest, statement: Statement) -> RowsAnswer:
     mode = request.arguments.mode
     if mode.lower() != _MODE:
         raise HeadwaterError("DELTA_MODE_NOT_SUPPORTED", {"mode": mode, "supportedModes": _MODE})
-    # Refuses a table, or a folder, that may not be written to.
-    transaction(request.table, statement, open_snapshot(request.table, statement))
+    check_target(request.table, statement, open_snapshot(request.table, statement))
     statement.step("write manifests")
 
     def newest() -> Snapshot:

@@ -24,7 +24,7 @@ from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, RemoveFile
 from headwater.protocol.indexed_columns import indexed_leaves
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.committing import check_target, commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.files.bins import Bin, batches
@@ -145,7 +145,7 @@ class Run:
         self._request, self._statement = request, statement
         self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
-        transaction(request.table, statement, snapshot)  # refuses a table that may not be written to
+        check_target(request.table, statement, snapshot)
         self._layout = self.layout(snapshot)
         first = self.choose(snapshot, None)
         #: What the first batch is taken of.

@@ -43,7 +43,7 @@ from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
-from headwater.statements.commit.committing import commit, transaction
+from headwater.statements.commit.committing import check_target, commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
 from headwater.stores import Failed, FileInfo, Tree
@@ -78,7 +78,7 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
     snapshot = open_snapshot(request.table, statement)
     check_writable(snapshot.protocol)
     if not request.arguments.dry_run:
-        transaction(request.table, statement, snapshot)  # refuses a folder that may not be written to
+        check_target(request.table, statement, snapshot)
     run = _Run(request, statement, snapshot, _retention(request, snapshot, statement))
     found = run.garbage()
     _LOG.info(

@@ -1,0 +1,135 @@
+"""Committers: who makes a commit the next version of a table.
+
+Owns :class:`Committer`, the interface at which a prepared commit becomes a version or does not, and its implementation
+by the table's own store. Follows the protocol's chapter "Creation of New Log Entries". Whoever else decides on the
+versions of a table, such as a catalog that ratifies staged commits, is another implementation; the loop over versions
+and conflicts (:mod:`headwater.transaction.commit_loop`) stays the same.
+
+**What every committer promises.** Of all commits that are tried as one version, at most one becomes it, whole, and
+stays. The answer is exact: :class:`Made` only where the version is this commit and durable; :class:`Lost` only where it
+is another's; an exception only where this commit is not there and will not be; :class:`Unknown` for all the rest. A
+committer retries inside; the loop never asks twice with the same bytes. What it has made can be read from
+:meth:`Committer.commits_from` by everybody.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from headwater import backoff
+from headwater.errors import HeadwaterError
+from headwater.log.commits import commit_info_of
+from headwater.protocol.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
+from headwater.stores import Store
+
+_LOG = logging.getLogger(__name__)
+
+#: How often a commit is looked for if the store leaves its outcome open.
+_LOOKS = 4
+
+
+@dataclass(frozen=True)
+class Made:
+    """The version is this commit."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Another commit is the version. ``version``: the first one that this commit lost to."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """The commit may be there or not.
+
+    :param path: the file that would show it.
+    :param reported: what went wrong first.
+    :param failure: why it cannot be found out.
+    """
+
+    path: str
+    reported: Exception
+    failure: Exception
+
+
+class CommitFile(NamedTuple):
+    """Where a commit can be read; the time of its file in milliseconds since the epoch, None where it is not known."""
+
+    path: str
+    modification_time: int | None
+
+
+class Committer(Protocol):
+    """Makes commits of one table; see the promises above."""
+
+    def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost | Unknown:
+        """Make ``data`` the version, or change nothing.
+
+        :param transaction_id: the identifier in its ``commitInfo``, by which the commit is known again.
+        :raises Exception: what failed; the commit is not there.
+        """
+
+    def commits_from(self, version: int) -> list[CommitFile]:
+        """The commits of ``version``, which exists, and after, in order and without gaps."""
+
+
+class StoreCommitter:
+    """The table's store: a commit is a file of the log that is put if absent.
+
+    A store may report a failure although it did what it was asked, or find the file of its own first request when it
+    retries. So the file is read: each commit has an identifier of its own.
+    """
+
+    def __init__(self, table_path: str, store: Store) -> None:
+        self._directory = log_directory(table_path)
+        self._store = store
+
+    def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost | Unknown:
+        path = self._path(version)
+        try:
+            self._store.put_if_absent(path, data)
+        except FileExistsError as error:
+            return self._look_for(transaction_id, version, error) or Lost(version)
+        except Exception as error:
+            outcome = self._look_for(transaction_id, version, error)
+            if outcome is None:
+                raise
+            if isinstance(outcome, Made):
+                _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
+            return outcome
+        return Made()
+
+    def _look_for(self, transaction_id: str, version: int, reported: Exception) -> Made | Unknown | None:
+        """What has become of a commit after the store reported a failure; None where it is not there."""
+        path = self._path(version)
+        for _ in backoff.OF_COMMITS.tries(_LOOKS):
+            try:
+                info = commit_info_of(self._store.read(path)) or {}
+                return Made() if info.get("txnId") == transaction_id else None
+            except FileNotFoundError:
+                return None
+            except Exception as error:
+                failure = error
+        if isinstance(reported, HeadwaterError):
+            raise reported  # the store refused, and did nothing
+        return Unknown(path, reported, failure)
+
+    def commits_from(self, version: int) -> list[CommitFile]:
+        files = self._store.following(map(self._path, itertools.count(version)))
+        if files is None:
+            listed = self._store.list_from(self._directory, version_prefix(version))
+            commits = {name.version: file for file in listed if isinstance(name := parse_name(file.name), CommitName)}
+            files = []
+            while (file := commits.get(version + len(files))) is not None:
+                files.append(file)
+        if not files:  # the store's listing lags behind its acknowledgements: the one known commit is enough
+            return [CommitFile(self._path(version), None)]
+        return [CommitFile(file.path, file.modification_time) for file in files]
+
+    def _path(self, version: int) -> str:
+        return f"{self._directory}/{commit_name(version)}"

@@ -1,0 +1,90 @@
+"""What a transaction read, which winners are checked against.
+
+Owns :class:`ReadSet`: the rows that a result depends on, told as the whole table, as predicates or as keys, and the
+applications whose versions it asked for. Follows the protocol's chapter "Transaction Identifiers". Which files these
+reads concern is worked out only where a winner makes it matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.log.snapshot import Snapshot
+from headwater.transaction.conflicts import Reads, WinningCommit
+from headwater.transaction.keyed import KeyReads
+from headwater.transaction.reads import FileMatcher, PredicateReads
+
+if TYPE_CHECKING:
+    from headwater.pruning.predicates import Predicate
+
+
+class ReadSet:
+    """The reads of one transaction.
+
+    :param snapshot: the version that is read; None to create the table.
+    :param matcher: decides which files a predicate matches.
+    """
+
+    def __init__(self, snapshot: Snapshot | None, matcher: FileMatcher) -> None:
+        self._snapshot = snapshot
+        self._matcher = matcher
+        self._predicates: list[tuple[Predicate, ...]] = []
+        self._keys: KeyReads | None = None
+        self._key_predicates: tuple[Predicate, ...] = ()
+        #: Whether the result depends on every row of the table.
+        self.whole_table = False
+        #: Whether it depends on there being no other version between.
+        self.follows_directly = False
+        #: The applications whose newest versions were asked for.
+        self.app_ids: set[str] = set()
+
+    def where(self, predicates: Sequence[Predicate]) -> None:
+        """Note the rows for which all ``predicates`` are true; none mean every row."""
+        if predicates:
+            self._predicates.append(tuple(predicates))
+        else:
+            self.whole_table = True
+
+    def keys(self, keys: KeyReads, predicates: Sequence[Predicate]) -> None:
+        """Note the rows with one of these keys, for all of which the predicates are true."""
+        self._keys, self._key_predicates = keys, tuple(predicates)
+
+    @property
+    def is_by_keys(self) -> bool:
+        """Whether it is known by their keys which rows the result depends on."""
+        return self._keys is not None and not self.whole_table
+
+    def version_of(self, app_id: str) -> int | None:
+        """The newest version that an application has committed, None where it has not; noted as read."""
+        self.app_ids.add(app_id)
+        known = self._snapshot.set_transactions.get(app_id) if self._snapshot else None
+        return known.version if known else None
+
+    def for_check(self) -> Reads:
+        """The reads as conflicts are checked against them."""
+        if self._keys is not None and self._snapshot is not None:
+            return Reads(True)  # of what concerning() leaves
+        if self.whole_table or not self._predicates or self._snapshot is None:
+            return Reads(self.whole_table and self._snapshot is not None)
+        answers = PredicateReads(self._snapshot, self._predicates, self._matcher)
+        predicates = tuple(predicate for some in self._predicates for predicate in some)
+        return Reads(False, predicates, answers.may_match, answers.were_read)
+
+    def concerning(
+        self, winner: WinningCommit, removed: Collection[str], marked: Collection[str], *, appends: bool
+    ) -> tuple[WinningCommit, frozenset[str]]:
+        """The part of a winner that concerns rows that were read; and, of the files in which both marked rows, those
+        where the winner marked such rows.
+
+        :param removed: canonical paths of the files this transaction removes, and ``marked`` where it marks rows.
+        :param appends: whether files the winner added are a conflict at all.
+        """
+        if self._keys is None or self.whole_table:
+            return winner, frozenset()
+        assert self._snapshot is not None
+        excluded: frozenset[str] = frozenset()
+        if self._key_predicates and winner.metadata is None:
+            reads = PredicateReads(self._snapshot, [self._key_predicates], self._matcher)
+            excluded = reads.excluded(winner.adds, winner.removes)
+        return self._keys.after(winner, removed, marked, excluded, appends=appends)
