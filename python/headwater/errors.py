@@ -18,6 +18,7 @@ from pathlib import Path
 from headwater.redaction import without_credentials
 
 _PLACEHOLDER = re.compile(r"<([A-Za-z][A-Za-z0-9]*)>")
+_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception): ")
 
 
 @cache
@@ -80,3 +81,8 @@ def access_failed(error: OSError, path: str | None = None) -> HeadwaterError:
 def illegal_option(name: str, value: str, explain: str) -> HeadwaterError:
     """The ``DELTA_ILLEGAL_OPTION`` of an option or setting; ``explain`` goes on after its name: ``must be …``."""
     return HeadwaterError("DELTA_ILLEGAL_OPTION", {"name": name, "input": value, "explain": explain})
+
+
+def plain_reason(error: BaseException) -> str:
+    """What a library says is wrong, on one line and without the names of its exceptions."""
+    return _EXCEPTION.sub("", " ".join(str(error).split()))

@@ -193,9 +193,9 @@ WAYS = {
     ),
     "identifier of a variable": Way("IDENTIFIER('li' || 'm')", DECLARED, after=UNDECLARED),
     "function of the session": Way(
-        "plus_one(1)",
-        ("CREATE OR REPLACE TEMPORARY FUNCTION plus_one(x INT) RETURNS INT RETURN x + 1",),
-        after=("DROP TEMPORARY FUNCTION IF EXISTS plus_one",),
+        "plus_one_in_sql(1)",
+        ("CREATE OR REPLACE TEMPORARY FUNCTION plus_one_in_sql(x INT) RETURNS INT RETURN x + 1",),
+        after=("DROP TEMPORARY FUNCTION IF EXISTS plus_one_in_sql",),
         refused=("UNSUPPORTED_SQL_UDF_USAGE", *UNFOLDED),
     ),
     "lambda": Way("aggregate(array(1, 1), 0, (a, x) -> a + x)", refused=FOR_RANGE),

@@ -72,9 +72,11 @@ _CONFIGURATION = {
 }
 #: Errors of what was asked, or of a table that is another one than it was: they name versions, times and features.
 _ABOUT_THE_READ = {
+    "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
     "DELTA_INVALID_PROTOCOL_VERSION",
     "DELTA_INVALID_SCHEMA",
     "DELTA_MISSING_CHANGE_DATA",
+    "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",  # whatever was damaged, it reads as a table without partitions
     "DELTA_MISSING_COMMIT_TIMESTAMP",
     "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA",
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, plain_reason
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep
 from headwater.log.segment import CheckpointFiles
@@ -221,7 +221,7 @@ class ParquetActions:
         try:
             yield
         except _DAMAGED as error:
-            raise invalid_commit(self.path, f"column {', '.join(columns)}", str(error)) from None
+            raise invalid_commit(self.path, f"column {', '.join(columns)}", plain_reason(error)) from None
 
     def other_actions(self, into: ParsedActions) -> None:
         """Add the actions that are not of files to ``into``."""

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, plain_reason
 from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileActions, table_of
 from headwater.protocol.actions import AddCDCFile, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction
 
@@ -103,7 +103,7 @@ def _blame(actions: ParsedActions, place: str, error: Exception) -> HeadwaterErr
             table_of([action], FILE_SCHEMA)
             table_of([action], TOMBSTONE_SCHEMA)
         except _WRONG as cause:
-            return invalid_commit(actions.path, f"the action of {action.get('path')}", str(cause))
+            return invalid_commit(actions.path, f"the action of {action.get('path')}", plain_reason(cause))
     return invalid_commit(actions.path, place, f"an action is damaged ({reason_of(error)})")
 
 
@@ -111,7 +111,7 @@ def reason_of(error: BaseException) -> str:
     """What is wrong with an action, for people: without names of Python's."""
     if isinstance(error, HeadwaterError):
         return error.text
-    return f"it has no {error.args[0]}" if isinstance(error, KeyError) else " ".join(str(error).split())
+    return f"it has no {error.args[0]}" if isinstance(error, KeyError) else plain_reason(error)
 
 
 def commit_info_of(data: bytes) -> dict[str, Any] | None:

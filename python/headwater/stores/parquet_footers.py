@@ -11,6 +11,7 @@ import struct
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.errors import plain_reason
 from headwater.stores.interface import Store
 
 #: Bytes of a file's end that are read first: enough for the footers of files with 100 columns (bench case
@@ -37,4 +38,4 @@ def read_footer(store: Store, path: str, size: int) -> pq.FileMetaData:
         # Positions in a footer refer to the whole file; they are not used here.
         return pq.read_metadata(pa.BufferReader(tail))
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise pa.ArrowInvalid(" ".join(str(error).split())) from None
+        raise pa.ArrowInvalid(plain_reason(error)) from None

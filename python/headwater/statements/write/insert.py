@@ -48,8 +48,8 @@ from headwater.statements.write.overwrite import (
     Overwrite,
     needs_change_data,
     remove_replaced,
-    removed_bytes,
     replace_where,
+    replaced_metrics,
 )
 from headwater.transaction import Transaction
 
@@ -257,11 +257,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
             "numFiles": len(written.files) + len(kept.files),
             "numOutputRows": written.rows + kept.rows,
             "numOutputBytes": written.bytes + kept.bytes,
-            **(
-                {"numRemovedFiles": removed.num_rows, "numRemovedBytes": removed_bytes(removed)}
-                if overwrite.kind != "append"
-                else {}
-            ),
+            **replaced_metrics(snapshot, overwrite, written, kept, removed),
         },
     )
 

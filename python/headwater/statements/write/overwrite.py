@@ -28,6 +28,7 @@ from headwater.statements.commit.committing import removals
 from headwater.statements.commit.opening import Options
 from headwater.statements.files.change_data import change_column, deleted_rows, with_changes
 from headwater.statements.files.copied_rows import CopiedRows, copy_job
+from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.rows import Target, Written, describe_files, parsed_by_spark
 from headwater.transaction import Transaction
@@ -106,6 +107,24 @@ def remove_replaced(
                 return Written(), removed.slice(0, 0)
     txn.remove(removals(removed, data_change))
     return kept, removed
+
+
+def replaced_metrics(
+    snapshot: Snapshot, overwrite: Overwrite, written: Written, kept: Written, removed: pa.Table
+) -> dict[str, int]:
+    """The operation metrics of what a write replaced; rows are counted where they are those of a predicate.
+
+    :param kept: the rows copied, with ``removed`` as :func:`remove_replaced` returns them.
+    """
+    if overwrite.kind == "append":
+        return {}
+    metrics = {"numRemovedFiles": removed.num_rows, "numRemovedBytes": pc.sum(removed["size"]).as_py() or 0}
+    if overwrite.predicate is not None:
+        copied = sum(file.num_records or 0 for file in kept.files)
+        metrics["numDeletedRows"] = sum(live_rows(snapshot, removed)) - copied
+        metrics["numCopiedRows"] = copied
+        metrics["numAddedChangeFiles"] = len(written.changes) + len(kept.changes)
+    return metrics
 
 
 def _matching(snapshot: Snapshot, overwrite: Overwrite) -> tuple[pa.Table, pa.Table]:
@@ -188,8 +207,3 @@ def _equals(column: StructField, text: str | None) -> Predicate:
     except (ValueError, ArithmeticError):
         return UNKNOWN
     return Comparison("<=>", predicates.Column((column.name,)), value)
-
-
-def removed_bytes(files: pa.Table) -> int:
-    """The size in bytes of rows of ``snapshot.files``."""
-    return pc.sum(files["size"]).as_py() or 0

@@ -157,8 +157,8 @@ object HeadwaterParser {
     case explain: ExplainCommand => explain.copy(logicalPlan = qualified(explain.logicalPlan))
     case describe: DescribeQueryCommand => describe.copy(plan = qualified(describe.plan))
     case other => other.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(
-          RELATION_TIME_TRAVEL,
-          PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
+        RELATION_TIME_TRAVEL,
+        PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
         case travel @ RelationTimeTravel(relation: UnresolvedRelation, _, _) => travel.copy(relation = inCatalog(relation))
         case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) =>
             named.planBuilder(parts, children) match {
