@@ -340,8 +340,8 @@ class Transaction:
     def _committed(self, prepared: PreparedCommit, put: Put) -> Committed:
         """Step 7 of the commit protocol. The commit stands: nothing from here on may raise."""
         try:
-            tip = prepared.tip(put.version)
-            snapshot = load_snapshot(self.table_path, self.store, put.version, self.snapshot, tip)
+            since = prepared.since(put.version)
+            snapshot = load_snapshot(self.table_path, self.store, put.version, self.snapshot, since)
             if self._cache is not None:
                 self._cache.put(snapshot)
             maintenance.schedule(snapshot, self.id, self.checkpoint_layout)

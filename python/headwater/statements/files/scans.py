@@ -124,22 +124,20 @@ def refresh_table(request: RefreshTableRequest, statement: Statement) -> TableDe
     return describe(snapshot)
 
 
-def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> None:
-    """That a table has the columns it had when a statement was analysed, at ``version``.
+def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> Snapshot:
+    """That a table has the columns it had when a statement was analysed, at ``version``; the table of then.
 
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
     """
-    if snapshot.version != version:
-        then = open_snapshot(seen.table, statement, version)
-        if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
-            raise HeadwaterError(
-                "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
-                {
-                    "tableName": snapshot.table_path,
-                    "then": then.schema.sql(),
-                    "now": snapshot.schema.sql(),
-                },
-            )
+    if snapshot.version == version:
+        return snapshot
+    then = open_snapshot(seen.table, statement, version)
+    if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
+        raise HeadwaterError(
+            "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+            {"tableName": snapshot.table_path, "then": then.schema.sql(), "now": snapshot.schema.sql()},
+        )
+    return then
 
 
 def table_exists(request: TableExistsRequest, statement: Statement) -> bool:
