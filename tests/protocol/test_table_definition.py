@@ -6,10 +6,12 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.clustering import clustering_domain
+from headwater.protocol.column_metadata import PHYSICAL_NAME
 from headwater.protocol.features import FEATURES
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
+from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType, schema_string
 
 SCHEMA = StructType(tuple(StructField(name, PrimitiveType("integer")) for name in ("a", "b", "p")))
 
@@ -71,6 +73,46 @@ def test_statistics_columns():
     assert indexed() == [("a",), ("b",)]
     assert indexed(INDEXED_COLUMNS_LIMIT="1") == [("a",)]
     assert indexed(INDEXED_COLUMNS_LIMIT="1", INDEXED_COLUMNS="b") == [("b",)]
+
+
+def clustered_by(*paths, removed=False):
+    return replace(clustering_domain(paths), removed=removed)
+
+
+def test_clustering_columns_are_those_of_the_domain_by_logical_names():
+    inner = StructType((StructField("x", PrimitiveType("long"), metadata={PHYSICAL_NAME: "p2"}),))
+    schema = StructType(
+        (
+            StructField("a", PrimitiveType("long"), metadata={PHYSICAL_NAME: "p1"}),
+            StructField("s", inner, metadata={PHYSICAL_NAME: "p3"}),
+            StructField("list", ArrayType(PrimitiveType("long"))),
+        )
+    )
+    plain = TableDefinition(Protocol(1, 2), Metadata("id", schema_string(schema)))
+
+    def found(*paths):
+        return plain.with_clustering(clustered_by(*paths)).clustering_columns
+
+    assert plain.clustering_columns is None
+    assert found() == ()
+    assert found(("p1",)) == (("a",),)
+    assert found(("p3", "p2"), ("p1",)) == (("s", "x"), ("a",))
+    for unknown in (("a",), ("p3",), ("list",), ("p3", "x")):
+        with pytest.raises(HeadwaterError, match="HEADWATER_CLUSTERING_UNREADABLE"):
+            found(("p1",), unknown)
+    for damaged in ("no JSON", "[]", '{"clusteringColumns":"a"}', ""):
+        with pytest.raises(HeadwaterError, match="HEADWATER_CLUSTERING_UNREADABLE"):
+            _ = plain.with_clustering(DomainMetadata("delta.clustering", damaged)).clustering_columns
+
+
+def test_clustering_goes_with_the_definition_until_its_domain_is_removed():
+    before = definition()
+    clustered = before.with_clustering(clustered_by(("a",)))
+    assert clustered.with_clustering(clustered_by(("a",))) is clustered
+    assert clustered.after(None, replace(before.metadata, name="t")).clustering_columns == (("a",),)
+    assert clustered.with_clustering(clustered_by(("a",), removed=True)).clustering_columns is None
+    assert clustered.with_clustering(None).clustering_columns is None
+    assert clustered == before, "files mean the same"
 
 
 def test_a_commit_that_changes_nothing_leaves_the_same_value():

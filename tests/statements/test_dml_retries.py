@@ -13,7 +13,10 @@ from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
 from headwater.statements.change import attempt, update
 from headwater.statements.commit import rerunning
+from headwater.statements.commit.opening import CACHE
 from headwater.transaction.queueing import TableQueue
+from support.commits import append, create
+from support.recording_statement import RecordingStatement
 
 
 class Cancelled(Exception):
@@ -132,3 +135,25 @@ def test_a_condition_that_is_true_for_other_rows_the_second_time() -> None:
         with pytest.raises(HeadwaterError, match="was true for 3 rows and") as refused:
             update._check_same("/t", first, job(other))
         assert refused.value.condition == "HEADWATER_CONDITION_NOT_REPEATABLE"
+
+
+def test_the_version_of_the_analysis_is_opened_once(tmp_path, monkeypatch):
+    """Each time costs a look at the log, of every statement that another writer's commit came before."""
+    path = str(tmp_path / "t")
+    first = create(path).snapshot
+    append(first, "a")
+    asked: list[int | None] = []
+    get = CACHE.get
+
+    def counted(table_path: str, store: Any, version: int | None = None, limit: int = 0) -> Any:
+        asked.append(version)
+        return get(table_path, store, version, limit)
+
+    monkeypatch.setattr(CACHE, "get", counted)
+    message = SimpleNamespace(
+        table=path, table_id=first.metadata.id, version=0, table_schema=first.metadata.schema_string
+    )
+    begun = attempt.begin(SimpleNamespace(message=message), RecordingStatement())  # type: ignore[arg-type]
+    assert begun.snapshot.version == 1
+    assert not begun.txn.has_changes
+    assert asked == [None, 0]

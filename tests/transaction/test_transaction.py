@@ -9,6 +9,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
+from headwater.protocol.clustering import clustering_domain
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance, wait_for_maintenance
 from support.commits import add_file, append, create, metadata, remove_file
@@ -291,9 +292,53 @@ def test_the_definition_to_be_is_one_value_until_it_changes(path):
     txn.update_protocol(Protocol(1, 3))
     known.append(txn.definition)
     assert known[-1].protocol == Protocol(1, 3)
+    txn.add_action(clustering_domain([("id",)]))
+    known.append(txn.definition)
+    assert known[-1].clustering_columns == (("id",),)
     txn.add([add_file("a")])
     assert txn.definition is known[-1]
-    assert len(set(map(id, known))) == 4
+    assert len(set(map(id, known))) == 5
+
+
+class ReadsCounted(LocalStore):
+    """A local store that notes which commits are read."""
+
+    def __init__(self):
+        self.commits: list[int] = []
+
+    def read(self, path):
+        if path.endswith(".json"):
+            self.commits.append(int(path[-25:-5]))
+        return super().read(path)
+
+    def read_many(self, paths):
+        return [self.read(path) for path in paths]
+
+
+@pytest.mark.parametrize("rows", [{}, {"delta_enableRowTracking": "true"}], ids=["plain", "row ids"])
+@pytest.mark.parametrize("lost", range(4))
+def test_no_commit_is_read_twice_to_know_what_a_commit_made(path, rows, lost):
+    """Its own not at all, as its bytes were read before they were put; that of a winner once, for the check, and the
+    first one's to see that it is not its own.
+    """
+    features = frozenset({"rowTracking", "domainMetadata", "appendOnly"})
+    protocol = Protocol(3, 7, frozenset(), features) if rows else None
+    snapshot = append(create(path, protocol=protocol).snapshot, "a").snapshot
+    for number in range(lost):
+        append(load_snapshot(path, LocalStore()), f"winner-{number}", f"other-{number}")
+    store = ReadsCounted()
+    txn = Transaction(path, store, snapshot)
+    txn.add([add_file("mine")])
+    txn.remove([remove_file("a")])
+    txn.add_action(AddCDCFile("cdc", {}, 10))
+    committed = txn.commit("WRITE", {})
+    found, fresh = committed.snapshot, load_snapshot(path, LocalStore())
+    assert found.version == fresh.version == lost + 2
+    assert found.files.to_pylist() == fresh.files.to_pylist()
+    assert found.commit_info == fresh.commit_info
+    assert found.domain_metadata == fresh.domain_metadata
+    assert found.tombstones().to_pylist() == fresh.tombstones().to_pylist()
+    assert sorted(store.commits) == sorted([2][:lost] + list(range(2, lost + 2)))
 
 
 def test_each_attempt_is_announced(path):

@@ -41,8 +41,9 @@ from headwater.log.segment import (
     read_last_checkpoint,
 )
 from headwater.log.statistics.columns import block_statistics, leaf_of
-from headwater.protocol import properties
+from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from headwater.protocol.columns import Path
 from headwater.protocol.features import check_readable
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
@@ -172,6 +173,18 @@ class Snapshot:
         """The live domains, by name."""
         return dict(self.state.domains)
 
+    @property
+    def clustering_columns(self) -> tuple[Path, ...] | None:
+        """The logical paths of the columns the table is clustered by; None where it is not clustered.
+
+        :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
+        """
+        try:
+            return self.definition.clustering_columns
+        except HeadwaterError as error:
+            named = {**error.parameters, "tableName": self.metadata.name or self.table_path}
+            raise HeadwaterError(error.condition, named) from None
+
     def checksum(self, transaction_id: str | None = None) -> Checksum:
         """The content of this version's checksum file; costs what its commit holds."""
         transactions = self.set_transactions
@@ -253,7 +266,7 @@ def load_snapshot(
     store: Store,
     version: int | None = None,
     base: Snapshot | None = None,
-    tip: ParsedActions | None = None,
+    since: Sequence[ParsedActions] = (),
 ) -> Snapshot:
     """The table at ``version``, or at its newest one.
 
@@ -261,14 +274,15 @@ def load_snapshot(
     a ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is
     returned itself, with the store it has.
 
-    :param tip: the commit of ``version`` where the caller wrote it; that of ``base`` is the one before.
+    :param since: all commits after ``base`` up to ``version``, in order, where the caller knows them: they are not
+        read.
     :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
         ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
         ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
     """
     if base is not None and (version is None or version >= base.version):
         with contextlib.suppress(FileNotFoundError):
-            newer = _advance(base, store, version, tip)
+            newer = _advance(base, store, version, since)
             if newer is not None:
                 return newer
     for _ in range(_LISTINGS):
@@ -398,9 +412,8 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState, before: Tabl
     assert state.metadata is not None
     check_readable(state.protocol)
     if before is None:
-        definition = TableDefinition(state.protocol, state.metadata)
-    else:
-        definition = before.after(state.protocol, state.metadata)
+        before = TableDefinition(state.protocol, state.metadata)
+    definition = before.after(state.protocol, state.metadata).with_clustering(state.domains.get(clustering.DOMAIN))
     check_readable_types(definition)
     pa.default_memory_pool().release_unused()
     snapshot = Snapshot(segment.table_path, store, segment.version, definition, state, segment)
@@ -440,7 +453,7 @@ def _start_of_listing(base: Snapshot, store: Store) -> int:
     return hint.version if hint is not None and known < hint.version <= base.version else base.version
 
 
-def _advance(base: Snapshot, store: Store, version: int | None, tip: ParsedActions | None = None) -> Snapshot | None:
+def _advance(base: Snapshot, store: Store, version: int | None, since: Sequence[ParsedActions]) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
     listing = list_newer(base.table_path, store, base.segment)
     if listing is None:
@@ -461,12 +474,13 @@ def _advance(base: Snapshot, store: Store, version: int | None, tip: ParsedActio
     ranges = cover(listing, base.version, target)
     if ranges is None:
         return None
-    checkpoint, since = base.segment.checkpoint, (*base.segment.ranges, *ranges)
+    checkpoint, covered = base.segment.checkpoint, (*base.segment.ranges, *ranges)
     known = -1 if checkpoint is None else checkpoint.version
     newer = next((c for c in listing.checkpoints if known < c.version <= target), None)
     after_newer = None if newer is None else cover(listing, newer.version, target)
     if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
-        checkpoint, since = newer, tuple(after_newer)
-    segment = LogSegment(base.table_path, target, checkpoint, since, listing)
-    state = _replay(base.state, ranges, listing, store) if tip is None else apply_commits(base.state, [tip])
+        checkpoint, covered = newer, tuple(after_newer)
+    segment = LogSegment(base.table_path, target, checkpoint, covered, listing)
+    known = len(since) == target - base.version
+    state = apply_commits(base.state, since) if known else _replay(base.state, ranges, listing, store)
     return _snapshot(segment, store, state, base.definition)

@@ -1,21 +1,23 @@
 """A table's definition: what its ``protocol`` and ``metaData`` actions say together.
 
 Owns :class:`TableDefinition`: one immutable value, made once for a snapshot, that answers what both actions decide and
-neither says alone: which features are on, how columns are mapped, which rows have ids, what data files hold. Follows
-the protocol's chapters "Table Features", "Column Mapping", "Row Tracking" and "IcebergCompatV1" to "IcebergCompatV3".
+neither says alone: which features are on, how columns are mapped, which rows have ids, what data files hold, and by
+which columns they are partitioned, clustered and skipped. Follows the protocol's chapters "Table Features", "Column
+Mapping", "Row Tracking", "Clustered Table" and "IcebergCompatV1" to "IcebergCompatV3".
 Promise: each answer is worked out once; a property counts only where the table supports the feature that it needs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 from headwater.errors import HeadwaterError
-from headwater.protocol import properties
-from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.columns import Path
+from headwater.protocol import clustering, properties
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.clustering import physical_columns
+from headwater.protocol.columns import Path, leaves
 from headwater.protocol.features import (
     FEATURES,
     ICEBERG_COMPAT,
@@ -24,7 +26,7 @@ from headwater.protocol.features import (
     supported_reader_features,
     supports,
 )
-from headwater.protocol.indexed_columns import indexed_leaves
+from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.properties import Property
 from headwater.protocol.row_tracking import FEATURE as ROW_TRACKING_FEATURE
 from headwater.protocol.row_tracking import HiddenColumns, reserved_names
@@ -35,16 +37,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """A table's protocol and metadata at one version."""
+    """A table's protocol and metadata at one version.
+
+    :param clustering_domain: the live domain that names the clustering columns; None where there is none. Definitions
+        are equal without it: it decides where rows lie, and not what a file means.
+    """
 
     protocol: Protocol
     metadata: Metadata
+    clustering_domain: DomainMetadata | None = field(default=None, kw_only=True, compare=False)
 
     def after(self, protocol: Protocol | None, metadata: Metadata | None) -> TableDefinition:
         """The definition after a commit with these actions, None where it has none."""
         if protocol in (None, self.protocol) and metadata in (None, self.metadata):
             return self
-        return TableDefinition(protocol or self.protocol, metadata or self.metadata)
+        return TableDefinition(
+            protocol or self.protocol, metadata or self.metadata, clustering_domain=self.clustering_domain
+        )
+
+    def with_clustering(self, domain: DomainMetadata | None) -> TableDefinition:
+        """The definition with this domain of clustering columns, none where it is None or removed."""
+        live = None if domain is None or domain.removed else domain
+        if live == self.clustering_domain:
+            return self
+        return TableDefinition(self.protocol, self.metadata, clustering_domain=live)
 
     def get(self, known: Property[T]) -> T:
         """The value of a table property, whether or not the table supports the feature that it needs.
@@ -69,6 +85,27 @@ class TableDefinition:
     def partition_columns(self) -> list[str]:
         """The logical names of the partition columns, in order."""
         return list(self.metadata.partition_columns)
+
+    @cached_property
+    def clustering_columns(self) -> tuple[Path, ...] | None:
+        """The logical paths of the columns the table is clustered by; None where it is not clustered.
+
+        :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
+        """
+        if self.clustering_domain is None:
+            return None
+        known = {leaf.physical_path: leaf.path for leaf in leaves(self.schema) if has_bounds(leaf.type)}
+        try:
+            return tuple(known[path] for path in physical_columns(self.clustering_domain))
+        except (ValueError, KeyError):
+            raise HeadwaterError(
+                "HEADWATER_CLUSTERING_UNREADABLE",
+                {
+                    "tableName": self.metadata.name or self.metadata.id,
+                    "domain": clustering.DOMAIN,
+                    "configuration": self.clustering_domain.configuration,
+                },
+            ) from None
 
     @cached_property
     def features(self) -> frozenset[str]:

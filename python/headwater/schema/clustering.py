@@ -1,98 +1,40 @@
-"""Clustering columns (CLUSTER BY): where the log keeps them, and which columns they may be.
+"""Clustering columns (CLUSTER BY): which columns they may be, and the action that makes a table clustered.
 
-Owns the metadata domain ``delta.clustering``. Follows the protocol's chapter "Clustered Table": the domain has the
-columns' physical names, users see logical ones.
+Owns the checks, by logical names, as users see them; what the log says is :mod:`headwater.protocol.clustering`'s.
+Follows the protocol's chapter "Clustered Table".
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Protocol
-
-import msgspec
+from dataclasses import replace
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.actions import DomainMetadata, Metadata
+from headwater.protocol.actions import DomainMetadata
+from headwater.protocol.clustering import clustering_domain
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.properties import FEATURE_PREFIX
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType
 from headwater.schema import mapping
 
-DOMAIN = "delta.clustering"
-#: The features a clustered table's protocol must have.
-FEATURES = ("clustering", "domainMetadata")
 #: The property that asks for the feature, in lower case: of no use without columns.
 FEATURE_PROPERTY = f"{FEATURE_PREFIX}clustering"
 #: The most columns that a table may be clustered by; the limit of the format's other writers.
 MOST_COLUMNS = 4
 
 
-class _Domain(msgspec.Struct, rename="camel"):
-    clustering_columns: list[list[str]] = []
-
-
-class Clustered(Protocol):
-    """A version of a table, as far as its clustering goes: a snapshot."""
-
-    @property
-    def table_path(self) -> str: ...
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-    @property
-    def schema(self) -> StructType: ...
-
-    @property
-    def domain_metadata(self) -> Mapping[str, DomainMetadata]: ...
-
-
-_PARSED = msgspec.json.Decoder(_Domain)
-
-
-def clustering_columns(snapshot: Clustered) -> list[Path] | None:
-    """The logical paths of the columns a table is clustered by; None where it is not clustered.
-
-    :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
-    """
-    domain = snapshot.domain_metadata.get(DOMAIN)
-    if domain is None:
-        return None
-    try:
-        physical = _PARSED.decode(domain.configuration).clustering_columns
-    except msgspec.MsgspecError:
-        raise _unreadable(snapshot, domain) from None
-    columns: list[Path] = []
-    for path in physical:
-        logical = mapping.logical_path(snapshot.schema, path)
-        field = None if logical is None else find_path(snapshot.schema, logical)
-        if logical is None or field is None or not has_bounds(field.type):
-            raise _unreadable(snapshot, domain)
-        columns.append(logical)
-    return columns
-
-
-def _unreadable(snapshot: Clustered, domain: DomainMetadata) -> HeadwaterError:
-    name = snapshot.metadata.name or snapshot.table_path
-    return HeadwaterError(
-        "HEADWATER_CLUSTERING_UNREADABLE",
-        {"tableName": name, "domain": DOMAIN, "configuration": domain.configuration},
-    )
-
-
 def clustering_change(
-    schema: StructType, columns: Sequence[Path] | None, replaced: Clustered | None
+    schema: StructType, columns: Sequence[Path] | None, replaced: TableDefinition | None
 ) -> DomainMetadata | None:
     """The action that makes a table clustered by ``columns`` (logical paths), or no longer clustered; None where
     nothing need be said.
     """
     if columns is not None:
-        physical = [list(mapping.physical_path(schema, path)) for path in columns]
-        return DomainMetadata(DOMAIN, json.dumps({"clusteringColumns": physical, "domainName": DOMAIN}))
-    old = replaced.domain_metadata.get(DOMAIN) if replaced is not None else None
-    return None if old is None else DomainMetadata(DOMAIN, old.configuration, removed=True)
+        return clustering_domain(mapping.physical_path(schema, path) for path in columns)
+    old = replaced.clustering_domain if replaced is not None else None
+    return None if old is None else replace(old, removed=True)
 
 
 def check_clustering_columns(

@@ -151,7 +151,9 @@ class Intent:
 
 @dataclass(frozen=True)
 class WinningCommit:
-    """A commit that took the version this transaction tried. ``timestamp`` in milliseconds since the epoch."""
+    """A commit that took the version this transaction tried. ``timestamp`` in milliseconds since the epoch; ``actions``
+    are all that it has, where it was read.
+    """
 
     version: int
     timestamp: int | None = None
@@ -165,6 +167,7 @@ class WinningCommit:
     domains: frozenset[str] = frozenset()
     commit_info: Mapping[str, Any] = field(default_factory=dict)
     row_id_domain: DomainMetadata | None = None
+    actions: ParsedActions | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of_actions(version: int, actions: ParsedActions, modification_time: int | None = None) -> WinningCommit:
@@ -187,6 +190,7 @@ class WinningCommit:
             domains=frozenset(actions.domains),
             commit_info=info,
             row_id_domain=actions.domains.get(ROW_TRACKING_DOMAIN),
+            actions=actions,
         )
 
     @property

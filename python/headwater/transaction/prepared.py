@@ -10,7 +10,7 @@ Log Entries". Promise: a commit that readers could not read is refused before it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
@@ -37,6 +37,8 @@ from headwater.transaction.validation import check_append_only, check_domains, c
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate
 
+#: Winners that have so many actions of files in all are kept until the commit is made; more are read again after it.
+_MOST_KEPT = 10_000
 #: Makes a predicate of a CHECK constraint that a winner added: (Spark SQL, schema string). None: it cannot.
 ParseCondition = Callable[[str, str], "Predicate | None"]
 
@@ -77,10 +79,13 @@ class PreparedCommit:
         self._vectors = VectorFiles(work.table_path, work.store)
         #: The lines of the last attempt but for those of files in bulk.
         self._others = b""
-        #: What reading them comes to, where it was the whole commit.
+        #: What reading them comes to.
         self._parsed: ParsedActions | None = None
         #: The lines of files that were read last.
         self._read_body: bytes | None = None
+        #: What the winners have; None where they are too many to be kept.
+        self._winners: list[ParsedActions] | None = []
+        self._num_kept = 0
         self._validate()
         self._prepare()
 
@@ -142,6 +147,7 @@ class PreparedCommit:
 
         :raises HeadwaterError: a conflict, or that the commit is none under the winner's definition.
         """
+        self._keep(winner)
         content = self._work.content
         staying = content.follow_moves(winner, self._vectors, may_mark=self._may_mark())
         appends = counts_appends(self._intent, winner)
@@ -157,12 +163,21 @@ class PreparedCommit:
         if redefined or left is not concerning or staying is not winner:
             self._prepare()
 
-    def tip(self, version: int) -> ParsedActions | None:
-        """What the commit has, where it follows the version that was read: it is not read again."""
-        bulk, snapshot = self._work.content.bulk, self._work.snapshot
+    def since(self, version: int) -> Sequence[ParsedActions]:
+        """What the commits after the version that was read have, up to this one as that version: they are not read
+        again. Nothing where that is not known.
+        """
+        bulk = self._work.content.bulk
         if bulk is not None:
-            return bulk.parsed_with(self._others, self._path(version))
-        return self._parsed if snapshot is not None and version == snapshot.version + 1 else None
+            return [bulk.parsed_with(self._others, self._path(version))]
+        return [] if self._winners is None or self._parsed is None else [*self._winners, self._parsed]
+
+    def _keep(self, winner: WinningCommit) -> None:
+        self._num_kept += len(winner.adds) + len(winner.removes)
+        if self._winners is not None and winner.actions is not None and self._num_kept <= _MOST_KEPT:
+            self._winners.append(winner.actions)
+        else:
+            self._winners = None
 
     def _validate(self) -> None:
         """Step 3 of the commit protocol."""
@@ -271,7 +286,9 @@ class PreparedCommit:
             reason = error.parameters.get("reason", str(error))
             table = self._work.definition.metadata.name or self._work.table_path
             raise HeadwaterError("HEADWATER_COMMIT_NOT_READABLE", {"tableName": table, "reason": reason}) from None
-        self._parsed, self._read_body = (parsed if is_whole else None), body
+        if not is_whole and self._parsed is not None:
+            parsed = replace(parsed, files=self._parsed.files, change_files=self._parsed.change_files)
+        self._parsed, self._read_body = parsed, body
         return data
 
     def _tags(self) -> dict[str, str]:

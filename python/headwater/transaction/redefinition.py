@@ -1,15 +1,16 @@
 """What a transaction makes of the table's definition.
 
-Owns the definition that a transaction goes by, which winners may change before it commits, and the protocol and
-metadata that it commits itself. Follows the protocol's chapters "Change Metadata" and "Protocol Evolution". Promise:
-the definition to be is one value until something changes it, so that what it answers is worked out once.
+Owns the definition that a transaction goes by, which winners may change before it commits, and the protocol, metadata
+and clustering columns that it commits itself. Follows the protocol's chapters "Change Metadata" and "Protocol
+Evolution". Promise: the definition to be is one value until something changes it, so that what it answers is worked out
+once.
 """
 
 from __future__ import annotations
 
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.conflicts import WinningCommit
 from headwater.transaction.definition import changes_marks_only, with_marks_of
@@ -27,6 +28,7 @@ class Redefinition:
         self._before = self._read
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
+        self._clustering: DomainMetadata | None = None
         self._after: TableDefinition | None = None
 
     @property
@@ -52,6 +54,11 @@ class Redefinition:
     def update_protocol(self, protocol: Protocol) -> None:
         """Commit this protocol, unless it is what the table has already."""
         self._protocol = None if self._read is not None and self._read.protocol == protocol else protocol
+        self._after = None
+
+    def update_clustering(self, domain: DomainMetadata) -> None:
+        """Commit this domain of clustering columns."""
+        self._clustering = domain
         self._after = None
 
     @property
@@ -86,10 +93,9 @@ class Redefinition:
         :raises HeadwaterError: ``DELTA_TABLE_WITHOUT_METADATA`` while a new table has none.
         """
         if self._after is None:
-            if self._before is None:
-                self._after = TableDefinition(self.protocol, self.metadata)
-            else:
-                self._after = self._before.after(self._protocol, self._metadata)
+            before = self._before or TableDefinition(self.protocol, self.metadata)
+            after = before.after(self._protocol, self._metadata)
+            self._after = after if self._clustering is None else after.with_clustering(self._clustering)
         return self._after
 
     @property

@@ -36,6 +36,7 @@ from headwater.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from headwater.protocol.clustering import DOMAIN as CLUSTERING
 from headwater.protocol.table_definition import TableDefinition
 from headwater.stores import Store, absolute_path
 from headwater.transaction import maintenance
@@ -249,6 +250,8 @@ class Transaction:
                 self._content.versions[action.app_id] = action
             case DomainMetadata():
                 self._content.domains[action.domain] = action
+                if action.domain == CLUSTERING:
+                    self._definition.update_clustering(action)
             case CommitInfo():
                 raise ValueError("a transaction makes its commitInfo itself")
 
@@ -337,8 +340,8 @@ class Transaction:
     def _committed(self, prepared: PreparedCommit, put: Put) -> Committed:
         """Step 7 of the commit protocol. The commit stands: nothing from here on may raise."""
         try:
-            tip = prepared.tip(put.version)
-            snapshot = load_snapshot(self.table_path, self.store, put.version, self.snapshot, tip)
+            since = prepared.since(put.version)
+            snapshot = load_snapshot(self.table_path, self.store, put.version, self.snapshot, since)
             if self._cache is not None:
                 self._cache.put(snapshot)
             maintenance.schedule(snapshot, self.id, self.checkpoint_layout)

@@ -22,7 +22,7 @@ from headwater.protocol.row_tracking import HiddenColumns
 from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.statements.change.request import DmlRequest
 from headwater.statements.commit.committing import skip_if_done, transaction
-from headwater.statements.commit.opening import open_same, open_snapshot
+from headwater.statements.commit.opening import open_same
 from headwater.statements.commit.rerunning import run_again_after_losses, run_again_after_lost_rows
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.rows import Target
@@ -85,8 +85,7 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
     """
     started = time.monotonic()
     snapshot = open_same(request.message, statement)
-    check_same_columns(request.message, request.message.version, statement, snapshot)
-    analysed = _analysed(request, statement, snapshot)
+    analysed = check_same_columns(request.message, request.message.version, statement, snapshot).schema
     _check_no_new_columns(analysed, snapshot)
     txn = transaction(request.message.table, statement, snapshot)
     wanted = parse_schema(request.message.table_schema)
@@ -117,13 +116,6 @@ def _check_no_new_columns(analysed: StructType, snapshot: Snapshot) -> None:
             "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
             {"tableName": snapshot.table_path, "then": analysed.sql(), "now": snapshot.schema.sql()},
         )
-
-
-def _analysed(request: DmlRequest, statement: Statement, snapshot: Snapshot) -> StructType:
-    """The schema the table itself had when the statement was analysed."""
-    if snapshot.version == request.message.version:
-        return snapshot.schema
-    return open_snapshot(request.message.table, statement, request.message.version).schema
 
 
 def check_appends_only(attempt: Attempt) -> None:

@@ -19,7 +19,6 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.schema.clustering import clustering_columns
 
 _LOG = logging.getLogger(__name__)
 
@@ -103,7 +102,7 @@ def compact_if_due(statement: Statement, snapshot: Snapshot, written: Iterable[P
     """
     partitions = set(written)
     try:
-        if not partitions or not is_enabled(statement, snapshot.metadata) or clustering_columns(snapshot):
+        if not partitions or not is_enabled(statement, snapshot.metadata) or snapshot.clustering_columns:
             return
         if not of_partitions(snapshot, Limits.of(statement), partitions):
             return

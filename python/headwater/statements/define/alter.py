@@ -23,6 +23,7 @@ from headwater.bridge.messages.define import (
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
+from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.properties import (
     CONSTRAINT_PREFIX,
     PROPERTIES,
@@ -142,7 +143,7 @@ def _set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
 def _refuse_clustering_alone(properties: Mapping[str, str]) -> None:
     if any(key.lower() == clustering.FEATURE_PROPERTY for key in properties):
         raise HeadwaterError(
-            "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": clustering.FEATURES[0]}
+            "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
         )
 
 

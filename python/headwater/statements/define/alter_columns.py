@@ -30,7 +30,6 @@ from headwater.protocol.columns import Path, all_fields, find_path, format_name,
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema.checks import check_reserved_names
-from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import (
     NOT_NULL,
     Check,
@@ -214,7 +213,7 @@ def _prepare_drop(draft: Draft, paths: Sequence[Path], schema: StructType) -> No
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN", {"tableName": draft.name, "columnList": columns}
         )
-    clustered = [column for column in clustering_columns(draft.snapshot) or [] if _within_any(column, paths)]
+    clustered = [column for column in draft.snapshot.clustering_columns or [] if _within_any(column, paths)]
     if clustered:
         columns = ", ".join(map(format_name, clustered))
         raise HeadwaterError(

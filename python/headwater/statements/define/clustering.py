@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from headwater.bridge.messages.define import ClusterBy
 from headwater.errors import HeadwaterError
+from headwater.protocol.clustering import FEATURES
 from headwater.protocol.columns import format_name
-from headwater.schema.clustering import FEATURES, check_clustering_columns, clustering_change, clustering_columns
+from headwater.schema.clustering import check_clustering_columns, clustering_change
 from headwater.statements.define.draft import Draft, Operation
 
 
@@ -23,10 +24,10 @@ def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
 
     :raises HeadwaterError: those of :func:`check_clustering_columns`.
     """
-    columns = [tuple(path) for path in changes[-1].columns]
+    columns = tuple(tuple(path) for path in changes[-1].columns)
     old, is_damaged = None, True
     with contextlib.suppress(HeadwaterError):  # what cannot be read is replaced
-        old, is_damaged = clustering_columns(draft.snapshot), False
+        old, is_damaged = draft.snapshot.clustering_columns, False
     partitioned_by = draft.metadata.partition_columns
     if columns:
         check_clustering_columns(draft.schema, (), draft.metadata.configuration, columns)

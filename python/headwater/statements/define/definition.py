@@ -20,6 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
@@ -64,10 +65,10 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     if request.plan is not None and not schema.fields:
         raise HeadwaterError("DELTA_EMPTY_DATA")
     partition_columns = _partition_columns(request, schema)
-    clustered_by = _clustered_by(request) if source is None else clustering.clustering_columns(source)
+    clustered_by = _clustered_by(request) if source is None else source.clustering_columns
     if not clustered_by and any(key.lower() == clustering.FEATURE_PROPERTY for key in request.properties):
         raise HeadwaterError(
-            "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": clustering.FEATURES[0]}
+            "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
         )
     configuration = _configuration(request, statement, source)
     if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
@@ -87,7 +88,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         description=request.comment or (source.metadata.description if source is not None else None),
         created_time=clock.milliseconds(),
     )
-    extra = [*(clustering.FEATURES if clustered_by is not None else ()), *_copied_features(source)]
+    extra = [*(CLUSTERING_FEATURES if clustered_by is not None else ()), *_copied_features(source)]
     protocol = protocol_for(metadata, None, extra)
     if replaced is not None:
         protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
@@ -96,8 +97,8 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     return NewTable(
         replace(metadata, configuration=without_protocol_properties(configuration)),
         protocol,
-        clustering.clustering_change(schema, clustered_by, replaced),
-        clustered_by or [],
+        clustering.clustering_change(schema, clustered_by, replaced.definition if replaced is not None else None),
+        list(clustered_by or ()),
     )
 
 

@@ -35,8 +35,7 @@ from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.types import SpatialType, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import INVALID_CHARACTERS, parts
-from headwater.schema.clustering import DOMAIN as CLUSTERING_DOMAIN
-from headwater.schema.clustering import clustering_change, clustering_columns
+from headwater.schema.clustering import clustering_change
 from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
@@ -249,9 +248,9 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
     txn.remove(removals(files, data_change=False))
     txn.add(output for copy in made for output in copy.outputs)
     txn.update_metadata(metadata)
-    clustered_by = clustering_columns(snapshot)
-    if clustered_by is not None and CLUSTERING_DOMAIN in snapshot.domain_metadata:
-        domain = clustering_change(metadata.schema, clustered_by, snapshot)
+    clustered_by = snapshot.clustering_columns
+    if clustered_by is not None:
+        domain = clustering_change(metadata.schema, clustered_by, snapshot.definition)
         assert domain is not None
         txn.add_action(domain)
     metrics = metrics_of(made)

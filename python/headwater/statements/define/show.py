@@ -29,7 +29,6 @@ from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PRO
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.pruning import estimate
 from headwater.schema import visible
-from headwater.schema.clustering import clustering_columns
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
 from headwater.statements.commit.opening import open_snapshot
@@ -67,7 +66,7 @@ def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str
     text += "USING delta\n"
     if snapshot.partition_columns:
         text += f"PARTITIONED BY ({', '.join(map(sql_name, snapshot.partition_columns))})\n"
-    if clustered_by := clustering_columns(snapshot):
+    if clustered_by := snapshot.clustering_columns:
         text += f"CLUSTER BY ({', '.join(map(_path, clustered_by))})\n"
     if snapshot.metadata.description:
         text += f"COMMENT {_literal(snapshot.metadata.description)}\n"

@@ -45,7 +45,6 @@ from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
-from headwater.schema.clustering import clustering_columns
 from headwater.sql.composing import Relation
 from headwater.statements.commit.opening import (
     SeenTable,
@@ -125,22 +124,20 @@ def refresh_table(request: RefreshTableRequest, statement: Statement) -> TableDe
     return describe(snapshot)
 
 
-def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> None:
-    """That a table has the columns it had when a statement was analysed, at ``version``.
+def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> Snapshot:
+    """That a table has the columns it had when a statement was analysed, at ``version``; the table of then.
 
     :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
     """
-    if snapshot.version != version:
-        then = open_snapshot(seen.table, statement, version)
-        if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
-            raise HeadwaterError(
-                "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
-                {
-                    "tableName": snapshot.table_path,
-                    "then": then.schema.sql(),
-                    "now": snapshot.schema.sql(),
-                },
-            )
+    if snapshot.version == version:
+        return snapshot
+    then = open_snapshot(seen.table, statement, version)
+    if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
+        raise HeadwaterError(
+            "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+            {"tableName": snapshot.table_path, "then": then.schema.sql(), "now": snapshot.schema.sql()},
+        )
+    return then
 
 
 def table_exists(request: TableExistsRequest, statement: Statement) -> bool:
@@ -160,7 +157,7 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
     features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     clustered_by = None
     with contextlib.suppress(HeadwaterError):  # damaged ones keep nobody from reading, nor from setting others
-        clustered_by = clustering_columns(snapshot)
+        clustered_by = snapshot.clustering_columns
     return TableDescription(
         path=snapshot.table_path,
         version=snapshot.version,

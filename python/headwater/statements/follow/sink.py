@@ -30,7 +30,6 @@ from headwater.protocol.columns import as_nullable, format_name
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
-from headwater.schema.clustering import clustering_columns
 from headwater.schema.evolution import partition_mismatch_error
 from headwater.statements.commit.committing import commit, has_committed, transaction
 from headwater.statements.commit.opening import Options, locate, open_if_there, open_same, open_snapshot
@@ -81,7 +80,7 @@ def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
     if given and given != [name.lower() for name in snapshot.partition_columns]:
         raise partition_mismatch_error(sink.partition_columns, snapshot.partition_columns)
     if sink.clustering_columns is not None:
-        existing = [format_name(path) for path in clustering_columns(snapshot) or ()]
+        existing = [format_name(path) for path in snapshot.clustering_columns or ()]
         wanted = [format_name((name,)) for name in sink.clustering_columns]
         if [name.lower() for name in wanted] != [name.lower() for name in existing]:
             raise HeadwaterError(

@@ -30,7 +30,6 @@ from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
-from headwater.schema.clustering import clustering_columns
 from headwater.sql.conditions import parse_condition
 from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.maintain.layouts import Settings, own_layout
@@ -137,7 +136,7 @@ def _rows(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
 def _clustering(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
     cubes = pc.map_lookup(files["tags"], pa.scalar(_CUBE), "first")
     return {
-        "columns": [format_name(path) for path in clustering_columns(snapshot) or ()],
+        "columns": [format_name(path) for path in snapshot.clustering_columns or ()],
         "cubes": len(pc.unique(cubes.drop_null())),
         "filesInCubes": len(cubes) - cubes.null_count,
     }
@@ -147,7 +146,7 @@ def _columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     """The logical paths of the columns that have bounds; those that the table is clustered by come first."""
     indexed = snapshot.definition.indexed_leaves
     paths = [mapping.logical_path(snapshot.schema, path) for path, kind in indexed if has_bounds(kind)]
-    clustered = clustering_columns(snapshot) or ()
+    clustered = snapshot.clustering_columns or ()
     return list(dict.fromkeys([*map(tuple, clustered), *(tuple(path) for path in paths if path is not None)]))
 
 

@@ -22,10 +22,9 @@ from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
-from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
+from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import DataType, PrimitiveType, StructType
 from headwater.schema import mapping
-from headwater.schema.clustering import clustering_columns
 from headwater.statements.files.bins import Bin, by_partition, next_fit, pack
 from headwater.statements.files.copying import DEFAULT_FILE_SIZE, copy_bins, max_file_size
 from headwater.statements.files.cubes import PROVIDER, LaidOutBy, grouped, merged, new_tags
@@ -377,7 +376,7 @@ def layout_of(request: OptimizeRequest, statement: Statement, snapshot: Snapshot
     """
     settings = Settings.of(statement)
     arguments = request.arguments
-    clustered_by = clustering_columns(snapshot)
+    clustered_by = snapshot.clustering_columns
     if clustered_by:
         _check_clustered(request, clustered_by)
     elif arguments.z_order_by:
@@ -391,7 +390,7 @@ def layout_of(request: OptimizeRequest, statement: Statement, snapshot: Snapshot
 
 def own_layout(snapshot: Snapshot, settings: Settings, *, is_full: bool = False) -> Layout:
     """The layout that a table has by its definition."""
-    clustered_by = clustering_columns(snapshot)
+    clustered_by = snapshot.clustering_columns
     if not clustered_by:
         return Compaction(settings)
     return clustering_by(snapshot.schema, clustered_by, settings, is_full=is_full)
@@ -431,7 +430,7 @@ def _typed(schema: StructType, columns: Sequence[Path]) -> list[tuple[Path, Data
 def _z_order_columns(request: OptimizeRequest, statement: Statement, snapshot: Snapshot) -> list[Path]:
     """The columns of ZORDER BY, as the schema spells them, each once."""
     schema, partitions = snapshot.schema, {name.lower() for name in snapshot.partition_columns}
-    indexed = {path for path, _ in indexed_leaves(schema, snapshot.partition_columns, snapshot.metadata.configuration)}
+    indexed = {path for path, _ in snapshot.definition.indexed_leaves}
     columns: dict[Path, None] = {}
     bare = []
     for given in request.arguments.z_order_by:

@@ -21,8 +21,8 @@ from headwater.bridge.messages.maintain import OptimizeDryRunRequest, OptimizeRe
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import AddFile, Metadata, RemoveFile
-from headwater.protocol.indexed_columns import indexed_leaves
+from headwater.protocol.actions import AddFile, RemoveFile
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.statements.commit.committing import check_target, commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -154,7 +154,7 @@ class Run:
         self._among = first.files["path"].combine_chunks()
         self._considered, self._found = first.considered, first.input
         self._path = snapshot.table_path
-        self._metadata = snapshot.metadata
+        self._definition = snapshot.definition
         self._sources: list[RemoveFile] = []
         self._outputs: list[AddFile] = []
         self._batches = 0
@@ -240,7 +240,7 @@ class Run:
     def answer(self) -> dict[str, Any]:
         """The row of :data:`OPTIMIZE_SCHEMA`."""
         vectors = [source.deletion_vector for source in self._sources if source.deletion_vector is not None]
-        columns = len(self._metadata.schema)
+        columns = len(self._definition.schema)
         return {
             "path": f"file:{self._path}" if self._path.startswith("/") else self._path,
             "metrics": {
@@ -267,20 +267,19 @@ class Run:
                 if vectors
                 else None,
                 "numTableColumns": columns,
-                "numTableColumnsWithStats": _columns_with_statistics(self._metadata),
+                "numTableColumnsWithStats": _columns_with_statistics(self._definition),
                 **self._layout.statistics(self._found, self._sources, self._cubes),
             },
         }
 
 
-def _columns_with_statistics(metadata: Metadata) -> int:
+def _columns_with_statistics(definition: TableDefinition) -> int:
     """How many of the table's columns have statistics. Where no property names them, all up to the limit count, as in
     Delta Lake's own connector."""
-    if properties.INDEXED_COLUMNS.name in metadata.configuration:
-        indexed = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
-        return len({path[0] for path, _ in indexed})
-    limit = properties.INDEXED_COLUMNS_LIMIT.of(metadata.configuration)
-    columns = len(metadata.schema)
+    if properties.INDEXED_COLUMNS.name in definition.metadata.configuration:
+        return len({path[0] for path, _ in definition.indexed_leaves})
+    limit = definition.get(properties.INDEXED_COLUMNS_LIMIT)
+    columns = len(definition.schema)
     return columns if limit < 0 else min(columns, limit)
 
 

@@ -18,7 +18,6 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import OptimizeArguments, OptimizeRequest, ReorgRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.schema.clustering import clustering_columns
 from headwater.statements.files.bins import Bin, pack
 from headwater.statements.maintain.file_rewrites import DroppedColumns
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
@@ -64,7 +63,7 @@ class _Purge(Run):
         wanted = pc.or_(marked, dropped)
         light = light.filter(wanted)
         sizes = light["size"].to_pylist()
-        if clustering_columns(snapshot) is None:
+        if snapshot.clustering_columns is None:
             bins = pack(light, self._layout.settings.max_file_size)
         else:
             bins = [Bin([position], size) for position, size in enumerate(sizes)]

@@ -9,7 +9,6 @@ on from where it is now. A writer that commits meanwhile is no reason to fail: w
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,13 +27,13 @@ from headwater.log.history import version_at
 from headwater.log.snapshot import FILE_SCHEMA, Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata
+from headwater.protocol.clustering import clustering_domain
 from headwater.protocol.features import in_commit_timestamps_enabled, supported_features
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.row_tracking import high_water_mark
 from headwater.protocol.types import PrimitiveType, StructType, schema_string
 from headwater.schema import mapping
-from headwater.schema.clustering import DOMAIN as CLUSTERING_DOMAIN
 from headwater.schema.identity import identity_columns, with_high_water_marks
 from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
 from headwater.statements.commit.opening import Options, check_files_retained, open_snapshot
@@ -274,9 +273,9 @@ def _identity_marks(newest: Snapshot, wanted: Snapshot) -> Mapping[str, int]:
 
 def _clustering(newest: Snapshot, wanted: Snapshot) -> DomainMetadata | None:
     """The clustering columns of then; none of them where the table has some now and had none then."""
-    now, then = (snapshot.domain_metadata.get(CLUSTERING_DOMAIN) for snapshot in (newest, wanted))
+    now, then = (snapshot.definition.clustering_domain for snapshot in (newest, wanted))
     if then is not None:
         return None if now == then else then
     if now is None:
         return None
-    return DomainMetadata(CLUSTERING_DOMAIN, json.dumps({"clusteringColumns": [], "domainName": CLUSTERING_DOMAIN}))
+    return clustering_domain(())

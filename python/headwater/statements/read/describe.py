@@ -16,7 +16,6 @@ from headwater.bridge.statement import Statement
 from headwater.log.history import history
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.schema.clustering import clustering_columns
 from headwater.statements.commit.opening import locate, open_snapshot
 from headwater.times import timestamp_text
 
@@ -127,7 +126,7 @@ def describe_detail(request: DescribeDetailRequest, statement: Statement) -> Row
                 "createdAt": _time(metadata.created_time),
                 "lastModified": _time(snapshot.timestamp),
                 "partitionColumns": snapshot.partition_columns,
-                "clusteringColumns": [format_name(column) for column in clustering_columns(snapshot) or ()],
+                "clusteringColumns": [format_name(column) for column in snapshot.clustering_columns or ()],
                 "numFiles": snapshot.num_files,
                 "sizeInBytes": snapshot.size_in_bytes,
                 "properties": dict(metadata.configuration),
