@@ -285,6 +285,9 @@ class Matrix:
                 self.spark.sql(drop)
             shutil.rmtree(path)
             shutil.rmtree(other, ignore_errors=True)
+        if answer and str(answer[0][0]).startswith("Error occurred during query planning"):
+            condition, _, text = str(answer[1][0]).lstrip("[").partition("]")  # what EXPLAIN has in place of a plan
+            return f"{condition}: {text[:400]}"
         return self.plain([clause.shown(row) for row in answer]), self.plain(sorted(map(repr, found)))
 
     def plain(self, rows: list[Any]) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
             return _group(config.rootpath / nodeid.partition("::")[0])
 
     return Groups(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """In the long run, a test of Hypothesis is run again, with other examples, until its seconds are over."""
+    seconds = pyfuncitem.config.getoption("--soak")
+    if seconds is None or not getattr(pyfuncitem.obj, "is_hypothesis_test", False):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    end = time.monotonic() + seconds
+    while True:
+        pyfuncitem.obj(**given)
+        if time.monotonic() > end:
+            return True
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are left out by their markers
