@@ -1,4 +1,4 @@
-"""The supported Spark versions are named in one place, and the package asks for exactly those."""
+"""The supported Spark versions are named in one place, and the package asks for their lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from headwater.errors import HeadwaterError
-from headwater.versions import SUPPORTED_SPARK, is_supported, require_supported
+from headwater.versions import SUPPORTED_SPARK, is_supported, is_tested, require_supported
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,30 +28,35 @@ _PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_tex
         _PROJECT["project"]["optional-dependencies"]["pipelines"],
     ],
 )
-def test_package_requires_exactly_the_supported_versions(requirements: list[str]) -> None:
+def test_an_installed_spark_that_works_is_not_replaced(requirements: list[str]) -> None:
     (spark,) = [found for found in map(Requirement, requirements) if found.name == "pyspark"]
-    assert all(spark.specifier.contains(version) for version in SUPPORTED_SPARK)
-    assert not any(spark.specifier.contains(other) for other in ("4.1.4", "4.3.1", "4.4.0", "5.0.0"))
+    for version in (*SUPPORTED_SPARK, "4.2.2", "4.2.10", "4.3.1", "4.1.4", "4.4.0", "4.4.0.dev1", "5.0.0"):
+        assert spark.specifier.contains(version, prereleases=True) is is_supported(version), version
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"),
+    ("version", "supported", "tested"),
     [
-        ("4.2.0", True),
-        ("4.2.1", True),
-        ("4.2.1-vendor-3", True),
-        ("4.2.0.2", True),
-        ("4.2.0-", True),
-        ("4x2.0", False),
-        ("14.2.0", False),
-        ("4.2.10", False),
-        ("4.1.0", False),
-        ("4.3.0", True),
-        ("4.4.0", False),
+        ("4.2.0", True, True),
+        ("4.2.1", True, True),
+        ("4.2.1-vendor-3", True, True),
+        ("4.2.0.2", True, True),
+        ("4.2.0-", True, True),
+        ("4.3.0", True, True),
+        ("4.2.2", True, False),
+        ("4.2.10", True, False),
+        ("4.3.1-vendor-3", True, False),
+        ("4.2.", False, False),
+        ("4.2.x", False, False),
+        ("4x2.0", False, False),
+        ("14.2.0", False, False),
+        ("4.20.0", False, False),
+        ("4.1.0", False, False),
+        ("4.4.0", False, False),
     ],
 )
-def test_is_supported(version: str, expected: bool) -> None:
-    assert is_supported(version) is expected
+def test_is_supported(version: str, supported: bool, tested: bool) -> None:
+    assert (is_supported(version), is_tested(version)) == (supported, tested)
 
 
 def test_unsupported_version_names_the_supported_ones() -> None:

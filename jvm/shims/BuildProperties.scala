@@ -12,5 +12,6 @@ object BuildProperties {
 
   val supportedSpark: String = properties.getProperty("spark.supported")
   val sparkPattern: String = properties.getProperty("spark.pattern")
+  val testedPattern: String = properties.getProperty("spark.tested.pattern")
   val bridgeVersion: String = properties.getProperty("bridge.version")
 }

@@ -15,8 +15,10 @@ from pathlib import Path
 SUPPORTED_SPARK = ("4.2.0", "4.2.1", "4.3.0")
 """Every Spark version the JAR is built for and tested with, oldest first."""
 
-#: A vendor's or build suffix (``4.2.0-amzn-1``, ``4.2.0.2``) does not count. Python and Java read it alike.
-_SUPPORTED_PATTERN = f"({'|'.join(map(re.escape, SUPPORTED_SPARK))})([-.].*)?"
+#: A vendor's or build suffix (``4.2.0-amzn-1``, ``4.2.0.2``) does not count. Python and Java read both patterns alike.
+_TESTED_PATTERN = f"({'|'.join(map(re.escape, SUPPORTED_SPARK))})([-.].*)?"
+_LINES = dict.fromkeys(version.rpartition(".")[0] for version in SUPPORTED_SPARK)
+_SUPPORTED_PATTERN = rf"({'|'.join(map(re.escape, _LINES))})\.[0-9]+([-.].*)?"
 
 _PACKAGE = Path(__file__).resolve().parent
 #: What names things of the other side of the bridge: a JAR and a package with different ones misunderstand each other.
@@ -24,8 +26,16 @@ _BRIDGE_SOURCES = ("bridge/messages/*.py", "bridge/statement.py", "bridge/hadoop
 
 
 def is_supported(version: str) -> bool:
-    """Whether ``version`` is supported; a vendor's or build suffix (``4.2.0-amzn-1``) does not count."""
+    """Whether this release runs on ``version``: one of the tested ones, or, with a warning, a later patch of its line.
+
+    A vendor's or build suffix (``4.2.0-amzn-1``) does not count.
+    """
     return re.fullmatch(_SUPPORTED_PATTERN, version) is not None
+
+
+def is_tested(version: str) -> bool:
+    """Whether ``version`` is one of :data:`SUPPORTED_SPARK`; on others that are supported, the JVM logs a warning."""
+    return re.fullmatch(_TESTED_PATTERN, version) is not None
 
 
 def require_supported(version: str) -> None:
@@ -50,7 +60,12 @@ def bridge_version() -> str:
 
 def build_properties() -> str:
     """The content of ``headwater/build.properties`` in the JAR: a Java properties file."""
-    values = {"spark.supported": _listed(), "spark.pattern": _SUPPORTED_PATTERN, "bridge.version": bridge_version()}
+    values = {
+        "spark.supported": _listed(),
+        "spark.pattern": _SUPPORTED_PATTERN,
+        "spark.tested.pattern": _TESTED_PATTERN,
+        "bridge.version": bridge_version(),
+    }
     return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in values.items())
 
 

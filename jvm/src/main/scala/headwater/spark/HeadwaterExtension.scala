@@ -12,7 +12,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = if (HeadwaterExtension.isFirst(extensions)) {
-    SparkVersions.check()
+    SparkVersions.check(org.apache.spark.SPARK_VERSION)
     // The handler process needs a second for its imports. It takes it while Spark itself starts.
     Option(org.apache.spark.SparkEnv.get).foreach(env => Bridge.prepare(env.conf))
     extensions.injectParser { (session, parser) =>

@@ -34,7 +34,10 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
-  /** The target with `_metadata`, if the statement uses it. Spark adds it to plans whose values are resolved, which these are not yet ([[AssignedValue]]). */
+  /**
+   * The target with `_metadata`, if the statement uses it. Spark adds it to plans whose values are resolved, which these are not yet
+   * ([[AssignedValue]]).
+   */
   private def withMetadata(target: LogicalRelation, statement: LogicalPlan): LogicalRelation = {
     val hidden = AttributeSet(target.metadataOutput)
     if (statement.expressions.exists(_.references.exists(hidden.contains))) target.withMetadataColumns().asInstanceOf[LogicalRelation]

@@ -1,8 +1,15 @@
 package headwater.spark.shims
 
+import headwater.spark.HeadwaterException
+
 class SparkVersionsTest extends munit.FunSuite {
-  test("the Spark of this build is one of the supported ones") {
-    assert(SparkVersions.isSupported(org.apache.spark.SPARK_VERSION), BuildProperties.supportedSpark)
-    SparkVersions.check()
+  test("the Spark that these tests run on, and later patches of its line, run; other lines are refused") {
+    val running = org.apache.spark.SPARK_VERSION
+    assert(SparkVersions.isTested(running), BuildProperties.supportedSpark)
+    val later = running.split('.').take(2).mkString("", ".", ".99")
+    assert(!SparkVersions.isTested(later))
+    Seq(running, later, later).foreach(SparkVersions.check)
+    val refused = intercept[HeadwaterException](SparkVersions.check("4.99.0"))
+    assertEquals(refused.getCondition, "HEADWATER_UNSUPPORTED_SPARK_VERSION")
   }
 }
