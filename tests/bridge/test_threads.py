@@ -43,6 +43,39 @@ def test_short_lived_threads_leave_nothing_behind(classic: Any) -> None:
         assert count <= before[kind] + 8, (before, after)
 
 
+@pytest.mark.soak
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_long_life(sparks: Any, capfd: Any) -> None:
+    """A driver runs a thousand mixed statements while a hundred streams come and go; it is then as after the first
+    few hundred, and its tables are what the statements made of them.
+    """
+    driver = sparks.driver(settings={"spark.databricks.delta.properties.defaults.checkpointInterval": "10"})
+    seen = []
+    for number in range(5):
+        found = driver.run("long_life", part=number, statements=200, streams=20)
+        assert found == {"problems": [], "rows": found["expected"], "expected": found["expected"]}, found
+        seen.append(used(driver) | memory(driver))
+    with capfd.disabled():
+        print("\n" + "\n".join(map(str, seen)))
+    first, last = seen[1], seen[-1]
+    for kind in ("threads", "files", "statements"):
+        assert last[kind] <= first[kind] + 12, seen
+    assert last["handler MB"] <= first["handler MB"] + 100, seen
+    assert last["JVM's live MB"] <= first["JVM's live MB"] + 100, seen
+    driver.stop()
+
+
+def memory(driver: Any) -> dict[str, int]:
+    """What the handler has, and the live objects of the JVM, in MB; the JVM has collected all garbage before."""
+    status = Path(f"/proc/{driver.handler}/status").read_text()
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    histogram = subprocess.run(
+        ["jcmd", str(driver.jvm), "GC.class_histogram"], capture_output=True, text=True, check=True
+    ).stdout
+    return {"handler MB": int(resident.split()[1]) // 1024, "JVM's live MB": int(histogram.split()[-1]) >> 20}
+
+
 def used(driver: Any) -> dict[str, int]:
     """What a leak would show in: threads and sockets of the handler, statements the JVM still holds."""
     handler = driver.handler

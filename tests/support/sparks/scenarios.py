@@ -74,6 +74,81 @@ def catch_conflicts(spark: SparkSession, texts: dict[str, str]) -> dict[str, lis
     return caught
 
 
+def long_life(spark: SparkSession, part: int, statements: int, streams: int) -> dict[str, Any]:
+    """Mixed statements on two tables, one of them with deletion vectors, while streams copy them one after the other.
+
+    What went wrong, the rows at the end, and those that the statements should have left.
+    """
+    problems: list[str] = []
+
+    def must(text: str) -> None:
+        found = sql(spark, text)
+        if "rows" not in found:
+            problems.append(f"{text}: {found['text']}")
+
+    def stream(number: int) -> None:
+        try:
+            source, target = f"life_{part}_{number % 2}", f"copy_{part}_{number}"
+            reader = spark.readStream.option("ignoreChanges", "true").option("maxFilesPerTrigger", 5).table(source)
+            checkpoint = f"{spark.conf.get('spark.sql.warehouse.dir')}/checkpoints/{target}"
+            writer = reader.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            writer.toTable(target).awaitTermination()
+            must(f"DROP TABLE {target}")
+        except Exception as error:
+            problems.append(f"stream {number}: {error}")
+
+    def all_streams() -> None:
+        for number in range(streams):
+            stream(number)
+
+    expected: list[dict[int, int]] = [{}, {}]
+    for which in (0, 1):
+        vectors = f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(bool(which)).lower()}')"
+        must(f"CREATE TABLE life_{part}_{which} (k INT, v INT) USING delta {vectors}")
+    beside = _in_thread(all_streams)
+    for number in range(statements):
+        which = number // 8 % 2
+        table, rows, key = f"life_{part}_{which}", expected[which], number
+        match number % 8:
+            case 0 | 1:
+                must(f"INSERT INTO {table} VALUES ({key}, 0)")
+                rows[key] = 0
+            case 2:
+                must(f"UPDATE {table} SET v = v + 1 WHERE k % 3 = 0")
+                rows.update({k: v + 1 for k, v in rows.items() if k % 3 == 0})
+            case 3:
+                source = f"SELECT {key} AS k, 5 AS v UNION ALL SELECT {key - 3}, 6"
+                must(
+                    f"MERGE INTO {table} t USING ({source}) s ON t.k = s.k "
+                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                )
+                rows |= {key: 5, key - 3: 6}
+            case 4:
+                must(f"DELETE FROM {table} WHERE k % 11 = 4")
+                for gone in [k for k in rows if k % 11 == 4]:
+                    del rows[gone]
+            case 5:
+                must(f"INSERT INTO {table} WITH (idCols = 'k') BY NAME SELECT {key} AS k, 9 AS v")
+                rows[key] = 9
+            case 6:
+                must(f"SELECT count(*), max(v) FROM {table} WHERE k > {key // 2}")
+                must(f"DESCRIBE HISTORY {table} LIMIT 3")
+            case _:
+                must(
+                    f"OPTIMIZE {table}"
+                    if number % 16 == 7
+                    else f"ALTER TABLE {table} SET TBLPROPERTIES ('n' = '{key}')"
+                )
+    beside.join()
+    found = [
+        sorted([row.k, row.v] for row in spark.sql(f"SELECT k, v FROM life_{part}_{which}").collect())
+        for which in (0, 1)
+    ]
+    for which in (0, 1):
+        must(f"DROP TABLE life_{part}_{which}")
+    return {"problems": problems, "rows": found, "expected": [sorted(map(list, rows.items())) for rows in expected]}
+
+
 def in_new_threads(spark: SparkSession, text: str, times: int) -> list[str]:
     """Run a statement again and again, each time from a new thread that never calls again; what failed."""
     failed: list[str] = []
