@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+import headwater
 from headwater.errors import HeadwaterError
 from headwater.versions import SUPPORTED_SPARK, is_supported, is_tested, require_supported
 
@@ -57,6 +60,17 @@ def test_an_installed_spark_that_works_is_not_replaced(requirements: list[str]) 
 )
 def test_is_supported(version: str, supported: bool, tested: bool) -> None:
     assert (is_supported(version), is_tested(version)) == (supported, tested)
+
+
+def test_an_older_python_is_refused_by_name() -> None:
+    """The interpreter that Spark finds may be older than the package: its syntax must let it read so far."""
+    source = Path(headwater.__file__).read_text(encoding="utf-8")
+    assert _PROJECT["project"]["requires-python"] == ">=3.10"
+    ast.parse(source, feature_version=(3, 7))
+    old = f"import sys; sys.version_info = (3, 9, 2, 'final', 0); exec({source!r}, {{'__name__': 'headwater'}})"
+    ended = subprocess.run([sys.executable, "-c", old], capture_output=True, text=True, check=False)
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(f"ImportError: headwater needs Python 3.10 or newer, and {sys.executable} is 3.9.")
 
 
 def test_unsupported_version_names_the_supported_ones() -> None:

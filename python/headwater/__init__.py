@@ -6,7 +6,15 @@ command in :mod:`headwater.cli.main`. Importing this package is cheap; nothing h
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeVar
+
+# Spark may find an older Python first, to which the package's syntax is a traceback: this file is one that it can read.
+if sys.version_info < (3, 10):  # noqa: UP036
+    raise ImportError(
+        "headwater needs Python 3.10 or newer, and {} is {}.{}. Name a newer one, in spark.headwater.python or "
+        "PYSPARK_PYTHON.".format(sys.executable, *sys.version_info[:2])
+    )
 
 __version__ = "0.1.0"
 

@@ -207,6 +207,7 @@ def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
         ("exit 3", "exit code 3"),
         ("echo 'no room for threads' >&2\nexit 1", "exit code 1: no room for threads"),
         ("exec 1>&-\nkill -15 $$", "signal 15"),
+        (old_python("headwater.handler"), "needs Python 3.10 or newer"),
     ):
         write_script(python, script)
         refused(reason, "HEADWATER_HANDLER_ENDED_AT_START")
@@ -214,6 +215,12 @@ def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
     write_script(python, f'echo welcome\nexec {sys.executable} "$@"')
     driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
     driver.stop()
+
+
+def old_python(module: str) -> str:
+    """A line that runs a module of the package under an interpreter which says that it is Python 3.9."""
+    program = f"import runpy, sys; sys.version_info = (3, 9, 2); runpy.run_module('{module}', run_name='__main__')"
+    return f'exec {sys.executable} -c "{program}"'
 
 
 def write_script(path: Path, text: str) -> None:
