@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headwater.bridge.process import serve
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 _NEW_OBJECTS = 50_000
 
 
+@cache
 def _handlers() -> Mapping[str, Handler[Any]]:
     """Every handler. Importing them takes most of a second, which passes while Spark itself starts."""
     from headwater.statements.registry import HANDLERS
 
-    gc.freeze()  # modules stay for as long as the process lives
+    # Modules stay for as long as the process lives. Once: what a call has left in circles would stay, too.
+    gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)
     return HANDLERS
 

@@ -8,6 +8,8 @@ leaves this module, so no traceback and no py4j text reaches a user; a debugging
 
 from __future__ import annotations
 
+import gc
+import itertools
 import logging
 import re
 import threading
@@ -37,6 +39,9 @@ def serves_call() -> bool:
     return getattr(_serving, "call", False)
 
 
+#: A library's objects may refer to each other and hold much memory that Python does not count: the footer of a Parquet
+#: file and its schema do. So few objects make Python look for such circles after thousands of statements only.
+_CALLS_BETWEEN_LOOKS = 100
 #: The calls that are running: their tables and when they began, in milliseconds since the epoch, by thread.
 _running: dict[int, tuple[str, int]] = {}
 
@@ -79,6 +84,7 @@ class EntryPoint:
 
     def __init__(self, handlers: Callable[[], Mapping[str, Handler[Any]]]) -> None:
         self._handlers = handlers
+        self._calls = itertools.count(1)
 
     def call(self, name: str, request: str, context: Any) -> str:
         """Run a handler and wrap its answer."""
@@ -91,6 +97,8 @@ class EntryPoint:
         finally:
             _serving.call = outer
             log_context.set_about(about)
+            if next(self._calls) % _CALLS_BETWEEN_LOOKS == 0:
+                gc.collect(1)
 
     def _answer(self, name: str, request: str, context: Any) -> str:
         table: str | None = None
