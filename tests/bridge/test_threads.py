@@ -61,8 +61,8 @@ def test_a_long_life(sparks: Any, capfd: Any) -> None:
     first, last = seen[1], seen[-1]
     for kind in ("threads", "files", "statements"):
         assert last[kind] <= first[kind] + 12, seen
-    assert last["handler MB"] <= first["handler MB"] + 100, seen
-    assert last["JVM's live MB"] <= first["JVM's live MB"] + 100, seen
+    assert last["handler MB"] <= first["handler MB"] + 30, seen
+    assert last["JVM's live MB"] <= first["JVM's live MB"] + 30, seen
     driver.stop()
 
 

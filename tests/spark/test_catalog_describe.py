@@ -175,7 +175,7 @@ def test_describe_detail_of_what_is_no_delta_table(spark, database, tmp_path, fa
         with fails("DELTA_TABLE_NOT_FOUND"):
             spark.sql(f"DESCRIBE DETAIL delta.`{path}`")
         assert not DeltaTable.isDeltaTable(spark, path)
-    with fails("PATH_NOT_FOUND", f"{tmp_path}/absent"):
+    with fails("DELTA_FILE_NOT_FOUND", f"{tmp_path}/absent"):
         spark.sql(f"DESCRIBE DETAIL '{tmp_path}/absent'")
     with fails("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE"):
         spark.sql("DESCRIBE DETAIL v")

@@ -303,6 +303,10 @@ _STEPS = st.lists(
     files=[1, 1],
     steps=[("delete", {1, 2}), ("compact", [0, 1]), ("commit", 0), ("delete", {0, 1})],
 )  # a compaction's input is removed whole before it commits, and another input after it was read
+@example(
+    files=[1, 1, 1],
+    steps=[("delete", {0, 1}), ("compact", [0, 2]), ("commit", 0), ("delete", {0, 1, 2})],
+)  # the same, where the input that is gone is the first
 @given(files=st.lists(st.integers(1, 6), min_size=1, max_size=5), steps=_STEPS)
 def test_no_row_is_lost_or_comes_back(files: list[int], steps: list[tuple[str, object]]) -> None:
     table = _Table()
