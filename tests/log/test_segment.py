@@ -4,10 +4,13 @@ import logging
 import os
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.log.segment import find_segment
 from headwater.protocol.file_names import checkpoint_part_names, commit_name
+from support.stores.memory_store import MemoryStore
 
 
 def ranges(segment):
@@ -196,3 +199,30 @@ def test_what_a_listing_lacks_is_looked_for_again(log, monkeypatch, missing, che
     assert segment.version == 7
     assert ranges(segment)[-1] == (7, 7)
     assert len(ranges(segment)) == 7 - (-1 if checkpoint is None else checkpoint)
+
+
+@pytest.mark.random
+@given(st.data())
+@settings(deadline=None)
+def test_a_log_that_never_stands_still_is_read_at_the_second_look(data):
+    """Each listing has all files from before it, and any of those that come while it is made."""
+    store, looks = MemoryStore(), []
+    store.make_directory("/t/_delta_log")
+    complete = store.list_from
+
+    def commit(count):
+        newest = len(complete("/t/_delta_log"))
+        for version in range(newest, newest + count):
+            store.put_if_absent(f"/t/_delta_log/{commit_name(version)}", b"{}")
+        return newest
+
+    def overtaken(directory, start_name=""):
+        before = commit(data.draw(st.integers(0, 6)))
+        looks.append(before - 1)
+        listed = complete(directory, start_name)
+        return [file for version, file in enumerate(listed) if version < before or data.draw(st.booleans())]
+
+    commit(1)
+    store.list_from = overtaken
+    assert find_segment("/t", store).version >= looks[0]
+    assert len(looks) <= 2

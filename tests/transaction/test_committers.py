@@ -33,7 +33,7 @@ class StagingCommitter:
         if step == "fail":
             raise OSError("the catalog is away")
         if step == "lose":
-            self._take(version)
+            self.take(version)
         if version in self.ratified or self.store.exists(self._published(version)):
             return Lost(version)
         staged = f"{log_directory(PATH)}/_staged_commits/{version:020}.{transaction_id}.json"
@@ -53,7 +53,7 @@ class StagingCommitter:
             for file in self.inner.commits_from(version)
         ]
 
-    def _take(self, version):
+    def take(self, version):
         other = Transaction(PATH, self.store, load_snapshot(PATH, self.store))
         other.add([add_file(f"other-{version}")])
         other.commit("WRITE", {})
@@ -91,6 +91,20 @@ def test_a_commit_that_loses_is_checked_and_tried_after_the_winners(table):
     committed, _ = append(table, committer)
     assert (committed.version, committer.asked) == (3, [1, 2, 3])
     assert paths(table.store) == ["mine", "other-1", "other-2"]
+
+
+def test_a_writer_among_quick_ones_has_its_turn(table, monkeypatch):
+    """Whatever others commit while it waits after a lost race, it knows before its next attempt."""
+    committer = StagingCommitter(table.store, "lose", "lose")
+
+    def others_commit(seconds):
+        newest = load_snapshot(PATH, table.store).version
+        for version in range(newest + 1, newest + 4):
+            committer.take(version)
+
+    monkeypatch.setattr("headwater.backoff.time.sleep", others_commit)
+    committed, _ = append(table, committer)
+    assert (committed.version, committer.asked) == (6, [1, 2, 6])
 
 
 def test_a_commit_that_loses_to_a_conflict_ends(table):

@@ -208,34 +208,41 @@ def find_segment(table_path: str, store: Store, version: int | None = None) -> L
     """The segment of ``version``, or of the newest one.
 
     A listing that other writers add to meanwhile may lack a file that is older than another it has: file systems
-    promise no more than to list what was there all the time. What is missing is therefore looked for again.
+    promise no more than to list what was there all the time. So the log is listed again, for the newest version that
+    the listing before had: its files are all older than the new listing, however quickly more come.
 
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_EMPTY_DIRECTORY``, ``DELTA_VERSION_NOT_FOUND``,
         ``DELTA_VERSIONS_NOT_CONTIGUOUS``, ``DELTA_TRUNCATED_TRANSACTION_LOG`` or ``DELTA_MISSING_PART_FILES``.
     """
-    for listing in itertools.count(1):
+    target = version
+    for number in itertools.count(1):
+        listing = _list_for(table_path, store, version)
+        if listing.latest is not None and target is not None and target > listing.latest:
+            target = version  # the newest files of the listing before are gone
         try:
-            return _list_segment(table_path, store, version)
+            return build_segment(listing, target)
         except HeadwaterError as error:
-            if error.condition not in _MISSING or listing == _LISTINGS:
+            if error.condition not in _MISSING or number == _LISTINGS:
                 raise
+            target = listing.latest if version is None else version
     raise AssertionError("unreachable")
 
 
-def _list_segment(table_path: str, store: Store, version: int | None) -> LogSegment:
+def _list_for(table_path: str, store: Store, version: int | None) -> LogListing:
+    """The log from the newest checkpoint that ``_last_checkpoint`` names, or all of it where that does not suffice."""
     hint = read_last_checkpoint(table_path, store)
     if hint is not None and hint.version > 0 and (version is None or hint.version <= version):
         listing = list_log(table_path, store, hint.version)
         usable = [c for c in listing.checkpoints if version is None or c.version <= version]
         if usable and (version is None or version <= (listing.latest or 0)):
-            return build_segment(listing, version)
+            return listing
         if not usable:
             warn_once(
                 f"{log_directory(table_path)}/{LAST_CHECKPOINT}",
                 f"{table_path}: {LAST_CHECKPOINT} names version {hint.version}, but has no such checkpoint; "
                 "the log is listed from its beginning instead",
             )
-    return build_segment(list_log(table_path, store), version)
+    return list_log(table_path, store)
 
 
 def build_segment(listing: LogListing, version: int | None = None, below: int | None = None) -> LogSegment:

@@ -24,9 +24,9 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    (:mod:`headwater.transaction.same_table`). This step decides: before it, the table is unchanged; after it, every
    reader sees the whole commit. No reader sees part of the file, and after a power failure the file is there whole or
    not at all.
-5. *Lost race: the name exists.* All winners since are read and checked one by one
+5. *Lost race: the name exists.* After backoff with jitter, all winners since are read and checked one by one
    (:mod:`headwater.transaction.conflicts`). A conflict ends the transaction, and its data files are as after step 2.
-   Without a conflict, the commit is tried again as the version after the newest, after backoff with jitter. It is made
+   Without a conflict, the commit is tried again at once, as the version after the newest. It is made
    under the protocol and metadata that the winners left (:mod:`headwater.transaction.definition`), and validated by
    them. Its in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of row-level
    concurrency: rows marked deleted in a file where a winner marked other rows are carried over to the winner's deletion
@@ -125,6 +125,7 @@ class CommitLoop:
                 return Put(version, timestamp, attempt + 1)
             if isinstance(outcome, Unknown):
                 raise self._unknown(outcome) from outcome.reported
+            _back_off(attempt)
             winners = self._winners(outcome.version)
             if snapshot is not None:
                 check_same_table(snapshot, self._store)
@@ -133,7 +134,6 @@ class CommitLoop:
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
             version = winners[-1].version + 1
-            _back_off(attempt)
         raise HeadwaterError(
             "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
             {
@@ -186,6 +186,10 @@ def _now() -> int:
 
 
 def _back_off(attempt: int) -> None:
-    """Backoff with jitter; none after the first lost race."""
+    """Backoff with jitter; none after the first lost race.
+
+    Before the winners are read, not after: what commits during the wait would win the next race as well, so that a
+    writer among quick ones would never get its turn.
+    """
     if attempt > 0:
         backoff.OF_COMMITS.wait(attempt)
