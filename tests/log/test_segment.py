@@ -202,7 +202,7 @@ def test_what_a_listing_lacks_is_looked_for_again(log, monkeypatch, missing, che
 
 
 class NeverStill(MemoryStore):
-    """Others commit while it is listed: a listing has all files from before it, and any of those that come meanwhile."""
+    """Others commit while it is listed: a listing has all files from before it, and any that come meanwhile."""
 
     def __init__(self, data):
         super().__init__()
