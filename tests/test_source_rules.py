@@ -35,6 +35,18 @@ def test_one_module_spells_the_names_of_table_properties() -> None:
     assert found == {"protocol/properties.py", "tables/table.py"}
 
 
+def test_a_tables_properties_are_asked_of_its_definition() -> None:
+    """A configuration alone is read where it is all there is: of a draft, of an older version, of another writer."""
+    lines = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in PACKAGE.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"\.of\(\S*(snapshot|definition)\.metadata\.configuration\)", line)
+        or re.search(r"(snapshot|definition)\.metadata\.configuration(\.get\(|\[)", line)
+    ]
+    assert not lines
+
+
 def test_what_the_documents_call_missing_is_missing() -> None:
     """No statement that has a handler, and the same in both documents."""
     lists = {"CHANGELOG.md": r"^### Not yet\n\n(.*?)\.$", "README.md": r"^Not yet implemented, .*?: (.*?)\."}

@@ -14,9 +14,9 @@ from headwater.log import deletion_vectors
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile, SetTransaction
+from headwater.protocol.features import FEATURES
 from headwater.statements.define.feature_removal import REMOVALS
 from headwater.statements.maintain.file_rewrites import OldTypes
-from headwater.statements.registry import HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.commits import edit_creation
@@ -471,13 +471,20 @@ def test_features_that_need_more_than_there_is(make, statement, tmp_path):
         assert raised.value.condition == condition, feature
 
 
-def test_every_feature_that_is_written_and_may_be_dropped_has_its_steps():
-    from headwater.protocol.features import FEATURES
-    from headwater.statements.define.feature_removal import REMOVALS
-
-    assert {name for name, feature in FEATURES.items() if feature.droppable and feature.writes} <= REMOVALS.keys()
-    assert {name for name in REMOVALS if not FEATURES[name].droppable} == set()
-    assert "drop_feature" in HANDLERS
+@pytest.mark.parametrize("name", sorted(REMOVALS))
+def test_nothing_is_left_of_what_a_feature_declares_as_its_own(make, statement, name):
+    """Whatever the feature: a new one is covered by its declaration."""
+    feature = FEATURES[name]
+    asked = {switch.name: "true" for switch in feature.switches}
+    asked |= {known.name: values[0] for known, values in feature.choices}
+    asked |= {f"delta.feature.{name}": "supported"}
+    path = make(**{key.removeprefix("delta.").replace(".", "__"): value for key, value in asked.items()})
+    drop(path, statement, name, truncate_history=name == "checkpointProtection")
+    left = snapshot(path)
+    assert not feature.is_left_in(left.metadata)
+    assert not [known.name for known in feature.own_properties if left.definition.sets(known)]
+    assert not left.domain_metadata.keys() & set(feature.own_domains)
+    assert name not in left.definition.features
 
 
 def test_shapes(make, statement):

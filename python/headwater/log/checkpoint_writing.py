@@ -43,7 +43,6 @@ from headwater.protocol.action_shapes import (
     checkpoint_type,
 )
 from headwater.protocol.actions import Action, serialize
-from headwater.protocol.features import supports
 from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
     SIDECAR_DIRECTORY,
@@ -97,13 +96,13 @@ def write_checkpoint(snapshot: Snapshot, now: int | None = None, layout: Layout 
     :raises OSError: the store failed; readers then go on with what was there before.
     """
     now = min(clock.milliseconds(), snapshot.timestamp) if now is None else now
-    configuration = snapshot.metadata.configuration
+    definition = snapshot.definition
     layout = layout or Layout()
-    layout = replace(layout, part_size=properties.CHECKPOINT_PART_SIZE.of(configuration) or layout.part_size)
+    layout = replace(layout, part_size=definition.get(properties.CHECKPOINT_PART_SIZE) or layout.part_size)
     files = _Files(snapshot, now)
-    if not supports(snapshot.protocol, "v2Checkpoint"):
+    if not definition.supports("v2Checkpoint"):
         written = _write_classic(snapshot, files, layout.part_size)
-    elif properties.CHECKPOINT_POLICY.of(configuration) == "v2":
+    elif definition.get(properties.CHECKPOINT_POLICY) == "v2":
         written = _write_v2(snapshot, files, layout)
     else:  # where V2 checkpoints are enabled, no checkpoint may have several parts
         written = _write_classic(snapshot, files, None)
@@ -250,13 +249,12 @@ class _Files:
         self._snapshot = snapshot
         self._tombstones = self._kept()
         self.count = self.num_adds + self._tombstones.num_rows
-        configuration = snapshot.metadata.configuration
-        as_struct = properties.STATISTICS_AS_STRUCT.of(configuration)
+        as_struct = snapshot.definition.get(properties.STATISTICS_AS_STRUCT)
         self._statistics = ParsedStatistics(snapshot) if as_struct else None
         self._partitions = ParsedPartitionValues.of_snapshot(snapshot) if as_struct else None
         adds = {JSON_NAMES[field.name]: checkpoint_type(field.type) for field in FILE_SCHEMA}
         adds["dataChange"] = pa.bool_()
-        if not properties.STATISTICS_AS_JSON.of(configuration):
+        if not snapshot.definition.get(properties.STATISTICS_AS_JSON):
             del adds["stats"]
         if self._statistics is not None:
             adds["stats_parsed"] = self._statistics.type

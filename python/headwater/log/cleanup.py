@@ -52,10 +52,9 @@ class CleanedUp:
 
 def retention_start(snapshot: Snapshot, now: int) -> int | None:
     """The midnight, in milliseconds since the epoch, from which on versions are kept; None where all are."""
-    configuration = snapshot.metadata.configuration
-    if not properties.EXPIRED_LOG_CLEANUP.of(configuration):
+    if not snapshot.definition.get(properties.EXPIRED_LOG_CLEANUP):
         return None
-    retention = properties.LOG_RETENTION.of(configuration)
+    retention = snapshot.definition.get(properties.LOG_RETENTION)
     return (now - retention) // _DAY * _DAY
 
 

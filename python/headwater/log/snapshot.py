@@ -161,7 +161,7 @@ class Snapshot:
 
     @cached_property
     def _set_transactions(self) -> Mapping[str, SetTransaction]:
-        retention = properties.TRANSACTION_RETENTION.of(self.metadata.configuration)
+        retention = self.definition.get(properties.TRANSACTION_RETENTION)
         if retention is None:
             return self.state.transactions
         since = clock.milliseconds() - retention

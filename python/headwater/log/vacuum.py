@@ -60,7 +60,7 @@ def is_entered(snapshot: Snapshot) -> Callable[[str], bool]:
     columns = [column for name in snapshot.partition_columns if (column := snapshot.schema.find(name)) is not None]
     names = {name for column in columns for name in (column.name, column.physical_name)}
     partitions = tuple(f"{escape_name(name)}=" for name in names) + tuple(f"{name}=" for name in names)
-    formats = snapshot.metadata.configuration.get(properties.UNIVERSAL_FORMATS.name, "").lower()
+    formats = snapshot.definition.get(properties.UNIVERSAL_FORMATS).lower()
 
     def enters(name: str) -> bool:
         if name == _ICEBERG_FOLDER and "iceberg" in formats:

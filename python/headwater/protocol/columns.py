@@ -137,6 +137,37 @@ def find_path(schema: StructType, path: Sequence[str]) -> StructField | None:
     return field if field is not None and kind is field.type else None
 
 
+def type_at(kind: DataType, path: Sequence[str]) -> DataType | None:
+    """The type at a logical path of a schema or type; None if there is none. Unlike :func:`find_path`, the path may end
+    in ``element``, ``key`` or ``value``.
+    """
+    for name in path:
+        inner = _step(kind, name)
+        if inner is None:
+            return None
+        kind = inner.type if isinstance(inner, StructField) else inner
+    return kind
+
+
+def is_part(schema: StructType, path: Sequence[str]) -> bool:
+    """Whether a path is that of an array's elements, or of a map's keys or values."""
+    return bool(path) and find_path(schema, path) is None and type_at(schema, path) is not None
+
+
+def parts(kind: DataType, in_collection: bool = False) -> Iterator[tuple[DataType, bool]]:
+    """The type and the types within its arrays and maps, and whether each is within one.
+
+    Struct fields are not entered.
+    """
+    yield kind, in_collection
+    match kind:
+        case ArrayType():
+            yield from parts(kind.element, True)
+        case MapType():
+            yield from parts(kind.key, True)
+            yield from parts(kind.value, True)
+
+
 def _step(kind: DataType, name: str) -> StructField | DataType | None:
     folded = name.lower()
     match kind:

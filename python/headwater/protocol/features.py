@@ -8,9 +8,10 @@ version does not know is refused by its name and never ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
@@ -21,7 +22,11 @@ from headwater.protocol.column_metadata import (
     IDENTITY_START,
     IDENTITY_STEP,
     INVARIANTS,
+    TYPE_CHANGES,
 )
+from headwater.protocol.columns import Path, all_fields, parts
+from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
+from headwater.protocol.types import StructType
 
 READER_VERSION_WITH_FEATURES = 3
 WRITER_VERSION_WITH_FEATURES = 7
@@ -45,6 +50,10 @@ class Feature:
     ``prefix``, a property whose name begins so; ``column_keys``, keys in a column's metadata; ``types``, primitive
     types of columns, at any depth; ``not_null``, a column that is NOT NULL.
 
+    What dropping it takes away: ``own_properties`` and ``own_domains``, table properties and metadata domains that
+    mean nothing without it; ``file_fields``, the fields of ``add`` actions that only it fills; ``column_records``, keys
+    in a column's metadata that its older files need, whether or not it is still switched on.
+
     ``reads``: Headwater reads tables with it; features that are not for readers never prevent reading. ``writes``:
     Headwater meets every requirement on writers. ``note``: what Headwater does about it, for the table in
     ``docs/features.md``.
@@ -64,6 +73,10 @@ class Feature:
     manual: bool = False
     droppable: bool = False
     binds_files: bool = False
+    own_properties: tuple[properties.Property[Any], ...] = ()
+    own_domains: tuple[str, ...] = ()
+    file_fields: tuple[str, ...] = ()
+    column_records: tuple[str, ...] = ()
     reads: bool = False
     writes: bool = False
     note: str = ""
@@ -75,6 +88,20 @@ class Feature:
             or any(known.of(configuration) in values for known, values in self.choices)
             or (self.prefix is not None and any(key.lower().startswith(self.prefix) for key in configuration))
         )
+
+    def is_left_in(self, metadata: Metadata) -> bool:
+        """Whether readers of a version with this metadata need the feature: its data files aside, which may have
+        :attr:`file_fields`.
+        """
+        if self.column_records:
+            return any(key in metadata.schema_string for key in self.column_records)
+        return self.is_used_by(metadata.configuration) or any(self.columns_with_types(metadata.schema))
+
+    def columns_with_types(self, schema: StructType) -> Iterator[Path]:
+        """The columns, at any depth, of a type that needs the feature, or with elements, keys or values of one."""
+        for path, field in all_fields(schema) if self.types else ():
+            if any(getattr(part, "name", None) in self.types for part, _ in parts(field.type)):
+                yield path
 
 
 _MANAGED = ("inCommitTimestamp", "vacuumProtocolCheck")
@@ -132,6 +159,7 @@ FEATURES: Mapping[str, Feature] = {
             legacy=(2, 5),
             choices=((properties.COLUMN_MAPPING_MODE, ("name", "id")),),
             droppable=True,
+            own_properties=(properties.COLUMN_MAPPING_MODE, properties.MAX_COLUMN_ID),
             reads=True,
             writes=True,
             note="Reads and writes both modes, `name` and `id`.",
@@ -155,6 +183,8 @@ FEATURES: Mapping[str, Feature] = {
             reader=True,
             switches=(properties.DELETION_VECTORS,),
             droppable=True,
+            own_properties=(properties.DELETION_VECTORS,),
+            file_fields=("deletion_vector",),
             reads=True,
             writes=True,
             note="DELETE, UPDATE and MERGE mark rows while `delta.enableDeletionVectors` is true.",
@@ -164,6 +194,14 @@ FEATURES: Mapping[str, Feature] = {
             requires=("domainMetadata",),
             switches=(properties.ROW_TRACKING,),
             droppable=True,
+            own_properties=(
+                properties.ROW_TRACKING,
+                properties.ROW_TRACKING_SUSPENDED,
+                properties.ROW_ID_COLUMN,
+                properties.ROW_COMMIT_VERSION_COLUMN,
+            ),
+            own_domains=(ROW_TRACKING_DOMAIN,),
+            file_fields=("base_row_id", "default_row_commit_version"),
             writes=True,
             note="Gives row ids, and keeps them in rows that are written again.",
         ),
@@ -243,6 +281,7 @@ FEATURES: Mapping[str, Feature] = {
             "inCommitTimestamp",
             switches=(properties.IN_COMMIT_TIMESTAMPS,),
             droppable=True,
+            own_properties=properties.IN_COMMIT_TIMESTAMPS_SINCE,
             writes=True,
             note="Each commit holds its timestamp; time travel and the history use it.",
         ),
@@ -252,6 +291,8 @@ FEATURES: Mapping[str, Feature] = {
             switches=(properties.TYPE_WIDENING,),
             preview="typeWidening-preview",
             droppable=True,
+            own_properties=(properties.TYPE_WIDENING,),
+            column_records=(TYPE_CHANGES,),
             reads=True,
             writes=True,
             note="Reads files with the narrower type; widens in schema evolution.",
@@ -294,6 +335,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             CHECKPOINT_PROTECTION,
             droppable=True,
+            own_properties=(properties.PROTECTED_BEFORE,),
             writes=True,
             note="Log cleanup takes all versions before `delta.requireCheckpointProtectionBeforeVersion`, or none.",
         ),
@@ -302,6 +344,7 @@ FEATURES: Mapping[str, Feature] = {
             binds_files=True,
             switches=(properties.MATERIALIZED_PARTITION_COLUMNS,),
             droppable=True,
+            own_properties=(properties.MATERIALIZED_PARTITION_COLUMNS,),
             writes=True,
             note="Writes the partition columns into data files, too; reads their values from the log.",
         ),
@@ -340,6 +383,12 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
     else:
         writer = implied_features(protocol.min_reader_version, protocol.min_writer_version)
     return writer | supported_reader_features(protocol)
+
+
+def with_previews(feature: Feature) -> tuple[Feature, ...]:
+    """A feature and its preview, whichever of them is given; the feature alone where it has no preview."""
+    final = next((other for other in FEATURES.values() if other.preview == feature.name), feature)
+    return (final,) if final.preview is None else (final, FEATURES[final.preview])
 
 
 def supports(protocol: Protocol, feature: str) -> bool:

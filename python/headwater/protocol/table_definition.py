@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import clustering, properties
@@ -68,6 +68,14 @@ class TableDefinition:
         :raises HeadwaterError: as :meth:`Property.of`.
         """
         return known.of(self.metadata.configuration)
+
+    def text(self, known: Property[Any]) -> str | None:
+        """A table property as its text: what is set, or the default; None for neither."""
+        return known.text(self.metadata.configuration)
+
+    def sets(self, known: Property[Any]) -> bool:
+        """Whether the table sets a property, to whatever value."""
+        return known.name in self.metadata.configuration
 
     def supports(self, feature: str) -> bool:
         """Whether the table supports a feature, by its own name or that of its preview. It need not be in use."""

@@ -7,12 +7,12 @@ file can hold, partition columns that cannot partition. Follows the protocol's c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import all_fields, format_name
+from headwater.protocol.columns import all_fields, format_name, parts
 from headwater.protocol.row_tracking import reserved_names
 from headwater.protocol.types import (
     PRIMITIVES,
@@ -220,20 +220,6 @@ def check_writable(schema: StructType) -> None:
 
 def _is_hollow(struct: StructType) -> bool:
     return all(_is_void(field.type) for field in struct)
-
-
-def parts(kind: DataType, in_collection: bool = False) -> Iterator[tuple[DataType, bool]]:
-    """The type and the types within its arrays and maps, and whether each is within one.
-
-    Struct fields are not entered.
-    """
-    yield kind, in_collection
-    match kind:
-        case ArrayType():
-            yield from parts(kind.element, True)
-        case MapType():
-            yield from parts(kind.key, True)
-            yield from parts(kind.value, True)
 
 
 def _is_void(kind: DataType) -> bool:

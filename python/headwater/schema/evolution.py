@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, EXISTS_DEFAULT
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, map_fields
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, is_part, map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_duplicates
 from headwater.schema.declared import can_relax
@@ -366,30 +366,6 @@ def replace_field(schema: StructType, path: Sequence[str], change: Callable[[Str
         )
     folded = tuple(part.lower() for part in path)
     return map_fields(schema, lambda f, at: change(f) if tuple(p.lower() for p in at) == folded else f)
-
-
-def is_part(schema: StructType, path: Sequence[str]) -> bool:
-    """Whether a path is that of an array's elements, or of a map's keys or values."""
-    steps: list[str] = []
-    owner = tuple(path)
-    while owner and find_path(schema, owner) is None:
-        steps.insert(0, owner[-1].lower())
-        owner = owner[:-1]
-    field = find_path(schema, owner) if owner and steps else None
-    if field is None:
-        return False
-    kind = field.type
-    for step in steps:
-        match kind, step:
-            case ArrayType(), "element":
-                kind = kind.element
-            case MapType(), "key":
-                kind = kind.key
-            case MapType(), "value":
-                kind = kind.value
-            case _:
-                return False
-    return True
 
 
 def set_comment(schema: StructType, path: Sequence[str], comment: str | None) -> StructType:

@@ -148,7 +148,7 @@ def _check_properties(version: int, definition: TableDefinition) -> None:
             version,
             properties.ROW_TRACKING.name,
             "true",
-            definition.metadata.configuration.get(properties.ROW_TRACKING.name, "not set"),
+            definition.text(properties.ROW_TRACKING) or "not set",
         )
 
 

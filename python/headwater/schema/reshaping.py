@@ -13,9 +13,9 @@ from dataclasses import replace
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import DECLARED_TYPE
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, find_path, format_name
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, find_path, format_name, is_part, type_at
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
-from headwater.schema.evolution import After, NewColumn, add_columns, change_type, is_part
+from headwater.schema.evolution import After, NewColumn, add_columns, change_type
 
 #: The fields of the struct that has a column, and that column; returns the fields as they will be.
 _Change = Callable[[tuple[StructField, ...], StructField], Sequence[StructField]]
@@ -198,26 +198,6 @@ def without(schema: StructType, paths: Collection[Sequence[str]]) -> StructType:
 def _siblings(schema: StructType, owner: Sequence[str]) -> StructType | None:
     kind = type_at(schema, owner)
     return kind if isinstance(kind, StructType) else None
-
-
-def type_at(kind: DataType, path: Sequence[str]) -> DataType | None:
-    """The type at a path, elements, keys and values included; None if there is none."""
-    for step in path:
-        match kind, step.lower():
-            case StructType(), _:
-                field = kind.find(step)
-                if field is None:
-                    return None
-                kind = field.type
-            case ArrayType(), "element":
-                kind = kind.element
-            case MapType(), "key":
-                kind = kind.key
-            case MapType(), "value":
-                kind = kind.value
-            case _:
-                return None
-    return kind
 
 
 def _change_siblings(schema: StructType, path: Sequence[str], change: _Change, done: str) -> StructType:

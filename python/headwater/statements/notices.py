@@ -35,7 +35,7 @@ def of_properties(given: Mapping[str, str], table: str) -> None:
 
 def of_written(snapshot: Snapshot) -> None:
     """Warn of a table that another engine keeps metadata of other formats for: this writer does not."""
-    formats = snapshot.metadata.configuration.get(properties.UNIVERSAL_FORMATS.name, "").strip()
+    formats = snapshot.definition.get(properties.UNIVERSAL_FORMATS).strip()
     if formats:
         table = snapshot.table_path
         warn_once(

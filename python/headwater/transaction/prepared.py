@@ -235,7 +235,7 @@ class PreparedCommit:
         """Snapshot isolation for a commit that only rearranges rows, such as compaction; else the table's level."""
         if not self._work.definition.changes_something and self._work.content.rearranges_only:
             return Isolation.SNAPSHOT
-        level = properties.ISOLATION_LEVEL.of(self._work.definition.metadata.configuration) or ""
+        level = self._work.definition.after.get(properties.ISOLATION_LEVEL) or ""
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 
     def _proves(self, change: Change, files: Sequence[AddFile]) -> bool:
@@ -256,7 +256,7 @@ class PreparedCommit:
 
     def _may_mark(self) -> bool:
         """Whether the table may have new deletion vectors."""
-        return properties.DELETION_VECTORS.of(self._work.definition.metadata.configuration)
+        return self._work.definition.after.get(properties.DELETION_VECTORS)
 
     @property
     def _assigns_row_ids(self) -> bool:

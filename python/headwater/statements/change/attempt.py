@@ -50,7 +50,7 @@ class Attempt:
 
     def enabled(self, switch: Property[bool]) -> bool:
         """Whether a table property is on."""
-        return switch.of(self.txn.metadata.configuration)
+        return self.txn.definition.get(switch)
 
     @property
     def writes_vectors(self) -> bool:
@@ -65,7 +65,7 @@ class Attempt:
     @property
     def gathered(self) -> Gathering | None:
         """How rows are gathered before they are written, where optimized writes are asked for."""
-        return gathering(self.statement, self.txn.metadata, self.request.options)
+        return gathering(self.statement, self.txn.definition, self.request.options)
 
     @property
     def hidden_columns(self) -> HiddenColumns | None:

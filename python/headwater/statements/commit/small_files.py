@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata
+from headwater.protocol.table_definition import TableDefinition
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,14 +58,14 @@ class Limits(NamedTuple):
         )
 
 
-def is_enabled(statement: Statement, metadata: Metadata) -> bool:
+def is_enabled(statement: Statement, definition: TableDefinition) -> bool:
     """Whether the session or the table asks for it."""
     said = statement.conf(_ENABLED)
     if said is not None:
         return said.strip().lower() in _ON
-    if properties.AUTO_OPTIMIZE.of(metadata.configuration):
+    if definition.get(properties.AUTO_OPTIMIZE):
         return True
-    return properties.AUTO_COMPACT.of(metadata.configuration) in _ON
+    return definition.get(properties.AUTO_COMPACT) in _ON
 
 
 def partition_of(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]] | None) -> Partition:
@@ -102,7 +102,7 @@ def compact_if_due(statement: Statement, snapshot: Snapshot, written: Iterable[P
     """
     partitions = set(written)
     try:
-        if not partitions or not is_enabled(statement, snapshot.metadata) or snapshot.clustering_columns:
+        if not partitions or not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
             return
         if not of_partitions(snapshot, Limits.of(statement), partitions):
             return

@@ -26,7 +26,17 @@ from headwater.bridge.messages.define import (
 )
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import Path, all_fields, find_path, format_name, parse_name, parse_name_list, quote
+from headwater.protocol.columns import (
+    Path,
+    all_fields,
+    find_path,
+    format_name,
+    is_part,
+    parse_name,
+    parse_name_list,
+    quote,
+    type_at,
+)
 from headwater.protocol.features import supports
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema.checks import check_reserved_names
@@ -39,7 +49,7 @@ from headwater.schema.constraints import (
     set_default,
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared
-from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, is_part, set_comment
+from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, set_comment
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import is_identity
 from headwater.schema.reshaping import (
@@ -52,7 +62,6 @@ from headwater.schema.reshaping import (
     rename_column,
     replace_columns,
     set_nullable,
-    type_at,
 )
 from headwater.statements.column_uses import ColumnUses
 from headwater.statements.define.draft import Draft, Operation, RowCheck

@@ -27,7 +27,6 @@ from typing import NamedTuple
 from headwater.bridge.messages.define import CommitAnswer, DropFeatureRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoint_reading import is_v2
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up, truncate
 from headwater.log.commits import parse_actions
@@ -41,6 +40,7 @@ from headwater.protocol.features import (
     Feature,
     check_writable,
     supported_features,
+    with_previews,
 )
 from headwater.protocol.requirements import without_feature
 from headwater.statements.commit.committing import commit, transaction
@@ -177,8 +177,9 @@ class _Drop:
         self._truncates = truncates
         snapshot = work.snapshot()
         # Where the feature's preview, or the other way round, stays: all that one uses, the other does.
-        other = _twin(feature, supported_features(snapshot.protocol))
-        self._removal = Removal() if other is not None else REMOVALS[feature.name]
+        present = supported_features(snapshot.protocol)
+        stays = any(other.name in present for other in with_previews(feature) if other is not feature)
+        self._removal = Removal() if stays else REMOVALS[feature.name]
 
     def prepare(self) -> bool:
         """Remove the feature's traces from the current version; whether there were any."""
@@ -229,7 +230,7 @@ class _Drop:
             self._removal.finish(draft)
             # What writers commit meanwhile may use the feature, also in files that only rearrange rows; and what is
             # protected ends with this very commit.
-            draft.reads_rows = draft.follows_directly = self._feature.reader or self._removal.in_files
+            draft.reads_rows = draft.follows_directly = self._feature.reader or self._removal.is_traced_in_files
             added = [CHECKPOINT_PROTECTION] if protects else []
             draft.protocol = without_feature(draft.protocol, name, added)
             if protects:
@@ -284,11 +285,10 @@ class _Drop:
     def _wait(self, snapshot: Snapshot, since: int) -> _Wait:
         """The wait until a version that was committed at a time is the oldest that must be kept."""
         retention = properties.TRUNCATED_HISTORY_RETENTION if self._truncates else properties.LOG_RETENTION
-        configuration = snapshot.metadata.configuration
         if not self._truncates:
             since = -(-since // _DAY) * _DAY  # that retention begins at midnight
-        until = since + retention.of(configuration)
-        return _Wait(retention.name, retention.text(configuration) or "", until)
+        until = since + snapshot.definition.get(retention)
+        return _Wait(retention.name, snapshot.definition.text(retention) or "", until)
 
     def _must_wait(self, condition: str, wait: _Wait, **parameters: object) -> HeadwaterError:
         return HeadwaterError(
@@ -305,19 +305,12 @@ class _Drop:
         )
 
 
-def _twin(feature: Feature, present: frozenset[str]) -> str | None:
-    """The preview of a feature, or the feature of a preview, if a table has it too."""
-    twins = {feature.preview, *(other.name for other in FEATURES.values() if other.preview == feature.name)}
-    return next((name for name in twins if name in present), None)
-
-
 def _last_use(removal: Removal, snapshot: Snapshot, listing: LogListing) -> int | None:
     """The newest version, up to a snapshot's, whose commit or checkpoint uses the feature; None for none."""
     found = [version for version, uses in _history(snapshot, listing) if removal.used_by(uses)]
-    if removal is REMOVALS["v2Checkpoint"]:
-        last = max(found, default=-1)
-        newer = (c.version for c in listing.checkpoints if c.version > last and is_v2(c, snapshot.store))
-        found += islice(newer, 1)  # the newest is the first of them
+    last = max(found, default=-1)
+    newer = (c.version for c in listing.checkpoints if c.version > last and removal.in_checkpoint(c, snapshot.store))
+    found += islice(newer, 1)  # the newest is the first of them
     return max(found, default=None)
 
 

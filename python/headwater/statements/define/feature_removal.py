@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,19 +23,24 @@ from headwater.log import deletion_vectors
 from headwater.log.checkpoint_reading import is_v2
 from headwater.log.commits import ParsedActions
 from headwater.log.files import canonical_path
-from headwater.log.segment import list_log
+from headwater.log.segment import CheckpointFiles, list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, RemoveFile
 from headwater.protocol.column_metadata import TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name, map_fields
-from headwater.protocol.features import CHECKPOINT_PROTECTION, in_commit_timestamps_enabled
+from headwater.protocol.features import (
+    CHECKPOINT_PROTECTION,
+    FEATURES,
+    Feature,
+    in_commit_timestamps_enabled,
+    with_previews,
+)
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.properties import CONSTRAINT_PREFIX, Property
-from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
-from headwater.protocol.types import SpatialType, StructType, schema_string
+from headwater.protocol.types import StructType, schema_string
 from headwater.schema import mapping
-from headwater.schema.checks import INVALID_CHARACTERS, parts
+from headwater.schema.checks import INVALID_CHARACTERS
 from headwater.schema.clustering import clustering_change
 from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -43,8 +49,8 @@ from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
+from headwater.stores import Store
 
-_SINCE = tuple(known.name for known in properties.IN_COMMIT_TIMESTAMPS_SINCE)
 #: The most files that one commit takes row ids from; as for the commits that give them.
 _BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"
 _DEFAULT_BATCH = 100_000
@@ -104,70 +110,121 @@ def _no_trace(snapshot: Snapshot) -> str | None:
 
 
 class Uses(NamedTuple):
-    """What of a commit, or of all files of a version, shows that it uses a feature."""
+    """What of a commit, or of all files of a version, shows which features it uses.
+
+    ``file_fields``: the fields of file actions that some file has.
+    """
 
     metadata: Metadata | None
-    has_vectors: bool
+    file_fields: frozenset[str]
 
     @staticmethod
     def of_commit(actions: ParsedActions) -> Uses:
         """Of a commit's actions."""
-        columns = [files["deletion_vector"] for files in (actions.files.adds(), actions.files.removes())]
-        return Uses(actions.metadata, any(column.null_count < len(column) for column in columns))
+        return Uses(actions.metadata, _filled(actions.files.adds()) | _filled(actions.files.removes()))
 
     @staticmethod
     def of_version(snapshot: Snapshot) -> Uses:
         """Of a version. Its tombstones are of no use to its readers, and do not count."""
-        return Uses(snapshot.metadata, snapshot.has_deletion_vectors)
+        return Uses(snapshot.metadata, _filled(snapshot.files))
 
-    def enables(self, switch: Property[bool]) -> bool:
-        """Whether the metadata has a property that is on."""
-        return self.metadata is not None and switch.of(self.metadata.configuration)
+    def shows(self, feature: Feature) -> bool:
+        """Whether they show that a feature is used."""
+        if not self.file_fields.isdisjoint(feature.file_fields):
+            return True
+        return self.metadata is not None and feature.is_left_in(self.metadata)
 
 
-def _not_used(uses: Uses) -> bool:
+_FILE_FIELDS = frozenset(field for feature in FEATURES.values() for field in feature.file_fields)
+
+
+def _filled(files: pa.Table) -> frozenset[str]:
+    """The fields of file actions that belong to features and that some of these files has."""
+    found = (name for name in _FILE_FIELDS.intersection(files.column_names))
+    return frozenset(name for name in found if files[name].null_count < len(files))
+
+
+def _never_in_checkpoint(checkpoint: CheckpointFiles, store: Store) -> bool:
     return False
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What has to be done for a feature, beside taking away what its declaration names as its own.
+
+    :param prepare: removes the feature's traces from the current version; whether there were any.
+    :param trace: what of a version still uses the feature, in words; None for nothing.
+    :param in_checkpoint: whether a checkpoint itself, not what it holds, uses the feature.
+    """
+
+    prepare: Callable[[Work], bool] = _nothing_to_do
+    trace: Callable[[Snapshot], str | None] = _no_trace
+    in_checkpoint: Callable[[CheckpointFiles, Store], bool] = _never_in_checkpoint
 
 
 @dataclass(frozen=True)
 class Removal:
     """How a feature is taken away.
 
-    :param prepare: removes the feature's traces from the current version; whether there were any.
-    :param trace: what of a version still uses the feature, in words; None for nothing.
-    :param used_by: whether an old commit or version uses it. Only asked of features of readers.
-    :param in_files: whether files of a version, beside its definition, may be a trace.
-    :param properties: table properties that go with the feature.
-    :param domains: metadata domains that go with it.
+    :param feature: what its declaration says; None where nothing is taken away, as its preview keeps using all of it.
     """
 
-    prepare: Callable[[Work], bool] = _nothing_to_do
-    trace: Callable[[Snapshot], str | None] = _no_trace
-    used_by: Callable[[Uses], bool] = _not_used
-    in_files: bool = False
-    properties: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
+    feature: Feature | None = None
+    steps: _Steps = _Steps()
+
+    def prepare(self, work: Work) -> bool:
+        """Remove the feature's traces from the current version; whether there were any."""
+        return self.steps.prepare(work)
+
+    def trace(self, snapshot: Snapshot) -> str | None:
+        """What of a version still uses the feature, in words; None for nothing."""
+        return self.steps.trace(snapshot)
+
+    def used_by(self, uses: Uses) -> bool:
+        """Whether an old commit or version uses the feature. Only asked of features of readers."""
+        return self.feature is not None and uses.shows(self.feature)
+
+    def in_checkpoint(self, checkpoint: CheckpointFiles, store: Store) -> bool:
+        """Whether a checkpoint itself uses the feature."""
+        return self.steps.in_checkpoint(checkpoint, store)
+
+    @property
+    def is_traced_in_files(self) -> bool:
+        """Whether files of a version, beside its definition, may be a trace."""
+        return self.feature is not None and bool(self.feature.file_fields)
 
     def finish(self, draft: Draft) -> None:
-        """Take the feature's properties and domains away."""
-        before, domains = draft.metadata.configuration, draft.snapshot.domain_metadata
-        left = {key: value for key, value in before.items() if key not in self.properties}
-        draft.metadata = replace(draft.metadata, configuration=left)
-        draft.domains.extend(replace(domains[name], removed=True) for name in self.domains if name in domains)
+        """Take the feature's own properties and domains away."""
+        if self.feature is None:
+            return
+        draft.metadata = replace(
+            draft.metadata, configuration=_without(draft.metadata.configuration, self.feature.own_properties)
+        )
+        domains = draft.snapshot.domain_metadata
+        draft.domains.extend(
+            replace(domains[name], removed=True) for name in self.feature.own_domains if name in domains
+        )
+
+
+def _without(configuration: Mapping[str, str], gone: Iterable[Property[Any]]) -> dict[str, str]:
+    names = {known.name for known in gone}
+    return {key: value for key, value in configuration.items() if key not in names}
+
+
+def _files_with(snapshot: Snapshot, feature: str) -> pa.Table:
+    """The files of a version that have a field of a feature."""
+    files = snapshot.files
+    filled = (pc.is_valid(files[field]) for field in FEATURES[feature].file_fields)
+    return files.filter(reduce(pc.or_, filled))
 
 
 # Deletion vectors
 
 
-def _with_vectors(snapshot: Snapshot) -> pa.Table:
-    files = snapshot.files
-    return files.filter(pc.is_valid(files["deletion_vector"]))
-
-
 def _prepare_vectors(work: Work) -> bool:
     """First nobody may write a vector any more, then the files that have one are rewritten."""
     changed = work.configure(unset=[properties.DELETION_VECTORS.name])
-    rewritten = rewrite_files(work.table, work.statement, _with_vectors)
+    rewritten = rewrite_files(work.table, work.statement, lambda found: _files_with(found, "deletionVectors"))
     work.repeat(lambda: _keep_vector_files(work))
     return changed or rewritten > 0
 
@@ -215,10 +272,6 @@ def _trace_of_vectors(snapshot: Snapshot) -> str | None:
     return "files have deletion vectors again" if snapshot.has_deletion_vectors else None
 
 
-def _uses_vectors(uses: Uses) -> bool:
-    return uses.has_vectors or uses.enables(properties.DELETION_VECTORS)
-
-
 # Column mapping
 
 
@@ -260,11 +313,7 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
 
 def without_mapping(metadata: Metadata) -> Metadata:
     """The definition of the same columns in a table that maps none."""
-    configuration = {
-        k: v
-        for k, v in metadata.configuration.items()
-        if k not in (properties.COLUMN_MAPPING_MODE.name, properties.MAX_COLUMN_ID.name)
-    }
+    configuration = _without(metadata.configuration, FEATURES["columnMapping"].own_properties)
     text = schema_string(mapping.strip(metadata.schema))
     return replace(metadata, schema_string=text, configuration=configuration)
 
@@ -287,10 +336,6 @@ def _trace_of_mapping(snapshot: Snapshot) -> str | None:
     if mapping.strip(snapshot.schema) != snapshot.schema:
         return "columns have ids or physical names"
     return None
-
-
-def _uses_mapping(uses: Uses) -> bool:
-    return uses.metadata is not None and properties.COLUMN_MAPPING_MODE.of(uses.metadata.configuration) != "none"
 
 
 # Type widening
@@ -340,16 +385,7 @@ def _trace_of_widening(snapshot: Snapshot) -> str | None:
     return None
 
 
-def _uses_widening(uses: Uses) -> bool:
-    return uses.metadata is not None and TYPE_CHANGES in uses.metadata.schema_string
-
-
 # Row tracking
-
-
-def _with_row_ids(snapshot: Snapshot) -> pa.Table:
-    files = snapshot.files
-    return files.filter(pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"])))
 
 
 def _prepare_row_tracking(work: Work) -> bool:
@@ -359,7 +395,7 @@ def _prepare_row_tracking(work: Work) -> bool:
 
     def take_ids() -> bool:
         snapshot = work.snapshot()
-        files = _with_row_ids(snapshot).slice(0, batch)
+        files = _files_with(snapshot, "rowTracking").slice(0, batch)
         if not files.num_rows:
             return False
         txn = transaction(work.table, work.statement, snapshot)
@@ -377,10 +413,10 @@ def _prepare_row_tracking(work: Work) -> bool:
 
 
 def _trace_of_row_tracking(snapshot: Snapshot) -> str | None:
-    configuration = snapshot.metadata.configuration
-    if properties.ROW_TRACKING.of(configuration) or not properties.ROW_TRACKING_SUSPENDED.of(configuration):
+    definition = snapshot.definition
+    if definition.get(properties.ROW_TRACKING) or not definition.get(properties.ROW_TRACKING_SUSPENDED):
         return "row tracking is switched on again"
-    return "files have row ids again" if _with_row_ids(snapshot).num_rows else None
+    return "files have row ids again" if _files_with(snapshot, "rowTracking").num_rows else None
 
 
 # V2 checkpoints
@@ -395,20 +431,12 @@ def _prepare_checkpoints(work: Work) -> bool:
     return True
 
 
-def _has_policy(metadata: Metadata) -> bool:
-    return properties.CHECKPOINT_POLICY.of(metadata.configuration) == "v2"
-
-
 def _trace_of_checkpoints(snapshot: Snapshot) -> str | None:
-    if _has_policy(snapshot.metadata):
+    if snapshot.definition.get(properties.CHECKPOINT_POLICY) == "v2":
         return f"{properties.CHECKPOINT_POLICY.name} is set to v2 again"
     checkpoints = list_log(snapshot.table_path, snapshot.store).checkpoints
     newest = next((checkpoint for checkpoint in checkpoints if checkpoint.version <= snapshot.version), None)
     return "its newest checkpoint is a V2 checkpoint" if newest is not None and is_v2(newest, snapshot.store) else None
-
-
-def _uses_checkpoints(uses: Uses) -> bool:
-    return uses.metadata is not None and _has_policy(uses.metadata)
 
 
 # In-commit timestamps
@@ -417,7 +445,7 @@ def _uses_checkpoints(uses: Uses) -> bool:
 def _prepare_timestamps(work: Work) -> bool:
     def disable(draft: Draft) -> Operation:
         before = draft.metadata.configuration
-        after = {key: value for key, value in before.items() if key not in _SINCE}
+        after = _without(before, properties.IN_COMMIT_TIMESTAMPS_SINCE)
         if in_commit_timestamps_enabled(draft.metadata):
             after[properties.IN_COMMIT_TIMESTAMPS.name] = "false"
         names = [key for key in before if after.get(key) != before[key]]
@@ -430,7 +458,7 @@ def _prepare_timestamps(work: Work) -> bool:
 
 def _trace_of_timestamps(snapshot: Snapshot) -> str | None:
     is_used = snapshot.definition.has_in_commit_timestamps
-    if is_used or any(name in snapshot.metadata.configuration for name in _SINCE):
+    if is_used or any(snapshot.definition.sets(known) for known in properties.IN_COMMIT_TIMESTAMPS_SINCE):
         return "in-commit timestamps are switched on again"
     return None
 
@@ -490,10 +518,9 @@ def _trace_of_protection(snapshot: Snapshot) -> str | None:
     return f"the log has version {min(left)}, and versions before {version} are protected" if left else None
 
 
-_WIDENED = Removal(_prepare_widening, _trace_of_widening, _uses_widening)
+# Shapes
 
 
-#: By feature. Features that can be dropped and are not here need something that Headwater does not have.
 def _check_shapes(work: Work) -> bool:
     """Columns are the user's: nobody else drops them.
 
@@ -507,10 +534,8 @@ def _check_shapes(work: Work) -> bool:
 
 def _shape(metadata: Metadata) -> str | None:
     """A column of a type GEOMETRY or GEOGRAPHY, at any depth; None where there is none."""
-    for path, field in all_fields(metadata.schema):
-        if any(isinstance(part, SpatialType) for part, _ in parts(field.type)):
-            return format_name(path)
-    return None
+    found = next(FEATURES["geospatial"].columns_with_types(metadata.schema), None)
+    return None if found is None else format_name(found)
 
 
 def _trace_of_shapes(snapshot: Snapshot) -> str | None:
@@ -518,37 +543,28 @@ def _trace_of_shapes(snapshot: Snapshot) -> str | None:
     return None if column is None else f"the column {column} was added"
 
 
-def _uses_shapes(uses: Uses) -> bool:
-    return uses.metadata is not None and _shape(uses.metadata) is not None
-
-
-_SHAPES = Removal(_check_shapes, _trace_of_shapes, _uses_shapes)
-
-REMOVALS: Mapping[str, Removal] = {
-    "checkConstraints": Removal(_check_constraints, _trace_of_constraints),
-    "columnMapping": Removal(remove_mapping, _trace_of_mapping, _uses_mapping),
-    "deletionVectors": Removal(_prepare_vectors, _trace_of_vectors, _uses_vectors),
-    "domainMetadata": Removal(_prepare_domains, _trace_of_domains),
-    "geospatial": _SHAPES,
-    "geospatial-dev": _SHAPES,
-    "inCommitTimestamp": Removal(_prepare_timestamps, _trace_of_timestamps),
-    "materializePartitionColumns": Removal(properties=(properties.MATERIALIZED_PARTITION_COLUMNS.name,)),
-    "rowTracking": Removal(
-        _prepare_row_tracking,
-        _trace_of_row_tracking,
-        in_files=True,
-        properties=(
-            properties.ROW_TRACKING.name,
-            properties.ROW_TRACKING_SUSPENDED.name,
-            properties.ROW_ID_COLUMN.name,
-            properties.ROW_COMMIT_VERSION_COLUMN.name,
-        ),
-        domains=(ROW_TRACKING_DOMAIN,),
-    ),
-    "typeWidening": _WIDENED,
-    "typeWidening-preview": _WIDENED,
-    "v2Checkpoint": Removal(_prepare_checkpoints, _trace_of_checkpoints, _uses_checkpoints),
-    "vacuumProtocolCheck": Removal(),
+#: By the feature, which has those of its preview, too.
+_STEPS: Mapping[str, _Steps] = {
+    "checkConstraints": _Steps(_check_constraints, _trace_of_constraints),
+    "columnMapping": _Steps(remove_mapping, _trace_of_mapping),
+    "deletionVectors": _Steps(_prepare_vectors, _trace_of_vectors),
+    "domainMetadata": _Steps(_prepare_domains, _trace_of_domains),
+    "geospatial": _Steps(_check_shapes, _trace_of_shapes),
+    "inCommitTimestamp": _Steps(_prepare_timestamps, _trace_of_timestamps),
+    "rowTracking": _Steps(_prepare_row_tracking, _trace_of_row_tracking),
+    "typeWidening": _Steps(_prepare_widening, _trace_of_widening),
+    "v2Checkpoint": _Steps(_prepare_checkpoints, _trace_of_checkpoints, is_v2),
     # Its own commits truncate the history.
-    CHECKPOINT_PROTECTION: Removal(trace=_trace_of_protection, properties=(properties.PROTECTED_BEFORE.name,)),
+    CHECKPOINT_PROTECTION: _Steps(trace=_trace_of_protection),
+}
+
+
+def _removal(feature: Feature) -> Removal:
+    declared = with_previews(feature)[0]
+    return Removal(declared, _STEPS.get(declared.name, _Steps()))
+
+
+#: How each feature is taken away that can be dropped and that Headwater writes, by its name.
+REMOVALS: Mapping[str, Removal] = {
+    name: _removal(feature) for name, feature in FEATURES.items() if feature.droppable and feature.writes
 }

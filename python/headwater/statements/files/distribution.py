@@ -14,8 +14,8 @@ from typing import NamedTuple
 from headwater.bridge.statement import Statement
 from headwater.errors import illegal_option
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import quote
+from headwater.protocol.table_definition import TableDefinition
 from headwater.sql.composing import STAR, Query, Rows, select
 from headwater.statements.commit.opening import Options
 
@@ -47,7 +47,7 @@ class Gathering(NamedTuple):
         return select(STAR, rows=rows, hint=f"OPTIMIZED_WRITE({', '.join(arguments)})")
 
 
-def gathering(statement: Statement, metadata: Metadata, options: Options) -> Gathering | None:
+def gathering(statement: Statement, definition: TableDefinition, options: Options) -> Gathering | None:
     """How the rows of a write are gathered; None where nobody asks for it.
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
@@ -56,7 +56,7 @@ def gathering(statement: Statement, metadata: Metadata, options: Options) -> Gat
     if asked is None and statement.conf(_ENABLED) is not None:
         asked = statement.flag(_ENABLED)
     if asked is None:
-        asked = properties.OPTIMIZE_WRITE.of(metadata.configuration)
+        asked = definition.get(properties.OPTIMIZE_WRITE)
     if not asked:
         return None
     partitions = statement.whole_number(_MAX_PARTITIONS, _DEFAULT_MAX_PARTITIONS)

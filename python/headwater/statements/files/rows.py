@@ -161,7 +161,7 @@ def write_rows(
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     checked = extra_checks if enforce else ()
-    gathered = gathering(statement, target.definition.metadata, options)
+    gathered = gathering(statement, target.definition, options)
     query = _query(
         target,
         plan,

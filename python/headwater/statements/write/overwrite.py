@@ -99,7 +99,7 @@ def remove_replaced(
                 files=removed if changes else mixed,
                 data_change=data_change,
                 changes=changes,
-                gathered=gathering(statement, snapshot.metadata, options),
+                gathered=gathering(statement, snapshot.definition, options),
             )
             if changes and not kept.changes and not written.files:
                 # No row is removed or added. The copies would read as changes.
