@@ -31,8 +31,8 @@ def configure_spark_with_delta_pip(
         )
     launch.configure(spark_session_builder, delta_names=True)
     if extra_packages:
-        known = str(spark_session_builder._options.get(_PACKAGES_KEY) or "")
-        packages = [part for part in (part.strip() for part in known.split(",")) if part]
-        added = [package for package in extra_packages if package not in packages]
-        spark_session_builder.config(_PACKAGES_KEY, ",".join([*packages, *added]))
+        packages = spark_session_builder._options.get(_PACKAGES_KEY)
+        for package in extra_packages:
+            packages = launch.append_item(packages, package)
+        spark_session_builder.config(_PACKAGES_KEY, packages)
     return spark_session_builder

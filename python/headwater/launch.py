@@ -23,6 +23,7 @@ CATALOG = "headwater.spark.HeadwaterCatalog"
 #: The names that Delta Lake's own connector has for the two; ``headwater-delta.jar`` has them for ours.
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_DELTA_JAR = "headwater-delta.jar"
 
 _EXTENSIONS_KEY = "spark.sql.extensions"
 _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
@@ -73,7 +74,7 @@ def delta_jar_path() -> Path:
 
 
 def _beside(jar: Path) -> Path:
-    delta = jar.with_name("headwater-delta.jar")
+    delta = jar.with_name(_DELTA_JAR)
     if not delta.is_file():
         raise RuntimeError(f"{delta} is missing: this installation of Headwater is damaged. Install it again with pip.")
     return delta
@@ -89,12 +90,15 @@ def settings(existing: Mapping[str, str], jar: Path, *, delta_names: bool = Fals
     :param delta_names: whether the JAR of these names is added in any case.
     """
     extensions = existing.get(_EXTENSIONS_KEY)
-    named_extension, named_catalog = DELTA_EXTENSION in _items(extensions), existing.get(_CATALOG_KEY) == DELTA_CATALOG
-    jars = _append(existing.get(_JARS_KEY), str(jar))
+    named_extension, named_catalog = (
+        DELTA_EXTENSION in items_of(extensions),
+        existing.get(_CATALOG_KEY) == DELTA_CATALOG,
+    )
+    jars = append_item(existing.get(_JARS_KEY), str(jar))
     if delta_names or named_extension or named_catalog:
-        jars = _append(jars, str(_beside(jar)))
+        jars = append_item(jars, str(_beside(jar)))
     return {
-        _EXTENSIONS_KEY: str(extensions) if named_extension else _append(extensions, EXTENSION),
+        _EXTENSIONS_KEY: str(extensions) if named_extension else append_item(extensions, EXTENSION),
         _CATALOG_KEY: DELTA_CATALOG if named_catalog else CATALOG,
         _JARS_KEY: jars,
         _PYTHON_KEY: existing.get(_PYTHON_KEY) or sys.executable,
@@ -114,8 +118,8 @@ def configure(builder: Any, *, delta_names: bool = False) -> None:
     merged = settings({**default_settings(spark_home()), **options}, jar, delta_names=delta_names)
     for key, value in merged.items():
         builder.config(key, value)
-    for own in (jar, jar.with_name("headwater-delta.jar")):
-        if str(own) in _items(merged[_JARS_KEY]):
+    for own in (jar, jar.with_name(_DELTA_JAR)):
+        if str(own) in items_of(merged[_JARS_KEY]):
             _add_to_running_driver(own)
 
 
@@ -224,13 +228,13 @@ def _values_of(option: str, arguments: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _append(existing: str | None, item: str) -> str:
+def append_item(existing: str | None, item: str) -> str:
     """``item`` at the end of the comma-separated list ``existing``, once."""
-    items = _items(existing)
+    items = items_of(existing)
     return ",".join(items if item in items else [*items, item])
 
 
-def _items(listed: str | None) -> list[str]:
+def items_of(listed: str | None) -> list[str]:
     """The parts of a comma-separated list."""
     return [part for part in (part.strip() for part in (listed or "").split(",")) if part]
 
@@ -290,7 +294,7 @@ def _check_running_session(jar: Path) -> None:
             (_EXTENSIONS_KEY, EXTENSION, DELTA_EXTENSION),
             (_CATALOG_KEY, CATALOG, DELTA_CATALOG),
         )
-        if not {value, other}.intersection(_items(found[key]))
+        if not {value, other}.intersection(items_of(found[key]))
     ]
     if missing:
         from headwater.errors import HeadwaterError

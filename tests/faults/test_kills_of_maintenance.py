@@ -7,11 +7,8 @@ does what it promises. How many rounds says :mod:`kills`.
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +20,8 @@ import pytest
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.features import supported_features
 from headwater.stores import LocalStore, absolute_path
-from support.faults.kills import OF_THE_HANDLER, OF_THE_JVM
-from support.sparks.running import Driver, Sparks, is_alive, wait_for
+from support.faults.kills import OF_THE_HANDLER, OF_THE_JVM, after_a_dead_jvm, kill_within
+from support.sparks.running import Driver, Sparks
 
 Rows = list[tuple[int, int]]
 FILES = 24
@@ -138,10 +135,6 @@ def test_a_killed_statement_can_be_run_again(tmp_path: Path, capfd: Any, name: s
     sparks, chance, outcomes = Sparks(tmp_path), random.Random(f"kill {name}"), Counter[str]()
     story = Story(tmp_path, CASES[name])
 
-    def kill(pid: int) -> None:
-        time.sleep(chance.random() * longest * 1.1)
-        os.kill(pid, signal.SIGKILL)
-
     try:
         driver = sparks.driver()
         story.make(driver)
@@ -153,17 +146,15 @@ def test_a_killed_statement_can_be_run_again(tmp_path: Path, capfd: Any, name: s
         for _ in range(4 * OF_THE_HANDLER):
             handler = driver.handler
             story.begin(driver)
-            kill(handler)
+            kill_within(handler, longest, chance)
             found = driver.answer()
             state = story.check(driver, succeeded="rows" in found)
             outcomes[f"handler killed, {found.get('condition', 'succeeded')}, {state}"] += 1
         for _ in range(3 * OF_THE_JVM):
             handler = driver.handler
             story.begin(driver)
-            kill(driver.jvm)
-            wait_for(lambda gone=handler: not is_alive(gone), 60, "the handler's end after its JVM's")
-            driver.stop()
-            driver = sparks.driver()
+            kill_within(driver.jvm, longest, chance)
+            driver = after_a_dead_jvm(sparks, driver, handler)
             outcomes[f"JVM killed, {story.check(driver, succeeded=False)}"] += 1
     finally:
         sparks.stop()

@@ -6,10 +6,7 @@ or come as if there had been no such batch. How many rounds says :mod:`kills`.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,9 +14,9 @@ from typing import Any
 import pytest
 
 from headwater.stores import LocalStore
-from support.faults.kills import OF_THE_HANDLER, OF_THE_JVM
+from support.faults.kills import OF_THE_HANDLER, OF_THE_JVM, after_a_dead_jvm, kill_within
 from support.faults.scenario import read_commits
-from support.sparks.running import Sparks, is_alive, wait_for
+from support.sparks.running import Sparks
 
 _MARKER = "spark.databricks.delta.commitInfo.userMetadata"
 _OPTIONS = "idCols = 'k', sequenceBy = 'at', deleteWhen = 'gone', exceptColumns = 'gone'"
@@ -86,10 +83,6 @@ def test_deletions_of_killed_upserts(tmp_path: Path, capfd: Any, stored_as: str)
     sparks, chance, outcomes = Sparks(tmp_path), random.Random(7), Counter[str]()
     upserts = Upserts(tmp_path / "t", stored_as)
 
-    def kill(pid: int, longest: float) -> None:
-        time.sleep(chance.random() * longest * 1.1)
-        os.kill(pid, signal.SIGKILL)
-
     try:
         driver = sparks.driver()
         history = ", __START_AT INT, __END_AT INT" if stored_as == "scd2" else ""
@@ -101,7 +94,7 @@ def test_deletions_of_killed_upserts(tmp_path: Path, capfd: Any, stored_as: str)
         for _ in range(3 * OF_THE_HANDLER):
             handler = driver.handler
             number = upserts.begin(driver)
-            kill(handler, longest)
+            kill_within(handler, longest, chance)
             found = driver.answer()
             is_there = upserts.check(driver, number)
             assert "rows" not in found or is_there
@@ -109,10 +102,8 @@ def test_deletions_of_killed_upserts(tmp_path: Path, capfd: Any, stored_as: str)
         for _ in range(2 * OF_THE_JVM):
             handler = driver.handler
             number = upserts.begin(driver)
-            kill(driver.jvm, longest)
-            wait_for(lambda gone=handler: not is_alive(gone), 60, "the handler's end after its JVM's")
-            driver.stop()
-            driver = sparks.driver()
+            kill_within(driver.jvm, longest, chance)
+            driver = after_a_dead_jvm(sparks, driver, handler)
             outcomes[f"JVM killed, {'there' if upserts.check(driver, number) else 'not there'}"] += 1
     finally:
         sparks.stop()

@@ -475,12 +475,12 @@ def _advance(base: Snapshot, store: Store, version: int | None, since: Sequence[
     if ranges is None:
         return None
     checkpoint, covered = base.segment.checkpoint, (*base.segment.ranges, *ranges)
-    known = -1 if checkpoint is None else checkpoint.version
-    newer = next((c for c in listing.checkpoints if known < c.version <= target), None)
+    after = -1 if checkpoint is None else checkpoint.version
+    newer = next((c for c in listing.checkpoints if after < c.version <= target), None)
     after_newer = None if newer is None else cover(listing, newer.version, target)
     if after_newer is not None:  # else the list of ranges would grow for as long as the process lives
         checkpoint, covered = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, covered, listing)
-    known = len(since) == target - base.version
-    state = apply_commits(base.state, since) if known else _replay(base.state, ranges, listing, store)
+    is_known = len(since) == target - base.version
+    state = apply_commits(base.state, since) if is_known else _replay(base.state, ranges, listing, store)
     return _snapshot(segment, store, state, base.definition)

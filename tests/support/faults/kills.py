@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +22,7 @@ from headwater.protocol.file_names import CommitName, parse_name
 from headwater.stores import LocalStore, absolute_path
 from support.concurrency import bank
 from support.concurrency.bank_log import check_table
+from support.sparks.running import Driver, Sparks, is_alive, wait_for
 
 ROUNDS = int(os.environ.get("HEADWATER_TEST_KILLS", "8"))
 OF_THE_JVM = max(1, ROUNDS // 24)
@@ -49,6 +53,19 @@ def check(path: str, notes: Iterable[dict[str, Any]], own_time: bool) -> int:
     assert all(last_try[marker.rpartition("-")[0]] == marker for marker in untold)
     assert max(Counter(marker.rpartition("-")[0] for marker in untold).values(), default=0) <= 1
     return len(untold)
+
+
+def kill_within(pid: int, seconds: float, chance: random.Random) -> None:
+    """Kill a process at a random moment of so many seconds, and a little beyond."""
+    time.sleep(chance.random() * seconds * 1.1)
+    os.kill(pid, signal.SIGKILL)
+
+
+def after_a_dead_jvm(sparks: Sparks, driver: Driver, handler: int) -> Driver:
+    """A new Spark once the old one's handler has ended too."""
+    wait_for(lambda: not is_alive(handler), 60, "the handler's end after its JVM's")
+    driver.stop()
+    return sparks.driver()
 
 
 def _check_files(log: Path) -> None:

@@ -1,8 +1,7 @@
 """The end of a statement: its reads, its commit, its metrics, its answer.
 
 Owns what a DELETE, UPDATE, MERGE or REPLACE answers, what its history says of files, and when there is nothing to
-commit. Metrics and parameters have the names
-that readers of the history know from other engines.
+commit. Metrics and parameters have the names that readers of the history know from other engines.
 """
 
 from __future__ import annotations

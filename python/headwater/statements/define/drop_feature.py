@@ -24,6 +24,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from headwater import backoff
 from headwater.bridge.messages.define import CommitAnswer, DropFeatureRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -198,17 +199,16 @@ class _Drop:
         :raises HeadwaterError: ``DELTA_FEATURE_DROP_CHECKPOINT_FAILED``.
         """
         snapshot = self._work.snapshot()
-        for attempt in range(_CHECKPOINT_ATTEMPTS):
+        for _ in backoff.OF_LOOKS.tries(_CHECKPOINT_ATTEMPTS):
             try:
                 write_checkpoint(snapshot)
                 return snapshot
             except OSError as error:
-                if attempt + 1 == _CHECKPOINT_ATTEMPTS:
-                    raise HeadwaterError(
-                        "DELTA_FEATURE_DROP_CHECKPOINT_FAILED",
-                        {"featureName": self._feature.name, "version": snapshot.version, "reason": error},
-                    ) from error
-        raise AssertionError
+                failure = error
+        raise HeadwaterError(
+            "DELTA_FEATURE_DROP_CHECKPOINT_FAILED",
+            {"featureName": self._feature.name, "version": snapshot.version, "reason": failure},
+        ) from failure
 
     def commit(self, *, protects: bool) -> CommitAnswer:
         """Drop the feature from the protocol.

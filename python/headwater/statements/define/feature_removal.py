@@ -47,13 +47,12 @@ from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.define.row_tracking import files_per_commit
 from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
 from headwater.stores import Store
 
 #: The most files that one commit takes row ids from; as for the commits that give them.
-_BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"
-_DEFAULT_BATCH = 100_000
 
 
 @dataclass(frozen=True)
@@ -391,7 +390,7 @@ def _trace_of_widening(snapshot: Snapshot) -> str | None:
 def _prepare_row_tracking(work: Work) -> bool:
     """First writers must give no row ids any more, then files lose theirs."""
     changed = work.configure({properties.ROW_TRACKING.name: "false", properties.ROW_TRACKING_SUSPENDED.name: "true"})
-    batch = max(work.statement.whole_number(_BATCH, _DEFAULT_BATCH), 1)
+    batch = files_per_commit(work.statement)
 
     def take_ids() -> bool:
         snapshot = work.snapshot()

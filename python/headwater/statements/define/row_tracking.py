@@ -56,7 +56,7 @@ def prepare(request: AlterTableRequest, statement: Statement) -> None:
     _check(snapshot, given)
     if not snapshot.definition.assigns_row_ids:
         alter(request.table, request.name, statement, _add_feature, is_last=False)
-    batch = statement.whole_number(_BATCH, _DEFAULT_BATCH)
+    batch = files_per_commit(statement)
     while True:
         snapshot = open_snapshot(request.table, statement)
         files = _without_row_ids(snapshot)
@@ -70,6 +70,14 @@ def prepare(request: AlterTableRequest, statement: Statement) -> None:
             )
         statement.check_cancelled()
         _backfill(request.table, statement, snapshot, files.slice(0, max(batch, 1)))
+
+
+def files_per_commit(statement: Statement) -> int:
+    """How many files a commit may change that gives row ids to files, or takes them away.
+
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
+    """
+    return max(statement.whole_number(_BATCH, _DEFAULT_BATCH), 1)
 
 
 def _check(snapshot: Snapshot, given: Mapping[str, str]) -> None:

@@ -32,7 +32,6 @@ from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
-from headwater.schema.constraints import Check
 from headwater.schema.evolution import lacking_fields, partition_mismatch_error, unknown_columns_error
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
@@ -50,6 +49,7 @@ from headwater.statements.write.overwrite import (
     remove_replaced,
     replace_where,
     replaced_metrics,
+    row_checks,
 )
 from headwater.transaction import Transaction
 
@@ -223,7 +223,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
     target = Target(snapshot.table_path, txn.definition)
     data_change = options.flag("dataChange") is not False
-    checks = _replace_where_checks(overwrite, statement)
+    checks = row_checks(overwrite, statement)
     changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
     written = write_rows(
@@ -363,11 +363,3 @@ def evolved(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
         schema=schema_string(visible.for_reading(schema)),
         table_schema=schema_string(schema),
     )
-
-
-def _replace_where_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, str]]:
-    if overwrite.predicate is None or not statement.flag(
-        "spark.databricks.delta.replaceWhere.constraintCheck.enabled", True
-    ):
-        return []
-    return [(Check("replaceWhere", overwrite.predicate, "check"), "DELTA_REPLACE_WHERE_MISMATCH")]

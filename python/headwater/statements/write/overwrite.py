@@ -23,6 +23,7 @@ from headwater.protocol.types import PrimitiveType, StructField, schema_string
 from headwater.pruning import leaves_rows, predicates, prune
 from headwater.pruning.predicates import UNKNOWN, And, Comparison, Or, Predicate
 from headwater.schema import visible
+from headwater.schema.constraints import Check
 from headwater.sql.composing import FALSE, Not, call, select
 from headwater.statements.commit.committing import removals
 from headwater.statements.commit.opening import Options
@@ -32,6 +33,9 @@ from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.rows import Target, Written, describe_files, parsed_by_spark
 from headwater.transaction import Transaction
+
+_ANY_COLUMN = "spark.databricks.delta.replaceWhere.dataColumns.enabled"
+_CHECKS_ROWS = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
 @dataclass(frozen=True)
@@ -166,12 +170,12 @@ def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> O
     :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
     """
     condition = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
-    any_column = statement.flag("spark.databricks.delta.replaceWhere.dataColumns.enabled", True)
+    any_column = statement.flag(_ANY_COLUMN, True)
     partitions = {name.lower() for name in snapshot.partition_columns}
     columns = condition.columns
     if not any_column and (columns is None or not {name.lower() for name in columns} <= partitions):
         others = sorted(name for name in columns or () if name.lower() not in partitions)
-        hint = "Use them alone, or set spark.databricks.delta.replaceWhere.dataColumns.enabled to true."
+        hint = f"Use them alone, or set {_ANY_COLUMN} to true."
         raise HeadwaterError(
             "DELTA_NON_PARTITION_COLUMN_REFERENCE",
             {
@@ -182,6 +186,15 @@ def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> O
             },
         )
     return Overwrite("predicate", predicate, UNKNOWN if columns is None else condition.predicate)
+
+
+def row_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, str]]:
+    """What the written rows must meet, as :func:`~headwater.statements.files.rows.write_rows` takes it: the predicate
+    of the rows that they replace, unless the session switches the check off.
+    """
+    if overwrite.predicate is None or not statement.flag(_CHECKS_ROWS, True):
+        return []
+    return [(Check("replaceWhere", overwrite.predicate, "check"), "DELTA_REPLACE_WHERE_MISMATCH")]
 
 
 def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:
