@@ -4,7 +4,7 @@ import scala.collection.Map
 import scala.jdk.CollectionConverters._
 
 import io.delta.tables.DeltaMergeBuilder.Clause
-import io.delta.tables.StatementInputs.{Both, Expression, Sees, Source, Target}
+import io.delta.tables.StatementInputs.{columns, texts, Both, Expression, Sees, Source, Target}
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**
@@ -63,22 +63,21 @@ private[tables] abstract class MergeActions(merge: DeltaMergeBuilder, when: Stri
 
   protected def set(values: Iterable[(String, Expression)]): DeltaMergeBuilder =
     add(inputs => s"UPDATE SET\n  ${inputs.assignments(values, sees)}")
-
-  protected def columns(values: Iterable[(String, Column)]): Seq[(String, Expression)] =
-    values.toSeq.map { case (name, value) => name -> Right(value) }
-
-  protected def texts(values: Iterable[(String, String)]): Seq[(String, Expression)] =
-    values.toSeq.map { case (name, value) => name -> Left(value) }
 }
 
-class DeltaMergeMatchedActionBuilder private[tables] (merge: DeltaMergeBuilder, condition: Option[Expression])
-    extends MergeActions(merge, "MATCHED", Both, condition) {
+/** What happens to a row of the target. */
+sealed abstract class MergeTargetActions private[tables] (merge: DeltaMergeBuilder, when: String, sees: Sees, condition: Option[Expression])
+    extends MergeActions(merge, when, sees, condition) {
   def update(set: Map[String, Column]): DeltaMergeBuilder = this.set(columns(set))
   def update(set: java.util.Map[String, Column]): DeltaMergeBuilder = this.set(columns(set.asScala))
   def updateExpr(set: Map[String, String]): DeltaMergeBuilder = this.set(texts(set))
   def updateExpr(set: java.util.Map[String, String]): DeltaMergeBuilder = this.set(texts(set.asScala))
-  def updateAll(): DeltaMergeBuilder = add(_ => "UPDATE SET *")
   def delete(): DeltaMergeBuilder = add(_ => "DELETE")
+}
+
+class DeltaMergeMatchedActionBuilder private[tables] (merge: DeltaMergeBuilder, condition: Option[Expression])
+    extends MergeTargetActions(merge, "MATCHED", Both, condition) {
+  def updateAll(): DeltaMergeBuilder = add(_ => "UPDATE SET *")
 }
 
 class DeltaMergeNotMatchedActionBuilder private[tables] (merge: DeltaMergeBuilder, condition: Option[Expression])
@@ -94,10 +93,4 @@ class DeltaMergeNotMatchedActionBuilder private[tables] (merge: DeltaMergeBuilde
 }
 
 class DeltaMergeNotMatchedBySourceActionBuilder private[tables] (merge: DeltaMergeBuilder, condition: Option[Expression])
-    extends MergeActions(merge, "NOT MATCHED BY SOURCE", Target, condition) {
-  def update(set: Map[String, Column]): DeltaMergeBuilder = this.set(columns(set))
-  def update(set: java.util.Map[String, Column]): DeltaMergeBuilder = this.set(columns(set.asScala))
-  def updateExpr(set: Map[String, String]): DeltaMergeBuilder = this.set(texts(set))
-  def updateExpr(set: java.util.Map[String, String]): DeltaMergeBuilder = this.set(texts(set.asScala))
-  def delete(): DeltaMergeBuilder = add(_ => "DELETE")
-}
+    extends MergeTargetActions(merge, "NOT MATCHED BY SOURCE", Target, condition)

@@ -2,7 +2,7 @@ package io.delta.tables
 
 import scala.jdk.CollectionConverters._
 
-import io.delta.tables.StatementInputs.{Expression, Target}
+import io.delta.tables.StatementInputs.{columns, texts, Expression, Target}
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame, SparkSession}
 import org.apache.spark.sql.types.StructType
 
@@ -49,11 +49,6 @@ class DeltaTable private[tables] (spark: SparkSession, name: String, private var
   def updateExpr(set: java.util.Map[String, String]): Unit = update(None, texts(set.asScala))
   def updateExpr(condition: String, set: Map[String, String]): Unit = update(Some(Left(condition)), texts(set))
   def updateExpr(condition: String, set: java.util.Map[String, String]): Unit = update(Some(Left(condition)), texts(set.asScala))
-
-  private def columns(set: Iterable[(String, Column)]): Iterable[(String, Expression)] = set.map { case (name, value) =>
-    name -> Right(value)
-  }
-  private def texts(set: Iterable[(String, String)]): Iterable[(String, Expression)] = set.map { case (name, value) => name -> Left(value) }
 
   private def update(condition: Option[Expression], set: Iterable[(String, Expression)]): Unit = {
     val parts = inputs(None)

@@ -75,6 +75,12 @@ private[tables] object StatementInputs {
   /** SQL text or a Column. */
   type Expression = Either[String, Column]
 
+  /** What columns are set to. */
+  def columns(values: Iterable[(String, Column)]): Seq[(String, Expression)] = values.toSeq.map { case (name, value) =>
+    name -> Right(value)
+  }
+  def texts(values: Iterable[(String, String)]): Seq[(String, Expression)] = values.toSeq.map { case (name, value) => name -> Left(value) }
+
   /** The rows whose columns an expression may use. */
   sealed abstract class Sees(val name: String)
   case object Both extends Sees("both")

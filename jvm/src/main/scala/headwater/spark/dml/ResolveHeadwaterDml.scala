@@ -1,7 +1,7 @@
 package headwater.spark.dml
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{MergeTargetRequest, NotATableRequest}
+import headwater.spark.bridge.messages.{MergeTargetAnswer, MergeTargetRequest, NotATableRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
@@ -34,18 +34,8 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
   /** A view's columns are fixed, so nothing evolves. `*` stands for its columns. */
   private def throughView(merge: MergeIntoTable, view: PendingView): LogicalPlan = {
     val table = DmlTarget.unapply(view.columns.child).get._2
-    val actions = merge.matchedActions ++ merge.notMatchedActions
     if (merge.withSchemaEvolution) throw Bridge.refusal(session, NotATableRequest("MERGE", view.view.mkString("."), "evolution"))
-    val answer = Bridge.call(
-      session,
-      MergeTargetRequest(
-        table = table.path,
-        version = table.snapshotVersion,
-        tableId = table.info.tableId,
-        withSchemaEvolution = false,
-        source = merge.sourceTable.schema.json,
-        star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-        assigned = Nil))
+    val answer = seenBy(merge, table, assigned = Nil)
     val computed = view.columns.projectList.filter(column =>
       PendingView.valueOf(column) match {
         case attribute: Attribute => answer.computed.contains(attribute.name.toLowerCase)
@@ -74,11 +64,9 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     PendingTarget.replace(plan, table)
   }
 
-  private def prepare(merge: MergeIntoTable, table: HeadwaterTable): LogicalPlan = {
-    table.requireLatest()
-    val actions = merge.matchedActions ++ merge.notMatchedActions
-    val assigned = new AssignedColumns(merge, SparkInternals.conf(session).resolver)
-    val answer = Bridge.call(
+  /** The target as the handler says that a MERGE sees it. */
+  private def seenBy(merge: MergeIntoTable, table: HeadwaterTable, assigned: Seq[Seq[String]]): MergeTargetAnswer =
+    Bridge.call(
       session,
       MergeTargetRequest(
         table = table.path,
@@ -86,8 +74,15 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
         tableId = table.info.tableId,
         withSchemaEvolution = merge.withSchemaEvolution,
         source = merge.sourceTable.schema.json,
-        star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-        assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
+        star = actionsOf(merge).exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
+        assigned = assigned))
+
+  private def actionsOf(merge: MergeIntoTable): Seq[MergeAction] = merge.matchedActions ++ merge.notMatchedActions
+
+  private def prepare(merge: MergeIntoTable, table: HeadwaterTable): LogicalPlan = {
+    table.requireLatest()
+    val assigned = new AssignedColumns(merge, SparkInternals.conf(session).resolver)
+    val answer = seenBy(merge, table, actionsOf(merge).flatMap(AssignedColumns.of).flatMap(assigned.path))
     val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge

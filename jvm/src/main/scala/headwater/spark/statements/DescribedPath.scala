@@ -1,8 +1,6 @@
 package headwater.spark.statements
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.NothingAtPathRequest
 import headwater.spark.catalog.{Extension, HeadwaterTable}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedLeafNode
@@ -18,11 +16,9 @@ object DescribedPath {
   /** The table at a path; None if something else is there. */
   def open(session: SparkSession, path: String): Option[HeadwaterTable] = {
     Extension.require(session)
-    try Some(HeadwaterTable.load(session, HeadwaterTable.path(session, path)))
-    catch {
-      case e: HeadwaterException if NotDelta(e.getCondition) => None
-      case e: HeadwaterException if e.getCondition == "PATH_NOT_FOUND" =>
-        throw Bridge.refusal(session, NothingAtPathRequest(path, HeadwaterStatement.words(Command), quoted = true))
-    }
+    try ResolvePathTables.open(session, path, HeadwaterStatement.words(Command), quoted = true) {
+        Some(HeadwaterTable.load(session, HeadwaterTable.path(session, path)))
+      }
+    catch { case e: HeadwaterException if NotDelta(e.getCondition) => None }
   }
 }

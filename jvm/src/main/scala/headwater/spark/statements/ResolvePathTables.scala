@@ -29,10 +29,8 @@ case class ResolvePathTables(session: SparkSession) extends Rule[LogicalPlan] {
     (SparkInternals.currentCatalog(session), name) match {
       case (catalog: HeadwaterCatalog, Seq(format, path)) if catalog.isPath(Identifier.of(Array(format), path)) =>
         val identifier = Identifier.of(Array(format), path)
-        try ResolvedTable.create(catalog, identifier, catalog.loadTable(identifier))
-        catch {
-          case e: HeadwaterException if e.getCondition == "PATH_NOT_FOUND" =>
-            throw Bridge.refusal(session, NothingAtPathRequest(path, command, unresolved.getTagValue(ResolvePathTables.Quoted).isDefined))
+        ResolvePathTables.open(session, path, command, unresolved.getTagValue(ResolvePathTables.Quoted).isDefined) {
+          ResolvedTable.create(catalog, identifier, catalog.loadTable(identifier))
         }
       case _ => unresolved
     }
@@ -41,4 +39,12 @@ case class ResolvePathTables(session: SparkSession) extends Rule[LogicalPlan] {
 object ResolvePathTables {
   /** A path that a statement has in quotes, not as ``delta.`/path` ``. */
   val Quoted: TreeNodeTag[Unit] = TreeNodeTag[Unit]("headwater.quoted")
+
+  /** What `load` finds at a path; the statement's own refusal where there is nothing. */
+  def open[T](session: SparkSession, path: String, command: String, quoted: Boolean)(load: => T): T =
+    try load
+    catch {
+      case e: HeadwaterException if e.getCondition == "PATH_NOT_FOUND" =>
+        throw Bridge.refusal(session, NothingAtPathRequest(path, command, quoted))
+    }
 }
