@@ -42,7 +42,7 @@ from headwater.statements.internal_names import InternalNames
 from headwater.statements.upsert import merging
 from headwater.statements.upsert.events import Events, folded
 from headwater.statements.write.upsert_options import upsert_of
-from statements.test_upsert_history import drawn
+from statements.upsert.test_history import drawn
 from support.recording_statement import RecordingStatement
 
 INT, TEXT = PrimitiveType("integer"), PrimitiveType("string")
