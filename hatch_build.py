@@ -5,11 +5,15 @@ Runs for wheels and for editable installs. The work is done by ``jvm/build.py``;
 
 from __future__ import annotations
 
+import os
 import runpy
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+#: The ``jars`` folders of Sparks of other lines, whose JARs the wheel gets beside that for the installed PySpark.
+OTHER_SPARKS = "HEADWATER_OTHER_SPARKS"
 
 
 class JarBuildHook(BuildHookInterface[Any]):
@@ -18,6 +22,8 @@ class JarBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before it collects files; ``version`` is ``standard`` or ``editable``."""
         build = runpy.run_path(str(Path(self.root) / "jvm" / "build.py"))
-        jar: Path = build["build"]()
-        for built in (jar, build["compat_jar"](jar)):
-            build_data["force_include"][str(built)] = f"headwater/jars/{built.name}"
+        others = os.environ.get(OTHER_SPARKS, "").split(os.pathsep)
+        for spark_jars in [None, *(Path(other) for other in others if other)]:
+            jar: Path = build["build"](spark_jars)
+            for built in (jar, build["compat_jar"](jar)):
+                build_data["force_include"][str(built)] = f"headwater/jars/{built.name}"

@@ -1,10 +1,10 @@
 """Compiles ``jvm/`` into ``headwater.jar`` and ``headwater-delta.jar`` with nothing but a JDK and an installed PySpark.
 
-PySpark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call
-compiles the Scala sources and one ``javac`` call any Java ones. Used by the wheel's build hook, by
-``headwater.jar_path()`` in a source checkout, and by hand: ``python jvm/build.py``. Promises: standard library only;
-the same sources give the same bytes; JARs whose recorded hash equals the sources' hash are not built again; a JAR
-appears whole or not at all.
+A Spark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call
+compiles the Scala sources and one ``javac`` call any Java ones. ``headwater/versions.py`` says which JAR is for which.
+Used by the wheel's build hook, by ``headwater.jar_path()`` in a source checkout, and by hand: ``python jvm/build.py``,
+which takes the ``jars`` folders of other Sparks. Promises: standard library only; the same sources give the same
+bytes; JARs whose recorded hash equals the sources' hash are not built again; a JAR appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "jvm" / "src" / "main"
@@ -30,7 +32,7 @@ SHIMS = ROOT / "jvm" / "shims"
 COMPAT = ROOT / "jvm" / "compat"
 SCALAC_OPTIONS = ROOT / "jvm" / "scalac.options"
 PACKAGE = ROOT / "python" / "headwater"
-JAR = PACKAGE / "jars" / "headwater.jar"
+JARS = PACKAGE / "jars"
 ERROR_CONDITIONS = ROOT / "conf" / "error-conditions.json"
 
 _HASH_ENTRY = "META-INF/headwater-sources.sha256"
@@ -44,22 +46,27 @@ class BuildError(RuntimeError):
     """The JAR cannot be built; the message says what to do."""
 
 
-def build(jar: Path = JAR, *, force: bool = False) -> Path:
-    """Build ``jar``, and the one of :data:`COMPAT` beside it, if one is missing or stale; return ``jar``.
+def build(spark_jars: Path | None = None, *, folder: Path = JARS, force: bool = False) -> Path:
+    """Build the JAR for a Spark, and the one of :data:`COMPAT` beside it, if one is missing or stale; return its path.
 
-    :raises BuildError: no JDK, no PySpark, or the sources do not compile (the compiler has then printed why).
+    :param spark_jars: the Spark's ``jars`` folder; by default the installed PySpark's.
+    :raises BuildError: no JDK, no PySpark, a Spark that there is no build for, or the sources do not compile (the
+        compiler has then printed why).
     """
-    expected = source_hash()
+    spark_jars = spark_jars or _find_spark_jars()
+    kind = _kind(spark_jars)
+    jar: Path = folder / kind.jar
+    expected = source_hash(kind)
     if not force and _is_built(jar, expected):
         return jar
     with _only_one(jar):
         # Another process may have built it while this one waited.
         if force or not _is_built(jar, expected):
-            _build(jar, expected)
+            _build(jar, expected, kind, spark_jars)
     return jar
 
 
-def compat_jar(jar: Path = JAR) -> Path:
+def compat_jar(jar: Path) -> Path:
     """Where the JAR of :data:`COMPAT` lies: beside ``jar``."""
     return jar.with_name(f"{jar.stem}-delta.jar")
 
@@ -77,24 +84,25 @@ def _only_one(jar: Path) -> Iterator[None]:
         yield
 
 
-def _build(jar: Path, expected: str) -> None:
-    jdk, spark_jars = _find_jdk(), _find_spark_jars()
+def _build(jar: Path, expected: str, kind: Any, spark_jars: Path) -> None:
+    jdk = _find_jdk()
     print(f"Compiling {SOURCES} into {jar.name} ...", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="headwater-jar-") as work:
         classes, compat = Path(work) / "classes", Path(work) / "compat"
-        _compile(jdk, [spark_jars / "*"], [*_files(SOURCES), *_files(SHIMS)], classes)
+        _compile(jdk, [spark_jars / "*"], [*_files(SOURCES), *_shims(kind)], classes)
         _compile(jdk, [spark_jars / "*", classes], _files(COMPAT), compat)
         _write_jar(compat_jar(jar), "headwater.delta", {**_classes(compat), _HASH_ENTRY: expected.encode()})
-        _write_jar(jar, "headwater", {**_classes(classes), **_resources(), _HASH_ENTRY: expected.encode()})
+        _write_jar(jar, "headwater", {**_classes(classes), **_resources(kind), _HASH_ENTRY: expected.encode()})
 
 
 def _classes(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
 
 
-def is_stale(jar: Path = JAR) -> bool:
-    """Whether the sources have changed since ``jar`` and the one beside it were built, or one is missing."""
-    return not _is_built(jar, source_hash())
+def is_stale(folder: Path = JARS) -> bool:
+    """Whether the sources have changed since the JARs for the installed PySpark were built, or one is missing."""
+    kind = _kind(_find_spark_jars())
+    return not _is_built(folder / kind.jar, source_hash(kind))
 
 
 def recorded_hash(jar: Path) -> str | None:
@@ -106,12 +114,12 @@ def recorded_hash(jar: Path) -> str | None:
         return None
 
 
-def source_hash() -> str:
-    """SHA-256 over the names and contents of everything that decides what the JAR holds."""
+def source_hash(kind: Any) -> str:
+    """SHA-256 over the names and contents of everything that decides what the JAR of a build holds."""
     digest = hashlib.sha256()
     for path in [
         *_files(SOURCES),
-        *_files(SHIMS),
+        *_shims(kind),
         *_files(COMPAT),
         SCALAC_OPTIONS,
         ERROR_CONDITIONS,
@@ -120,7 +128,7 @@ def source_hash() -> str:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
-    digest.update(_build_properties())
+    digest.update(_build_properties(kind))
     return digest.hexdigest()
 
 
@@ -128,17 +136,45 @@ def _files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _resources() -> Mapping[str, bytes]:
+def _shims(kind: Any) -> list[Path]:
+    """What all builds have, and what one has alone."""
+    common = [path for path in SHIMS.iterdir() if path.is_file() and not path.name.startswith(".")]
+    return sorted([*common, *_files(SHIMS / kind.shims)])
+
+
+def _resources(kind: Any) -> Mapping[str, bytes]:
     """What goes into the JAR beside the classes: the resources, the error conditions, what it fits together with."""
     folder = SOURCES / "resources"
     entries = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
     entries["headwater/error-conditions.json"] = ERROR_CONDITIONS.read_bytes()
-    entries["headwater/build.properties"] = _build_properties()
+    entries["headwater/build.properties"] = _build_properties(kind)
     return entries
 
 
-def _build_properties() -> bytes:
-    text: str = runpy.run_path(str(PACKAGE / "versions.py"))["build_properties"]()
+@cache
+def _versions() -> dict[str, Any]:
+    return runpy.run_path(str(PACKAGE / "versions.py"))
+
+
+def _kind(spark_jars: Path) -> Any:
+    """The ``versions.Build`` for a Spark."""
+    version = spark_version(spark_jars)
+    kind = None if version is None else _versions()["build_for"](version)
+    if kind is None:
+        supported = ", ".join(_versions()["SUPPORTED_SPARK"])
+        raise BuildError(
+            f"There is no build for the Spark in {spark_jars} ({version}). Headwater works with {supported}."
+        )
+    return kind
+
+
+def spark_version(spark_jars: Path) -> str | None:
+    """The version of the Spark that a ``jars`` folder is of; None where it is of none."""
+    return _versions()["spark_version"](spark_jars)  # type: ignore[no-any-return]
+
+
+def _build_properties(kind: Any) -> bytes:
+    text: str = _versions()["build_properties"](kind)
     return text.encode()
 
 
@@ -224,6 +260,8 @@ def _add(archive: zipfile.ZipFile, entries: Iterable[tuple[str, bytes]]) -> None
 
 if __name__ == "__main__":
     try:
-        print(build(force="--force" in sys.argv[1:]))
+        given = [Path(argument) for argument in sys.argv[1:] if argument != "--force"]
+        for spark_jars in given or [_find_spark_jars()]:
+            print(build(spark_jars, force="--force" in sys.argv[1:]))
     except BuildError as error:
         sys.exit(str(error))

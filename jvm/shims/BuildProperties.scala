@@ -10,8 +10,16 @@ object BuildProperties {
     read
   }
 
+  val jar: String = properties.getProperty("jar")
+
+  /** The Sparks of this JAR. */
   val supportedSpark: String = properties.getProperty("spark.supported")
   val sparkPattern: String = properties.getProperty("spark.pattern")
   val testedPattern: String = properties.getProperty("spark.tested.pattern")
+
+  /** The Sparks of all JARs of the release. */
+  val releasedSpark: String = properties.getProperty("release.spark.supported")
+  val releasedPattern: String = properties.getProperty("release.spark.pattern")
+
   val bridgeVersion: String = properties.getProperty("bridge.version")
 }

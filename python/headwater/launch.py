@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.versions import require_supported
+from headwater import versions
 
 EXTENSION = "headwater.spark.HeadwaterExtension"
 CATALOG = "headwater.spark.HeadwaterCatalog"
 #: The names that Delta Lake's own connector has for the two; ``headwater-delta.jar`` has them for ours.
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-_DELTA_JAR = "headwater-delta.jar"
 
 _EXTENSIONS_KEY = "spark.sql.extensions"
 _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
@@ -59,13 +58,41 @@ LOOPBACK = "127.0.0.1"
 def jar_path() -> Path:
     """See :func:`headwater.jar_path`."""
     package = Path(__file__).resolve().parent
-    jar = package / "jars" / "headwater.jar"
+    spark_jars = _spark_jars()
     build_script = package.parents[1] / "jvm" / "build.py"
     if build_script.is_file():
-        runpy.run_path(str(build_script))["build"](jar)
+        built: Path = runpy.run_path(str(build_script))["build"](spark_jars)
+        return built
+    version = None if spark_jars is None else versions.spark_version(spark_jars)
+    if version is not None:
+        versions.require_supported(version)
+    build = versions.BUILDS[-1] if version is None else versions.build_for(version)
+    assert build is not None
+    jar = package / "jars" / build.jar
     if not jar.is_file():
-        raise RuntimeError(f"{jar} is missing: this installation of Headwater is damaged. Install it again with pip.")
+        found = [other.jar for other in versions.BUILDS if (package / "jars" / other.jar).is_file()]
+        raise RuntimeError(_missing(jar) if not found else _without(version, found))
     return jar
+
+
+def _spark_jars() -> Path | None:
+    """The ``jars`` folder of the Spark that commands start; None where there is none, as beside ``pyspark-client``."""
+    try:
+        jars = spark_home() / "jars"
+    except RuntimeError:
+        return None
+    return jars if jars.is_dir() else None
+
+
+def _missing(jar: Path) -> str:
+    return f"{jar} is missing: this installation of Headwater is damaged. Install it again with pip."
+
+
+def _without(version: str | None, found: Sequence[str]) -> str:
+    return (
+        f"This installation of Headwater has no JAR for Spark {version}, only {', '.join(found)}. Install a wheel that "
+        f"was built for it too, or install Headwater from source beside that Spark."
+    )
 
 
 def delta_jar_path() -> Path:
@@ -74,10 +101,14 @@ def delta_jar_path() -> Path:
 
 
 def _beside(jar: Path) -> Path:
-    delta = jar.with_name(_DELTA_JAR)
+    delta = _delta_names(jar)
     if not delta.is_file():
-        raise RuntimeError(f"{delta} is missing: this installation of Headwater is damaged. Install it again with pip.")
+        raise RuntimeError(_missing(delta))
     return delta
+
+
+def _delta_names(jar: Path) -> Path:
+    return jar.with_name(f"{jar.stem}-delta.jar")
 
 
 def settings(existing: Mapping[str, str], jar: Path, *, delta_names: bool = False) -> dict[str, str]:
@@ -112,13 +143,13 @@ def configure(builder: Any, *, delta_names: bool = False) -> None:
     options = {key: str(value) for key, value in builder._options.items()}
     if (options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "").startswith("sc://"):
         return
-    require_supported(pyspark.__version__)
+    versions.require_supported(pyspark.__version__)
     jar = jar_path()
     _check_running_session(jar)
     merged = settings({**default_settings(spark_home()), **options}, jar, delta_names=delta_names)
     for key, value in merged.items():
         builder.config(key, value)
-    for own in (jar, jar.with_name(_DELTA_JAR)):
+    for own in (jar, _delta_names(jar)):
         if str(own) in items_of(merged[_JARS_KEY]):
             _add_to_running_driver(own)
 
@@ -140,8 +171,7 @@ def spark_home() -> Path:
 
 def spark_version(home: Path) -> str | None:
     """The version of the Spark in ``home``, from the names of its JARs; None if these do not show it."""
-    names = [path.stem for path in (home / "jars").glob("spark-core_*.jar")]
-    return names[0].partition("-")[2].partition("-")[2] if len(names) == 1 else None
+    return versions.spark_version(home / "jars")
 
 
 def default_settings(home: Path) -> dict[str, str]:
@@ -161,7 +191,7 @@ def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict
     """
     home = spark_home()
     if version := spark_version(home):
-        require_supported(version)
+        versions.require_supported(version)
     given, rest = _split_arguments(arguments)
     properties = given.pop("--properties-file", None)
     defaults = _read_properties(Path(properties)) if properties else default_settings(home)

@@ -1,24 +1,41 @@
-"""What has to fit together: the Spark versions this release runs on, and the JAR with the package.
+"""What has to fit together: the Spark versions this release runs on, and the JAR with Spark and with the package.
 
-Owns the list of Spark versions, the rule which versions it stands for, and the version of the bridge. The builds of the
-JAR ask this file for :func:`build_properties` and put them into the JAR (``headwater/build.properties``), so that the
-JVM decides neither by itself; a test holds ``pyproject.toml`` to the list. Promise: standard library only at import, so
-that build tools may load this file by its path, or run it: it prints the properties.
+Owns the list of Spark versions, the JAR that is for each, the rule which versions a list stands for, and the version of
+the bridge. The builds of a JAR ask this file for :func:`build_properties` and put them into it
+(``headwater/build.properties``), so that the JVM decides none of it; a test holds ``pyproject.toml`` to the list.
+Promise: standard library only at import, so that build tools may load this file by its path, or run it: it prints the
+properties of the newest JAR.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-SUPPORTED_SPARK = ("4.2.0", "4.2.1", "4.3.0")
-"""Every Spark version the JAR is built for and tested with, oldest first."""
 
-#: A vendor's or build suffix (``4.2.0-amzn-1``, ``4.2.0.2``) does not count. Python and Java read both patterns alike.
-_TESTED_PATTERN = f"({'|'.join(map(re.escape, SUPPORTED_SPARK))})([-.].*)?"
-_LINES = dict.fromkeys(version.rpartition(".")[0] for version in SUPPORTED_SPARK)
-_SUPPORTED_PATTERN = rf"({'|'.join(map(re.escape, _LINES))})\.[0-9]+([-.].*)?"
+class Build(NamedTuple):
+    """A JAR, and the Sparks that it is for. Sparks of one build have one source of each of its shims.
+
+    :param jar: the JAR's name.
+    :param shims: the folder of ``jvm/shims`` that it alone has.
+    :param sparks: every Spark version that it is tested with, oldest first.
+    """
+
+    jar: str
+    shims: str
+    sparks: tuple[str, ...]
+
+
+SPARK_4_1 = ("4.1.0", "4.1.1", "4.1.2", "4.1.3", "4.1.4")
+SPARK_4_2 = ("4.2.0", "4.2.1", "4.3.0")
+BUILDS = (Build("headwater-4.1.jar", "spark-4.1", SPARK_4_1), Build("headwater.jar", "spark-4.2", SPARK_4_2))
+"""The JARs of this release, that for the oldest Sparks first."""
+
+SUPPORTED_SPARK = tuple(version for build in BUILDS for version in build.sparks)
+"""Every Spark version this release is tested with, oldest first."""
 
 _PACKAGE = Path(__file__).resolve().parent
 #: What names things of the other side of the bridge: a JAR and a package with different ones misunderstand each other.
@@ -30,12 +47,35 @@ def is_supported(version: str) -> bool:
 
     A vendor's or build suffix (``4.2.0-amzn-1``) does not count.
     """
-    return re.fullmatch(_SUPPORTED_PATTERN, version) is not None
+    return build_for(version) is not None
 
 
 def is_tested(version: str) -> bool:
     """Whether ``version`` is one of :data:`SUPPORTED_SPARK`; on others that are supported, the JVM logs a warning."""
-    return re.fullmatch(_TESTED_PATTERN, version) is not None
+    return re.fullmatch(_tested(SUPPORTED_SPARK), version) is not None
+
+
+def build_for(version: str) -> Build | None:
+    """The build that runs on a Spark version; None where none does."""
+    return next((build for build in BUILDS if re.fullmatch(_supported(build.sparks), version)), None)
+
+
+# A vendor's or build suffix (``4.2.0-amzn-1``, ``4.2.0.2``) does not count. Python and Java read both patterns alike.
+
+
+def _tested(sparks: Sequence[str]) -> str:
+    return f"({'|'.join(map(re.escape, sparks))})([-.].*)?"
+
+
+def _supported(sparks: Sequence[str]) -> str:
+    lines = dict.fromkeys(version.rpartition(".")[0] for version in sparks)
+    return rf"({'|'.join(map(re.escape, lines))})\.[0-9]+([-.].*)?"
+
+
+def spark_version(jars: Path) -> str | None:
+    """The version of the Spark that a ``jars`` folder is of, from its files' names; None if they do not show it."""
+    names = [path.stem for path in jars.glob("spark-core_*.jar")]
+    return names[0].partition("-")[2].partition("-")[2] if len(names) == 1 else None
 
 
 def require_supported(version: str) -> None:
@@ -43,7 +83,9 @@ def require_supported(version: str) -> None:
     if not is_supported(version):
         from headwater.errors import HeadwaterError
 
-        raise HeadwaterError("HEADWATER_UNSUPPORTED_SPARK_VERSION", {"version": version, "supported": _listed()})
+        raise HeadwaterError(
+            "HEADWATER_UNSUPPORTED_SPARK_VERSION", {"version": version, "supported": ", ".join(SUPPORTED_SPARK)}
+        )
 
 
 def bridge_version() -> str:
@@ -58,19 +100,18 @@ def bridge_version() -> str:
     return f"{release[1] if release else 'unknown'}+{digest.hexdigest()[:12]}"
 
 
-def build_properties() -> str:
-    """The content of ``headwater/build.properties`` in the JAR: a Java properties file."""
+def build_properties(build: Build = BUILDS[-1]) -> str:
+    """The content of ``headwater/build.properties`` in a JAR: a Java properties file."""
     values = {
-        "spark.supported": _listed(),
-        "spark.pattern": _SUPPORTED_PATTERN,
-        "spark.tested.pattern": _TESTED_PATTERN,
+        "jar": build.jar,
+        "spark.supported": ", ".join(build.sparks),
+        "spark.pattern": _supported(build.sparks),
+        "spark.tested.pattern": _tested(build.sparks),
+        "release.spark.supported": ", ".join(SUPPORTED_SPARK),
+        "release.spark.pattern": _supported(SUPPORTED_SPARK),
         "bridge.version": bridge_version(),
     }
     return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in values.items())
-
-
-def _listed() -> str:
-    return ", ".join(SUPPORTED_SPARK)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
 import headwater.spark.bridge.messages.{
   AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
 }
-import headwater.spark.bridge.messages.{CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
+import headwater.spark.bridge.messages.{ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
 import headwater.spark.catalog.{
   Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.shims.CatalogShim
 import headwater.spark.streaming.PlannedTable
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
@@ -25,13 +26,12 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * `spark.sql.catalog.spark_catalog` names this class: Spark's session catalog, with Delta tables by name and by path (``delta.`/path` ``).
  * Tables of other formats are left to the session catalog.
  */
-class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatalog {
+class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatalog with TableCatalog with CatalogShim {
   private def session: SparkSession = SparkSession.active
   private def sessionCatalog = SparkInternals.sessionCatalog(session)
 
@@ -93,17 +93,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     case _ => None
   }
 
-  /** `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`. */
-  override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog =
+  override protected def changesOf(ident: Identifier, bounds: Seq[ChangesBound], deduplicationMode: String): Option[HeadwaterChangelog] =
     loadTable(ident) match {
       case table: HeadwaterTable =>
-        HeadwaterChangelog.load(
-          session,
-          table.path,
-          HeadwaterChangelog.bounds(context),
-          ChangesForm.Feed,
-          deduplicationMode = Some(context.deduplicationMode.value))
-      case _ => super.loadChangelog(ident, context, options)
+        Some(HeadwaterChangelog.load(session, table.path, bounds, ChangesForm.Feed, deduplicationMode = Some(deduplicationMode)))
+      case _ => None
     }
 
   override def tableExists(ident: Identifier): Boolean = {
@@ -151,7 +145,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       loadTable(ident)
     } else super.createTable(ident, table.columns, table.partitions, table.properties)
 
-  override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = {
+  override def createLike(ident: Identifier, table: TableInfo, source: Table): Table = {
     val provider =
       Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
     if (isDelta(provider)) {

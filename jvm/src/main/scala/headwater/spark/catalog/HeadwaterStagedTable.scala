@@ -3,7 +3,7 @@ package headwater.spark.catalog
 import headwater.spark.bridge.messages.TableDescription
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.connector.catalog.{Column, StagedTable}
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
@@ -31,8 +31,6 @@ final class HeadwaterStagedTable(
   override def columns(): Array[Column] = SparkInternals.columns(declared)
 
   override def reportDriverMetrics(): Array[CustomTaskMetric] = Array.empty
-
-  override def supportedCustomMetrics(): Array[CustomMetric] = Array.empty
 
   override def commitStagedChanges(): Unit = commit(rows, options)
 

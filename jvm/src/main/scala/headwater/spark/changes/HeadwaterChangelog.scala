@@ -9,13 +9,14 @@ import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
 import headwater.spark.scan.TableState
+import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Attribute, AttributeReference, Cast, EvalMode, Expression, Literal, RuntimeReplaceable
 }
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.util.ArrayData
-import org.apache.spark.sql.connector.catalog.{Changelog, ChangelogContext, ChangelogRange, Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -27,7 +28,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The changes of a range of versions, as the handler described them: groups of files, each of which one file relation reads. */
-class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends Table with SupportsRead with Changelog {
+class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends Table with SupportsRead with ChangelogShim {
   private lazy val info = load
   private def path = info.path
   private lazy val columnTypes = DataType.fromJson(info.schema).asInstanceOf[StructType]
@@ -44,11 +45,6 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
       override def readSchema(): StructType = columnTypes
       override def description(): String = name()
     }
-
-  // A version's changes are recorded row by row, updates as such; rows have no identity across versions.
-  override def containsCarryoverRows(): Boolean = false
-  override def containsIntermediateChanges(): Boolean = false
-  override def representsUpdateAsDeleteAndInsert(): Boolean = false
 
   /** The relation that reads the changes. If Spark has seen its columns already, `seen` has their ids. */
   def toPlan(seen: Option[Seq[Attribute]]): LogicalPlan = {
@@ -139,18 +135,4 @@ object HeadwaterChangelog {
       micros = Option.when(isTime)(scala.util.Try(as(TimestampType)).getOrElse(null)).flatMap(Option(_)).map(_.toString),
       elements = elements.map(_.toArray[UTF8String](StringType).toSeq.map(String.valueOf(_))))
   }
-
-  /** The bounds of CHANGES FROM … TO …. */
-  def bounds(context: ChangelogContext): Seq[ChangesBound] = context.range() match {
-    case range: ChangelogRange.VersionRange =>
-      bound("startingVersion", range.startingVersion, range.startingBoundInclusive) +:
-        Option(range.endingVersion.orElse(null)).map(bound("endingVersion", _, range.endingBoundInclusive)).toSeq
-    case range: ChangelogRange.TimestampRange =>
-      bound("startingTimestamp", range.startingTimestamp.toString, range.startingBoundInclusive) +:
-        Option(range.endingTimestamp.orElse(null)).map(t => bound("endingTimestamp", t.toString, range.endingBoundInclusive)).toSeq
-    case _ => Nil
-  }
-
-  private def bound(name: String, value: String, inclusive: Boolean): ChangesBound =
-    ChangesBound(name, Option(value), Option(value), inclusive)
 }

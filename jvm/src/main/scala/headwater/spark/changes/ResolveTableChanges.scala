@@ -3,12 +3,13 @@ package headwater.spark.changes
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{BoundsOfCallRequest, NotDeltaRequest}
 import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, View}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.datasources.v2.{ChangelogTable, DataSourceV2Relation}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** Turns `table_changes`, CHANGES FROM and the reader's option into the relations that read the changes. */
 case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] {
@@ -29,7 +30,7 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
         case _ => child
       }
     case DataSourceV2Relation(changes: HeadwaterChangelog, output, _, _, _, _) => changes.toPlan(Some(output))
-    case DataSourceV2Relation(ChangelogTable(changes: HeadwaterChangelog, _, _), output, _, _, _, _) => changes.toPlan(Some(output))
+    case DataSourceV2Relation(ChangelogShim(changes: HeadwaterChangelog), output, _, _, _, _) => changes.toPlan(Some(output))
   }
 }
 

@@ -28,9 +28,11 @@ case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
         notMatchedActions = notMatched.map(resolve(_, source)),
         notMatchedBySourceActions = notMatchedBySource.map(resolve(_, target)))
     case other => other.resolveOperatorsDown {
-        case overwrite @ OverwriteByExpression(table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _), condition, _, _, _, _, _, _)
-            if !condition.resolved =>
-          overwrite.copy(deleteExpr = names.resolve(condition, table))
+        case overwrite: OverwriteByExpression if !overwrite.deleteExpr.resolved => overwrite.table match {
+            case table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) =>
+              overwrite.copy(deleteExpr = names.resolve(overwrite.deleteExpr, table))
+            case _ => overwrite
+          }
       }
   }
 

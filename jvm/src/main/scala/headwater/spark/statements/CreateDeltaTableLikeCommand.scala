@@ -2,6 +2,7 @@ package headwater.spark.statements
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.shims.AnalysisShim
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
@@ -36,7 +37,7 @@ case class CreateDeltaTableLikeCommand(like: CreateTableLikeCommand) extends Lea
 
 object CreateDeltaTableLikeCommand {
   def isDelta(session: SparkSession, like: CreateTableLikeCommand): Boolean = {
-    def ofView = Option.when(source(session, like).isViewLike)(SparkInternals.conf(session).defaultDataSourceName)
+    def ofView = Option.when(AnalysisShim.isView(source(session, like)))(SparkInternals.conf(session).defaultDataSourceName)
     like.fileFormat.inputFormat.isEmpty && like.provider.orElse(ofView).exists(_.equalsIgnoreCase("delta"))
   }
 

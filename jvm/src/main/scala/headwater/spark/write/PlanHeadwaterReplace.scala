@@ -1,7 +1,5 @@
 package headwater.spark.write
 
-import scala.jdk.CollectionConverters._
-
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{NotOfOneRowRequest, ReplaceConditionRequest, ReplaceTargetAnswer, ReplaceTargetRequest}
 import headwater.spark.catalog.HeadwaterTable
@@ -25,8 +23,7 @@ case class PlanHeadwaterReplace(session: SparkSession) extends Rule[LogicalPlan]
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case ReplacingOverwrite(overwrite, relation, table) if overwrite.query.resolved =>
       table.requireLatest()
-      val options = overwrite.writeOptions ++ relation.options.asCaseSensitiveMap().asScala ++
-        (if (overwrite.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
+      val options = ResolveHeadwaterWrites.options(overwrite, relation)
       val criteria = overwrite.deleteExpr match {
         case criteria: ReplaceCriteria => Some(criteria)
         case _ => None

@@ -1,10 +1,8 @@
 package headwater.spark.write
 
-import org.apache.spark.sql.catalyst.analysis.NamedRelation
+import headwater.spark.shims.WriteShim
 import org.apache.spark.sql.catalyst.expressions.{Expression, LeafExpression, Unevaluable}
-import org.apache.spark.sql.catalyst.plans.logical.{
-  InsertIntoStatement, InsertReplaceCriteria, InsertReplaceOn, InsertReplaceUsing, LogicalPlan, OverwriteByExpression
-}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.types.{BooleanType, DataType}
@@ -27,17 +25,12 @@ object ReplaceCriteria {
   def overwrites(plan: LogicalPlan): LogicalPlan = plan match {
     case explain @ ExplainCommand(statement, _) => explain.copy(logicalPlan = overwrites(statement))
     case other => other.transformDown {
-        case insert @ InsertIntoStatement(table: NamedRelation, _, _, query, _, _, byName, Some(Parsed(criteria)), evolves) =>
-          CurrentOrigin.withOrigin(insert.origin)(OverwriteByExpression(table, criteria, query, Map.empty, byName, evolves))
+        case insert @ WriteShim.Replacing(asked) =>
+          val criteria = ReplaceCriteria(asked.using, asked.on, asked.alias)
+          CurrentOrigin.withOrigin(insert.origin) {
+            WriteShim.overwrite(asked.table, criteria, asked.query, Map.empty, asked.byName, asked.evolves)
+          }
       }
-  }
-
-  private object Parsed {
-    def unapply(criteria: InsertReplaceCriteria): Option[ReplaceCriteria] = criteria match {
-      case InsertReplaceUsing(columns) => Some(ReplaceCriteria(columns, None, None))
-      case InsertReplaceOn(condition, alias) => Some(ReplaceCriteria(Nil, Some(condition), alias))
-      case _ => None
-    }
   }
 
   private val Options = Set("replaceusing", "replaceon")

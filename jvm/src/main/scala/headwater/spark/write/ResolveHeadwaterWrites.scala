@@ -6,6 +6,7 @@ import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
+import headwater.spark.shims.WriteShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -39,8 +40,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
 
   private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, table: HeadwaterTable): LogicalPlan = {
     table.requireLatest()
-    val options = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala ++
-      (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
+    val options = ResolveHeadwaterWrites.options(write, relation)
     val target = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
@@ -64,20 +64,25 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
         o.copy(table = marked, query = query, writeOptions = options, deleteExpr = Literal.TrueLiteral)
       // Spark has no dynamic overwrite for V1 writes; the options tell the handler.
       case o: OverwritePartitionsDynamic =>
-        OverwriteByExpression(marked, Literal.TrueLiteral, query, options, o.isByName, o.withSchemaEvolution)
+        WriteShim.overwrite(marked, Literal.TrueLiteral, query, options, o.isByName, WriteShim.evolves(o))
       case other => other
     }
-  }
-
-  private def optionsOf(write: V2WriteCommand): Map[String, String] = write match {
-    case a: AppendData => a.writeOptions
-    case o: OverwriteByExpression => o.writeOptions
-    case o: OverwritePartitionsDynamic => o.writeOptions
-    case _ => Map.empty
   }
 }
 
 object ResolveHeadwaterWrites {
+  /** All options of a write: its own, its table's, and WITH SCHEMA EVOLUTION as the option that it means. */
+  def options(write: V2WriteCommand, relation: DataSourceV2Relation): Map[String, String] = {
+    val own = write match {
+      case a: AppendData => a.writeOptions
+      case o: OverwriteByExpression => o.writeOptions
+      case o: OverwritePartitionsDynamic => o.writeOptions
+      case _ => Map.empty[String, String]
+    }
+    val evolution = if (WriteShim.evolves(write)) Map("mergeSchema" -> "true") else Map.empty
+    own ++ relation.options.asCaseSensitiveMap().asScala ++ evolution
+  }
+
   def matchColumns(
       session: SparkSession,
       target: WriteTarget,

@@ -2,12 +2,12 @@ package org.apache.spark.sql.headwater
 
 import scala.util.control.NonFatal
 
+import headwater.spark.shims.AnalysisShim
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
-import org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression
@@ -199,8 +199,7 @@ object SparkInternals {
       casts: Boolean): LogicalPlan = {
     val conf = classic(session).sessionState.conf
     TableOutputResolver.suitableForByNameCheck(byName, expected, query.output)
-    val mode = if (byName) DefaultValueFillMode.RECURSE else DefaultValueFillMode.NONE
-    def resolved(conf: SQLConf) = TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, mode)
+    def resolved(conf: SQLConf) = AnalysisShim.resolveOutput(table, expected, query, byName, conf)
     (if (casts) StoreAssignment.columns(conf, query)(resolved) else resolved(conf)) match {
       case placed: Project => placed.copy(projectList = placed.projectList.map {
           case column: Alias =>
