@@ -1,22 +1,25 @@
 """Scripts (``BEGIN … END``) with statements that Spark's parser does not know.
 
 Spark parses the text of a script alone. Owns the same script with such statements under ``EXECUTE IMMEDIATE``, whose
-text comes to our parser when the script reaches it. Variables of the script are not seen there.
+text comes to our parser when the script reaches it. Variables of the script are not seen there. Forms that only newer
+Sparks parse are in words that this one takes.
 """
 
 from __future__ import annotations
 
-from headwater.sql import statements
+from headwater.sql import older_sparks, statements
 from headwater.sql.tokens import Token, tokens
 
 #: What a statement of a script may follow, beside the end of another.
 _OPENERS = ("BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
 
 
-def for_spark(text: str) -> str | None:
+def for_spark(text: str, spark_version: str | None = None) -> str | None:
     """The script as Spark's parser takes it; None where the text is no script, or has no statement of ours.
 
-    :raises HeadwaterError: ``PARSE_SYNTAX_ERROR`` for a statement of ours that is not written well.
+    :param spark_version: of the Spark that parses it; None for the newest.
+    :raises HeadwaterError: ``PARSE_SYNTAX_ERROR`` for a statement of ours that is not written well;
+        ``HEADWATER_NEEDS_NEWER_SPARK``.
     """
     found = tokens(text)
     if not found or not found[0].is_word_of("BEGIN"):
@@ -30,6 +33,9 @@ def for_spark(text: str) -> str | None:
         if statement and statements.parse(statement) is not None:
             quoted = statement.replace("\\", "\\\\").replace("'", "\\'")
             made += f"{text[written : found[at].start]}EXECUTE IMMEDIATE '{quoted}'"
+            written = found[end - 1].end
+        elif statement and (older := older_sparks.for_spark(statement, spark_version)) is not None:
+            made += f"{text[written : found[at].start]}{older}"
             written = found[end - 1].end
     return made + text[written:] if made else None
 

@@ -12,7 +12,7 @@ from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStat
 from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import elsewhere, scripts, statements, tokens
+from headwater.sql import elsewhere, older_sparks, scripts, statements, tokens
 from headwater.statements.maintain.health import HEALTH_SCHEMA
 from headwater.statements.maintain.optimize import DRY_RUN_SCHEMA, OPTIMIZE_SCHEMA
 from headwater.statements.maintain.restore import RESTORE_SCHEMA
@@ -59,13 +59,15 @@ def parameter_markers(request: ParameterMarkersRequest, statement: Statement) ->
 
 
 def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
-    """What Spark's parser takes in place of a script that it refused, None where it has none of our statements. A
-    statement of another system is refused.
+    """What Spark's parser takes in place of a text that it refused: a script with statements of ours, or a form that
+    newer Sparks parse. None for any other. A statement of another system is refused.
 
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``,
-        ``PARSE_SYNTAX_ERROR``.
+        ``HEADWATER_NEEDS_NEWER_SPARK``, ``PARSE_SYNTAX_ERROR``.
     """
-    if (script := scripts.for_spark(request.text)) is not None:
+    if (script := scripts.for_spark(request.text, statement.spark_version)) is not None:
         return script
+    if (older := older_sparks.for_spark(request.text, statement.spark_version)) is not None:
+        return older
     elsewhere.refuse(request.text)
     return None

@@ -2,45 +2,74 @@ package headwater.spark.statements
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.HeadwaterCatalog
 import headwater.spark.shims.AnalysisShim
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
-import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, TableInfo}
+import org.apache.spark.sql.connector.catalog.{Column, Identifier, Table, TableCatalog, TableInfo}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * CREATE TABLE … LIKE a view or a table of another format … USING delta: takes its columns and partitioning. Spark itself would only make
- * an entry in the metastore.
+ * CREATE TABLE … LIKE where the table or its model is a Delta table: takes columns and partitioning of a view or a table of any format.
+ * Spark itself would only make an entry in the metastore.
  */
 case class CreateDeltaTableLikeCommand(like: CreateTableLikeCommand) extends LeafRunnableCommand {
+  import CreateDeltaTableLikeCommand._
+
   override def run(session: SparkSession): Seq[Row] = {
     val catalog = SparkInternals.catalog(session)
-    val database = like.targetTable.database.getOrElse(SparkInternals.sessionCatalog(session).getCurrentDatabase)
-    val ident = Identifier.of(Array(database), like.targetTable.table)
-    if (!catalog.tableExists(ident)) catalog.createTable(ident, definition(CreateDeltaTableLikeCommand.source(session, like)))
-    else if (!like.ifNotExists) throw new TableAlreadyExistsException(ident)
+    val ident = identifier(session, like.targetTable)
+    if (catalog.tableExists(ident)) {
+      if (!like.ifNotExists) throw new TableAlreadyExistsException(ident)
+    } else (catalog, model(session, like)) match {
+      case (own: HeadwaterCatalog, Right(table)) =>
+        own.createLike(ident, definition(table.columns, table.partitioning, table.properties.get(TableCatalog.PROP_PROVIDER)), table)
+      case (_, Right(table)) => throw new IllegalStateException(s"no catalog of ours has ${table.name}")
+      case (_, Left(entry)) =>
+        val partitions = entry.partitionColumnNames.map(name => Expressions.identity("`" + name.replace("`", "``") + "`"): Transform)
+        catalog.createTable(
+          ident,
+          definition(SparkInternals.columns(SparkInternals.declaredTypes(entry.schema)), partitions.toArray, "delta"))
+    }
     Nil
   }
 
-  private def definition(source: CatalogTable): TableInfo = {
+  private def definition(columns: Array[Column], partitions: Array[Transform], provider: String): TableInfo = {
     val location = like.fileFormat.locationUri.map(TableCatalog.PROP_LOCATION -> CatalogUtils.URIToString(_))
     new TableInfo.Builder()
-      .withColumns(SparkInternals.columns(SparkInternals.declaredTypes(source.schema)))
-      .withPartitions(source.partitionColumnNames.map(name => Expressions.identity("`" + name.replace("`", "``") + "`"): Transform).toArray)
-      .withProperties((like.properties ++ location + (TableCatalog.PROP_PROVIDER -> "delta")).asJava)
+      .withColumns(columns)
+      .withPartitions(partitions)
+      .withProperties((like.properties ++ location + (TableCatalog.PROP_PROVIDER -> like.provider.getOrElse(provider))).asJava)
       .build()
   }
 }
 
 object CreateDeltaTableLikeCommand {
-  def isDelta(session: SparkSession, like: CreateTableLikeCommand): Boolean = {
-    def ofView = Option.when(AnalysisShim.isView(source(session, like)))(SparkInternals.conf(session).defaultDataSourceName)
-    like.fileFormat.inputFormat.isEmpty && like.provider.orElse(ofView).exists(_.equalsIgnoreCase("delta"))
-  }
+  def concerns(session: SparkSession, like: CreateTableLikeCommand): Boolean = like.fileFormat.inputFormat.isEmpty &&
+    (like.provider.exists(isDelta) || (model(session, like) match {
+      case Right(_) => true
+      case Left(entry) => like.provider.isEmpty && AnalysisShim.isView(entry) && isDelta(SparkInternals.conf(session).defaultDataSourceName)
+    }))
 
-  private def source(session: SparkSession, like: CreateTableLikeCommand): CatalogTable =
-    SparkInternals.sessionCatalog(session).getTempViewOrPermanentTableMetadata(like.sourceTable)
+  private def isDelta(provider: String): Boolean = provider.equalsIgnoreCase("delta")
+
+  private def identifier(session: SparkSession, table: TableIdentifier): Identifier =
+    Identifier.of(Array(table.database.getOrElse(SparkInternals.sessionCatalog(session).getCurrentDatabase)), table.table)
+
+  /** What the table is to be like: a Delta table, or the catalog's entry of a view or another table. */
+  private def model(session: SparkSession, like: CreateTableLikeCommand): Either[CatalogTable, Table] = {
+    val catalog = SparkInternals.catalog(session)
+    val ident = identifier(session, like.sourceTable)
+    def table = catalog.loadTable(ident)
+    catalog match {
+      case own: HeadwaterCatalog if own.isPath(ident) => Right(table)
+      case _ =>
+        val entry = SparkInternals.sessionCatalog(session).getTempViewOrPermanentTableMetadata(like.sourceTable)
+        if (entry.provider.exists(isDelta)) Right(table) else Left(entry)
+    }
+  }
 }

@@ -163,7 +163,7 @@ object HeadwaterParser {
         case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) =>
             named.planBuilder(parts, children) match {
               case relation: UnresolvedRelation => inCatalog(relation)
-              case other => other
+              case other => ReplaceCriteria.overwrites(other)
             })
       }
   }

@@ -80,7 +80,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       AnalyzeTableCommand(table, entry(table, "ANALYZE TABLE"), noScan = false, columns)
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
       throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
-    case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.isDelta(session, like) => CreateDeltaTableLikeCommand(like)
+    case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.concerns(session, like) => CreateDeltaTableLikeCommand(like)
   }
 
   private def detail(entry: CatalogTable) = DescribeOtherDetailRequest(
