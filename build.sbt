@@ -1,12 +1,13 @@
 // The same sources as jvm/build.py compiles, for sbt and IDEs: `sbt test` compiles them and runs the JVM unit tests.
 // What both builds must agree on is kept in one place: versions in versions.py, the flags in jvm/scalac.options.
+// sbt compiles for the newest Sparks alone.
 
-val supportedSpark = settingKey[Seq[String]]("The Spark versions that versions.py names, oldest first")
+val supportedSpark = settingKey[Seq[String]]("The Spark versions that versions.py names for the newest build, oldest first")
 
 ThisBuild / scalaVersion := "2.13.18" // what Spark 4.2 was built with
 ThisBuild / supportedSpark := {
   val versions = IO.read((ThisBuild / baseDirectory).value / "python" / "headwater" / "versions.py")
-  val listed = """SUPPORTED_SPARK = \(([^)]*)\)""".r.findFirstMatchIn(versions).map(_.group(1))
+  val listed = """SPARK_4_2 = \(([^)]*)\)""".r.findFirstMatchIn(versions).map(_.group(1))
   listed.map("\"([^\"]+)\"".r.findAllMatchIn(_).map(_.group(1)).toSeq).filter(_.nonEmpty)
     .getOrElse(sys.error("python/headwater/versions.py names no supported Spark"))
 }
@@ -18,7 +19,7 @@ lazy val headwater = (project in file("."))
     scalacOptions ++= IO.readLines(baseDirectory.value / "jvm" / "scalac.options"),
     javacOptions ++= Seq("-encoding", "UTF-8", "--release", "17"),
     Compile / sourceDirectory := baseDirectory.value / "jvm" / "src" / "main",
-    Compile / unmanagedSourceDirectories ++= Seq("shims", "compat").map(baseDirectory.value / "jvm" / _),
+    Compile / unmanagedSourceDirectories ++= Seq("shims/common", "shims/spark-4.2", "compat").map(baseDirectory.value / "jvm" / _),
     Test / sourceDirectory := baseDirectory.value / "jvm" / "src" / "test",
     target := baseDirectory.value / "target",
     libraryDependencies ++= Seq(
@@ -39,4 +40,12 @@ lazy val headwater = (project in file("."))
     Test / javaOptions ++= Seq("java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util",
       "java.util.concurrent", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar")
       .map(name => s"--add-opens=java.base/$name=ALL-UNNAMED")
+  )
+
+// What an older Spark needs is compiled by jvm/build.py, beside that Spark; here it is formatted.
+lazy val older = (project in file("jvm/shims/spark-4.1"))
+  .settings(
+    autoScalaLibrary := false,
+    Compile / unmanagedSourceDirectories := Seq(baseDirectory.value),
+    target := (ThisBuild / baseDirectory).value / "target" / "older"
   )

@@ -1,8 +1,8 @@
-"""A check of an installed wheel by every statement that README.md names: ``python smoke.py SPARK_VERSION JAR``.
+"""A check of an installed wheel by every statement that README.md names: ``python smoke.py SPARK_VERSION``.
 
-Run by ``.ci/run`` in an environment that holds the wheel, its declared dependencies and one Spark version, with the
-JAR that another Spark version built. Promise: exits with an error unless this is that version and that JAR, every
-module imports, and each statement works: in PySpark, and a script of them in ``headwater spark-sql``.
+Run by ``.ci/run`` in an environment that holds the wheel, its declared dependencies and one Spark version. Promise:
+exits with an error unless this is that version, every module imports, and each statement works: in PySpark, and a
+script of them in ``headwater spark-sql``.
 """
 
 from __future__ import annotations
@@ -198,12 +198,13 @@ def reshape(rows: Rows) -> None:
 def read_changes(spark: SparkSession, rows: Rows) -> None:
     """The change data feed, in each of its ways."""
     path = rows("DESCRIBE DETAIL changed_true")[0][4]
-    for source in (
-        "table_changes('changed_true', 2, 2)",
-        f"table_changes_by_path('{path}', 2, 2)",
-        "changed_true CHANGES FROM VERSION 2 TO VERSION 2",
-    ):
+    for source in ("table_changes('changed_true', 2, 2)", f"table_changes_by_path('{path}', 2, 2)"):
         assert rows(f"SELECT id, _change_type FROM {source}") == [(3, "delete")], source
+    newest = "SELECT id, _change_type FROM changed_true CHANGES FROM VERSION 2 TO VERSION 2"
+    if spark.version.startswith("4.1."):
+        assert condition(rows, newest) == "HEADWATER_NEEDS_NEWER_SPARK"
+    else:
+        assert rows(newest) == [(3, "delete")]
     reader = spark.read.option("readChangeFeed", True).option("startingVersion", 2).option("endingVersion", 2)
     assert reader.table("changed_true").count() == 1
 
@@ -263,9 +264,8 @@ def change_rows(rows: Rows) -> None:
 
 
 def main() -> None:
-    version, jar = sys.argv[1:]
+    (version,) = sys.argv[1:]
     import_everything()
-    assert Path(headwater.jar_path()).read_bytes() == Path(jar).read_bytes(), "the wheel holds another JAR"
     with tempfile.TemporaryDirectory(prefix="headwater-smoke-") as name:
         directory = Path(name)
         builder = (

@@ -138,8 +138,7 @@ def _files(directory: Path) -> list[Path]:
 
 def _shims(kind: Any) -> list[Path]:
     """What all builds have, and what one has alone."""
-    common = [path for path in SHIMS.iterdir() if path.is_file() and not path.name.startswith(".")]
-    return sorted([*common, *_files(SHIMS / kind.shims)])
+    return [*_files(SHIMS / "common"), *_files(SHIMS / kind.shims)]
 
 
 def _resources(kind: Any) -> Mapping[str, bytes]:

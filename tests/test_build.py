@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyspark
 import pytest
 
 _ROOT = Path(__file__).parents[1]
@@ -42,7 +43,7 @@ def checkout(tmp_path: Path) -> SimpleNamespace:
 
 def _load(root: Path) -> dict[str, object]:
     module = runpy.run_path(str(root / "jvm" / "build.py"))
-    return {name: module[name] for name in ("build", "is_stale", "JAR", "BuildError")}
+    return {name: module[name] for name in ("build", "is_stale", "JARS", "BuildError")}
 
 
 def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
@@ -55,6 +56,33 @@ def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
     with zipfile.ZipFile(jar.with_name("headwater-delta.jar")) as archive:
         assert set(archive.namelist()) == {"META-INF/MANIFEST.MF", "META-INF/headwater-sources.sha256", "c/C.class"}
     assert checkout.build(force=True).read_bytes() == first
+
+
+def test_the_jar_is_for_the_spark_that_it_is_compiled_with(checkout: SimpleNamespace, tmp_path: Path) -> None:
+    """A stand-in for another Spark: the same JARs under the name of its version."""
+    others = _spark_named(tmp_path / "4.1", "4.1.3")
+    for line, name in (("4.1", "Older"), ("4.2", "Newer")):
+        folder = tmp_path / "jvm" / "shims" / f"spark-{line}"
+        folder.mkdir(parents=True)
+        (folder / f"{name}.scala").write_text(f"package a\nclass {name}\n")
+    newer, older = checkout.build(), checkout.build(others)
+    assert (newer.name, older.name) == ("headwater.jar", "headwater-4.1.jar")
+    for jar, own, other in ((newer, "Newer", "Older"), (older, "Older", "Newer")):
+        with zipfile.ZipFile(jar) as archive:
+            assert f"a/{own}.class" in archive.namelist()
+            assert f"a/{other}.class" not in archive.namelist()
+            assert f"jar={jar.name}".encode() in archive.read("headwater/build.properties")
+        assert jar.with_name(f"{jar.stem}-delta.jar").is_file()
+    with pytest.raises(checkout.BuildError, match=r"4\.0\.5.*works with 4\.1\.0"):
+        checkout.build(_spark_named(tmp_path / "4.0", "4.0.5"))
+
+
+def _spark_named(folder: Path, version: str) -> Path:
+    folder.mkdir()
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar"):
+        name = f"spark-core_2.13-{version}.jar" if jar.name.startswith("spark-core_") else jar.name
+        (folder / name).symlink_to(jar)
+    return folder
 
 
 def test_only_a_stale_jar_is_built(checkout: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +109,7 @@ def test_sources_that_do_not_compile(checkout: SimpleNamespace) -> None:
     checkout.source.write_text("class {")
     with pytest.raises(checkout.BuildError, match="compiler rejected"):
         checkout.build()
-    assert not checkout.JAR.exists()
+    assert not list(checkout.JARS.glob("*.jar"))
 
 
 def test_no_jdk(checkout: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

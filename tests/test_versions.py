@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 import headwater
 from headwater.errors import HeadwaterError
-from headwater.versions import SUPPORTED_SPARK, is_supported, is_tested, require_supported
+from headwater.versions import BUILDS, SUPPORTED_SPARK, build_for, is_supported, is_tested, require_supported
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,7 +33,7 @@ _PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_tex
 )
 def test_an_installed_spark_that_works_is_not_replaced(requirements: list[str]) -> None:
     (spark,) = [found for found in map(Requirement, requirements) if found.name == "pyspark"]
-    for version in (*SUPPORTED_SPARK, "4.2.2", "4.2.10", "4.3.1", "4.1.4", "4.4.0", "4.4.0.dev1", "5.0.0"):
+    for version in (*SUPPORTED_SPARK, "4.1.9", "4.2.2", "4.2.10", "4.3.1", "4.0.5", "4.4.0", "4.4.0.dev1", "5.0.0"):
         assert spark.specifier.contains(version, prereleases=True) is is_supported(version), version
 
 
@@ -54,12 +54,25 @@ def test_an_installed_spark_that_works_is_not_replaced(requirements: list[str]) 
         ("4x2.0", False, False),
         ("14.2.0", False, False),
         ("4.20.0", False, False),
-        ("4.1.0", False, False),
+        ("4.1.0", True, True),
+        ("4.1.9", True, False),
+        ("4.0.5", False, False),
         ("4.4.0", False, False),
     ],
 )
 def test_is_supported(version: str, supported: bool, tested: bool) -> None:
     assert (is_supported(version), is_tested(version)) == (supported, tested)
+
+
+def test_each_spark_has_one_jar() -> None:
+    jars = {version: build_for(version) for version in ("4.1.0", "4.1.4-vendor", "4.2.0", "4.3.1", "4.0.0", "4.4.0")}
+    assert {version: build and build.jar for version, build in jars.items()} == {
+        **dict.fromkeys(("4.1.0", "4.1.4-vendor"), "headwater-4.1.jar"),
+        **dict.fromkeys(("4.2.0", "4.3.1"), "headwater.jar"),
+        **dict.fromkeys(("4.0.0", "4.4.0")),
+    }
+    for build in BUILDS:
+        assert (Path(__file__).parents[1] / "jvm" / "shims" / build.shims).is_dir()
 
 
 def test_an_older_python_is_refused_by_name() -> None:

@@ -33,7 +33,7 @@ MESSAGE_FILES = {file.stem.capitalize() for file in (JVM.parent / "python/headwa
 
 
 def _sources() -> list[Path]:
-    found = [*SCALA.rglob("*.scala"), *(JVM / "shims").glob("*.scala")]
+    found = [*SCALA.rglob("*.scala"), *(JVM / "shims").rglob("*.scala")]
     return sorted(path for path in found if path.parent != MESSAGES or path.stem not in MESSAGE_FILES)
 
 

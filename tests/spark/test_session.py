@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 
-from headwater.versions import SUPPORTED_SPARK, bridge_version, is_supported, is_tested
+from headwater.versions import SUPPORTED_SPARK, bridge_version, build_for, is_supported, is_tested
 
 
 def test_plain_sql(spark, rows, database, log):
@@ -24,10 +25,15 @@ def test_errors_have_condition_and_state(spark, fails, tmp_path):
 def test_the_jar_and_the_package_have_one_rule(spark):
     """Which Sparks are supported, and which JAR fits: both sides read it from ``versions.py``."""
     shims = spark._jvm.headwater.spark.shims
-    others = ("4.2.1-vendor-3", "4.2.0.2", "4.3.0-", "4.2.10", "4.2.x", "4x2.0", "14.2.0", "4.1.0", "")
+    others = ("4.2.1-vendor-3", "4.2.0.2", "4.3.0-", "4.2.10", "4.2.x", "4x2.0", "14.2.0", "4.0.5", "")
+    own = build_for(spark.version)
+    assert own is not None
+    assert shims.BuildProperties.jar() == own.jar
     for version in (*SUPPORTED_SPARK, *others):
-        assert shims.SparkVersions.isSupported(version) is is_supported(version), version
-        assert shims.SparkVersions.isTested(version) is is_tested(version), version
+        is_own = build_for(version) is own
+        assert shims.SparkVersions.isSupported(version) is is_own, version
+        assert shims.SparkVersions.isTested(version) is (is_own and is_tested(version)), version
+        assert bool(re.fullmatch(shims.BuildProperties.releasedPattern(), version)) is is_supported(version), version
     assert shims.BuildProperties.bridgeVersion() == bridge_version()
 
 

@@ -3,14 +3,6 @@ package headwater.spark.shims
 import headwater.spark.bridge.messages.ChangesBound
 import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Identifier, Table, TableInfo}
 
-/** This Spark has no CHANGES FROM: only `table_changes` and the reader's options read changes. */
-trait ChangelogShim
-
-object ChangelogShim {
-  /** The changes in the table that Spark wraps them in. */
-  def unapply(table: Table): Option[ChangelogShim] = None
-}
-
 /** What later Sparks ask a catalog: this one has no CHANGES FROM, and runs CREATE TABLE … LIKE as a command. */
 trait CatalogShim extends DelegatingCatalogExtension {
   protected def changesOf(ident: Identifier, bounds: Seq[ChangesBound], deduplicationMode: String): Option[ChangelogShim]

@@ -42,8 +42,7 @@ object WriteShim {
             evolves = false,
             Option(table.options.get(Using)).toSeq.flatMap(names),
             Option(table.options.get(On)).map(CatalystSqlParser.parseExpression),
-            Option(table.options.get(Alias)).map(name => CatalystSqlParser.parseMultipartIdentifier(name).head)
-          ))
+            Option(table.options.get(Alias)).map(name => CatalystSqlParser.parseMultipartIdentifier(name).head)))
       case _ => None
     }
 

@@ -8,7 +8,9 @@ import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
 import headwater.spark.bridge.messages.{
   AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
 }
-import headwater.spark.bridge.messages.{ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
+import headwater.spark.bridge.messages.{
+  ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
+}
 import headwater.spark.catalog.{
   Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
 }

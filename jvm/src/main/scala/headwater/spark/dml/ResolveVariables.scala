@@ -28,7 +28,8 @@ case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
         notMatchedActions = notMatched.map(resolve(_, source)),
         notMatchedBySourceActions = notMatchedBySource.map(resolve(_, target)))
     case other => other.resolveOperatorsDown {
-        case overwrite: OverwriteByExpression if !overwrite.deleteExpr.resolved => overwrite.table match {
+        case overwrite: OverwriteByExpression if !overwrite.deleteExpr.resolved =>
+          overwrite.table match {
             case table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) =>
               overwrite.copy(deleteExpr = names.resolve(overwrite.deleteExpr, table))
             case _ => overwrite

@@ -50,10 +50,12 @@ case class CreateDeltaTableLikeCommand(like: CreateTableLikeCommand) extends Lea
 
 object CreateDeltaTableLikeCommand {
   def concerns(session: SparkSession, like: CreateTableLikeCommand): Boolean = like.fileFormat.inputFormat.isEmpty &&
-    (like.provider.exists(isDelta) || (model(session, like) match {
-      case Right(_) => true
-      case Left(entry) => like.provider.isEmpty && AnalysisShim.isView(entry) && isDelta(SparkInternals.conf(session).defaultDataSourceName)
-    }))
+    (like.provider.exists(isDelta) ||
+      (model(session, like) match {
+        case Right(_) => true
+        case Left(entry) => like.provider.isEmpty && AnalysisShim.isView(entry) &&
+          isDelta(SparkInternals.conf(session).defaultDataSourceName)
+      }))
 
   private def isDelta(provider: String): Boolean = provider.equalsIgnoreCase("delta")
 

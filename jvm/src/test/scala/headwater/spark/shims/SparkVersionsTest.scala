@@ -11,5 +11,8 @@ class SparkVersionsTest extends munit.FunSuite {
     Seq(running, later, later).foreach(SparkVersions.check)
     val refused = intercept[HeadwaterException](SparkVersions.check("4.99.0"))
     assertEquals(refused.getCondition, "HEADWATER_UNSUPPORTED_SPARK_VERSION")
+    val ofAnotherJar = intercept[HeadwaterException](SparkVersions.check("4.1.0"))
+    assertEquals(ofAnotherJar.getCondition, "HEADWATER_JAR_OF_OTHER_SPARK")
+    assert(ofAnotherJar.getMessage.contains("headwater.jar"), ofAnotherJar.getMessage)
   }
 }
