@@ -59,13 +59,13 @@ def jar_path() -> Path:
     """See :func:`headwater.jar_path`."""
     package = Path(__file__).resolve().parent
     spark_jars = _spark_jars()
+    version = None if spark_jars is None else versions.spark_version(spark_jars)
+    if version is not None:
+        versions.require_supported(version)
     build_script = package.parents[1] / "jvm" / "build.py"
     if build_script.is_file():
         built: Path = runpy.run_path(str(build_script))["build"](spark_jars)
         return built
-    version = None if spark_jars is None else versions.spark_version(spark_jars)
-    if version is not None:
-        versions.require_supported(version)
     build = versions.BUILDS[-1] if version is None else versions.build_for(version)
     assert build is not None
     jar = package / "jars" / build.jar
