@@ -91,7 +91,7 @@ def _missing(jar: Path) -> str:
 def _without(version: str | None, found: Sequence[str]) -> str:
     return (
         f"This installation of Headwater has no JAR for Spark {version}, only {', '.join(found)}. Install a wheel that "
-        f"was built for it too, or install Headwater from source beside that Spark."
+        "has it, or build it beside that Spark: pip install --no-build-isolation with the path of Headwater's sources."
     )
 
 
