@@ -292,6 +292,25 @@ class RenamingStore(HadoopStore):
         self._files.replace_by_rename(path, data)
 
 
+class ReadOnlyStore(HadoopStore):
+    """A scheme whose tables others commit to in a way of their own, as the session's settings say."""
+
+    def __init__(self, files: HadoopFiles, setting: str, value: str) -> None:
+        super().__init__(files)
+        self._setting, self._value = setting, value
+
+    def check_writable(self, path: str) -> None:
+        """Refuse every path.
+
+        :raises HeadwaterError: ``HEADWATER_LOG_STORE_NOT_SUPPORTED``.
+        """
+        scheme = path.partition(":")[0]
+        raise HeadwaterError(
+            "HEADWATER_LOG_STORE_NOT_SUPPORTED",
+            {"path": path, "setting": self._setting, "value": self._value, "scheme": scheme},
+        )
+
+
 class ConditionalStore(HadoopStore):
     """An object store that creates an object on the condition that there is none: S3.
 
