@@ -23,7 +23,7 @@ from headwater.stores.local import LocalStore
 #: The beginning of the settings that name stores, before a scheme.
 _SETTING = "spark.headwater.store."
 #: How Delta Lake's own connector is told of a log store: for a scheme, or for all.
-_LOG_STORE = "spark.delta.logStore."
+_LOG_STORES = "spark.delta.logStore"
 #: Its log stores whose commits are files that are created if absent, as here. The one that keeps commits in DynamoDB
 #: before they are in the log is none, and what a store of somebody else does nobody here can know.
 _PLAIN_LOG_STORES = frozenset(
@@ -77,7 +77,7 @@ def store_for(
 
 def _other_log_store(scheme: str, settings: Mapping[str, str]) -> tuple[str, str] | None:
     """The setting, and its value, by which a scheme's commits are made in a way that is not the store's own."""
-    for name in (f"{_LOG_STORE}{scheme}.impl", f"{_LOG_STORE}class"):
+    for name in (f"{_LOG_STORES}.{scheme}.impl", f"{_LOG_STORES}.class"):
         value = settings.get(name, "").strip()
         if value:
             package, _, kind = value.rpartition(".")
