@@ -87,8 +87,10 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
         withSchemaEvolution = merge.withSchemaEvolution,
         source = merge.sourceTable.schema.json,
         star = actions.exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-        assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)))
-    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
+        assigned = actions.flatMap(AssignedColumns.of).flatMap(assigned.path)),
+      table.location)
+    val seen =
+      answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _, table.store)).getOrElse(table)
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge
     val prepared = named.copy(targetTable = PendingTarget.replace(merge.targetTable, seen), withSchemaEvolution = answer.evolves)

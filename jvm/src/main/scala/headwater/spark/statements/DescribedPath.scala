@@ -1,7 +1,7 @@
 package headwater.spark.statements
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.NothingAtPathRequest
 import headwater.spark.catalog.{Extension, HeadwaterTable}
 import org.apache.spark.sql.SparkSession
@@ -18,7 +18,7 @@ object DescribedPath {
   /** The table at a path; None if something else is there. */
   def open(session: SparkSession, path: String): Option[HeadwaterTable] = {
     Extension.require(session)
-    try Some(HeadwaterTable.load(session, HeadwaterTable.path(session, path)))
+    try Some(HeadwaterTable.load(session, TableLocation(HeadwaterTable.path(session, path))))
     catch {
       case e: HeadwaterException if NotDelta(e.getCondition) => None
       case e: HeadwaterException if e.getCondition == "PATH_NOT_FOUND" =>

@@ -62,8 +62,10 @@ object PlanHeadwaterReplace {
         byName = byName,
         using = criteria.map(_.using).getOrElse(Nil),
         hasCondition = criteria.exists(_.on.isDefined),
-        options = options))
-    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
+        options = options),
+      table.location)
+    val seen =
+      answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _, table.store)).getOrElse(table)
     val target = DmlTarget(seen, Nil)
     val expected = SparkInternals.attributes(DataType.fromJson(answer.columns).asInstanceOf[StructType])
     val inserted = values(SparkInternals.resolveOutput(session, table.name(), expected, query, byName, casts), query)

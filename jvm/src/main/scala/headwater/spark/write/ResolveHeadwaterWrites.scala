@@ -2,7 +2,7 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
@@ -37,10 +37,11 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     case _ => true
   }
 
-  private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, table: HeadwaterTable): LogicalPlan = {
+  private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, loaded: HeadwaterTable): LogicalPlan = {
+    val asked = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala
+    val table = loaded.reachedWith(asked)
     table.requireLatest()
-    val options = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala ++
-      (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
+    val options = StoreOptions.others(asked) ++ (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
     val target = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
@@ -98,7 +99,8 @@ object ResolveHeadwaterWrites {
         isSql = isSql,
         mode = target.mode,
         replaceWhere = target.replaceWhere,
-        options = options))
+        options = StoreOptions.others(options)),
+      table.location)
     val expected = DataType.fromJson(answer.schema).asInstanceOf[StructType]
     SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName, casts)
   }
