@@ -10,7 +10,7 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.bridge.messages.{CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest}
 import headwater.spark.catalog.{
-  Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
+  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.PlannedTable
@@ -67,7 +67,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (asked != null && version.version.isEmpty) {
       throw Bridge.refusal(session, InvalidVersionRequest(asked))
     }
-    if (isPath(ident)) HeadwaterTable.load(session, TableLocation(pathOf(ident)), version)
+    if (isPath(ident)) HeadwaterTable.load(session, locationOf(ident), version)
     else {
       val found = try super.loadTable(ident)
       catch {
@@ -111,10 +111,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override def tableExists(ident: Identifier): Boolean = {
     PlannedTable.forget()
-    if (isPath(ident)) exists(pathOf(ident)) else super.tableExists(ident)
+    if (isPath(ident)) exists(locationOf(ident)) else super.tableExists(ident)
   }
-
-  private def exists(path: String): Boolean = exists(TableLocation(path))
 
   private def exists(location: TableLocation): Boolean =
     Bridge.call(session, TableExistsRequest(location.path), location)
@@ -122,6 +120,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private[spark] def isPath(ident: Identifier): Boolean =
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
       !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
+
+  private def locationOf(ident: Identifier): TableLocation =
+    HandedTable.find(session, ident.name()).getOrElse(TableLocation(pathOf(ident)))
 
   private def pathOf(ident: Identifier): String = TableLocation.path(session, pathIn(ident))
 

@@ -41,7 +41,9 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     val asked = optionsOf(write) ++ relation.options.asCaseSensitiveMap().asScala
     val table = loaded.reachedWith(asked)
     table.requireLatest()
-    val options = StoreOptions.others(asked) ++ (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
+    // What creates a table needs all of them when it commits.
+    val known = if (table.isInstanceOf[HeadwaterStagedTable]) asked else StoreOptions.others(asked)
+    val options = known ++ (if (write.withSchemaEvolution) Map("mergeSchema" -> "true") else Map.empty)
     val target = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.

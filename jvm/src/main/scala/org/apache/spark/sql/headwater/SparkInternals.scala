@@ -131,6 +131,10 @@ object SparkInternals {
   /** Whether a name is that of a temporary view, of the session or global. */
   def isTemporaryView(session: SparkSession, name: Seq[String]): Boolean = sessionCatalog(session).isTempView(name)
 
+  /** The plan of a DataFrame that is a temporary view. */
+  def temporaryView(session: SparkSession, name: String): Option[LogicalPlan] =
+    sessionCatalog(session).getRawTempView(name).flatMap(_.plan)
+
   /** A name's parts, with backticks where SQL needs them. */
   def quoted(parts: Seq[String]): String = parts.map(QuotingUtils.quoteIfNeeded).mkString(".")
 
