@@ -33,10 +33,10 @@ from headwater.tables.statement_inputs import (
 )
 from headwater.tables.upserting import upsert_options
 
-#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and where there is a Delta table
-#: that this version cannot read.
 #: What a reader says of a path where there is nothing.
 _NO_PATH = "PATH_NOT_FOUND"
+#: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and where there is a Delta table
+#: that this version cannot read.
 _NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 _OTHER_TABLE = ("DELTA_ONLY_OPERATION", "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE")
 _NOT_FOR_US = ("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "DELTA_INVALID_PROTOCOL_VERSION")

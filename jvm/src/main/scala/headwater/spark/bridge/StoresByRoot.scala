@@ -5,8 +5,8 @@ import scala.collection.mutable
 import headwater.spark.bridge.messages.StoreIdentity
 
 /**
- * What was given to reach each path of a statement: that of the table which the path lies in, whose root is the longest one. Files elsewhere
- * are those that the log of the statement's own table, the first one, refers to.
+ * What was given to reach each path of a statement: that of the table which the path lies in, whose root is the longest one. Files
+ * elsewhere are those that the log of the statement's own table, the first one, refers to.
  */
 private[bridge] final class StoresByRoot(locations: Seq[TableLocation]) {
   private val known = mutable.ArrayBuffer.from(locations)

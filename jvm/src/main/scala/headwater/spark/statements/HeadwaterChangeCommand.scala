@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
-/** Runs a statement in the handler that may commit to the table at `location`. `schema0` is that of the rows it returns, empty without rows. */
+/** Runs a statement in the handler that may commit to the table at `location`. `schema0` is that of the rows it returns. */
 case class HeadwaterChangeCommand(request: Call[CommitAnswer], location: TableLocation, name: String, schema0: StructType = new StructType)
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = SparkInternals.attributes(schema0)
