@@ -19,8 +19,8 @@ import org.apache.hadoop.util.Progressable
  * The file system of a scheme, made with the options of one table's user ([[StoreOptions]]), on the driver and on executors.
  *
  * Hadoop keeps file systems by scheme, authority and user, whatever settings they were made with, and would give the first one to
- * everybody. So [[StoreOptions]] has Hadoop make one of these at each use, and keep none. They lead to one real file system for each set of options,
- * which is closed when nobody can use it any more.
+ * everybody. So [[StoreOptions]] has Hadoop make one of these at each use, and keep none. They lead to one real file system for each
+ * set of options, which is closed when nobody can use it any more.
  */
 final class FileSystemWithOptions extends FilterFileSystem {
   private var shared: SharedFileSystem = _
