@@ -1,17 +1,68 @@
 package headwater.spark.shims
 
-import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
+import org.apache.spark.sql.catalyst.analysis.{Resolver, TableOutputResolver}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
 
 /** Calls of Spark's analysis whose parameters differ between Sparks. */
 object AnalysisShim {
-  /** A query's columns as a table expects them. By name, columns that are missing get their defaults. */
-  def resolveOutput(table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean, conf: SQLConf): LogicalPlan =
-    TableOutputResolver.resolveOutputColumns(table, expected, query, byName, conf, supportColDefaultValue = byName)
+  /** A query's columns as a table expects them. By name, columns that are missing get their defaults, and fields of structs are null. */
+  def resolveOutput(table: String, expected: Seq[Attribute], query: LogicalPlan, byName: Boolean, conf: SQLConf): LogicalPlan = {
+    val rows = if (byName) withFields(expected, query, conf.resolver) else query
+    TableOutputResolver.resolveOutputColumns(table, expected, rows, byName, conf, supportColDefaultValue = byName)
+  }
 
   /** Whether an entry of the catalog is a view. */
   def isView(entry: CatalogTable): Boolean = entry.tableType == CatalogTableType.VIEW
+
+  /** This Spark fills columns that are missing, and no fields of structs. */
+  private def withFields(expected: Seq[Attribute], query: LogicalPlan, resolver: Resolver): LogicalPlan = {
+    val columns = query.output.map { column =>
+      expected.filter(wanted => resolver(wanted.name, column.name)) match {
+        case Seq(wanted) if lacks(column.dataType, wanted.dataType, resolver) =>
+          Alias(filled(column, wanted.dataType, resolver), column.name)()
+        case _ => column
+      }
+    }
+    if (columns == query.output) query else Project(columns, query)
+  }
+
+  /** Whether a struct at any depth has no field that the wanted one has and that may be null. */
+  private def lacks(stored: DataType, wanted: DataType, resolver: Resolver): Boolean = (stored, wanted) match {
+    case (have: StructType, want: StructType) => want.exists { field =>
+        have.find(each => resolver(each.name, field.name)).fold(field.nullable)(each => lacks(each.dataType, field.dataType, resolver))
+      }
+    case (ArrayType(have, _), ArrayType(want, _)) => lacks(have, want, resolver)
+    case (MapType(key, value, _), MapType(wantedKey, wantedValue, _)) => lacks(key, wantedKey, resolver) || lacks(value, wantedValue, resolver)
+    case _ => false
+  }
+
+  private def filled(value: Expression, wanted: DataType, resolver: Resolver): Expression = (value.dataType, wanted) match {
+    case _ if !lacks(value.dataType, wanted, resolver) => value
+    case (have: StructType, want: StructType) =>
+      val known = have.fields.zipWithIndex.toSeq.map { case (field, position) =>
+        val part = GetStructField(value, position, Some(field.name))
+        field.name -> want.find(each => resolver(each.name, field.name)).map(each => filled(part, each.dataType, resolver)).getOrElse(part)
+      }
+      val missing = want.filter(field => field.nullable && !have.exists(each => resolver(each.name, field.name)))
+      val fields = known ++ missing.map(field => field.name -> Literal(null, field.dataType))
+      val struct = CreateNamedStruct(fields.flatMap { case (name, part) => Seq(Literal(name), part) })
+      if (value.nullable) If(IsNull(value), Literal(null, struct.dataType), struct) else struct
+    case (ArrayType(have, mayBeNull), ArrayType(want, _)) =>
+      val element = NamedLambdaVariable("element", have, mayBeNull)
+      ArrayTransform(value, LambdaFunction(filled(element, want, resolver), Seq(element)))
+    case (MapType(haveKey, haveValue, mayBeNull), MapType(wantKey, wantValue, _)) =>
+      def lambda(body: (NamedLambdaVariable, NamedLambdaVariable) => Expression, valueType: DataType) = {
+        val (k, v) = (NamedLambdaVariable("key", haveKey, nullable = false), NamedLambdaVariable("value", valueType, mayBeNull))
+        LambdaFunction(body(k, v), Seq(k, v))
+      }
+      val values =
+        if (lacks(haveValue, wantValue, resolver)) TransformValues(value, lambda((_, v) => filled(v, wantValue, resolver), haveValue)) else value
+      val valueType = values.dataType.asInstanceOf[MapType].valueType
+      if (lacks(haveKey, wantKey, resolver)) TransformKeys(values, lambda((k, _) => filled(k, wantKey, resolver), valueType)) else values
+    case _ => value
+  }
 }

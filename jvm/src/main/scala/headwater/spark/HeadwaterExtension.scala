@@ -1,6 +1,6 @@
 package headwater.spark
 
-import headwater.spark.bridge.{Bridge, Redaction}
+import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
@@ -12,6 +12,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = if (HeadwaterExtension.isFirst(extensions)) {
+    ClassPathCheck.check(getClass.getClassLoader)
     SparkVersions.check(org.apache.spark.SPARK_VERSION)
     // The handler process needs a second for its imports. It takes it while Spark itself starts.
     Option(org.apache.spark.SparkEnv.get).foreach { env =>

@@ -1,0 +1,139 @@
+"""A standalone cluster of two workers, as Spark's own scripts start one: programs whose driver is outside or inside.
+
+Long, as five JVMs start one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater
+from headwater import launch
+from support.programs import NAMES, PRINTED, compile_programs
+from support.sparks.running import Sparks, family, free_port, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+from headwater.tables import DeltaTable
+
+path = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+rows = lambda text: [tuple(row) for row in spark.sql(text).collect()]
+t = f"delta.`{path}`"
+rows(f"CREATE TABLE {t} (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+print("ready", flush=True)
+for number in range(8):
+    rows(f"INSERT INTO {t} SELECT id, 'new' FROM range({1000 * number}, {1000 * number + 1000}, 1, 4)")
+rows(f"DELETE FROM {t} WHERE id % 10 = 0")
+rows(f"UPDATE {t} SET v = 'odd' WHERE id % 2 = 1")
+DeltaTable.forPath(spark, path).alias("t").merge(
+    spark.range(7000, 9000).alias("s"), "t.id = s.id"
+).whenMatchedUpdate(set={"v": "'merged'"}).whenNotMatchedInsert(values={"id": "s.id", "v": "'added'"}).execute()
+rows(f"OPTIMIZE {t}")
+rows(f"VACUUM {t}")
+print("found", rows(f"SELECT v, count(*), sum(id) FROM {t} GROUP BY v ORDER BY v"), flush=True)
+print("changed", rows(f"SELECT count(*) FROM table_changes_by_path('{path}', 9)"), flush=True)
+"""
+FOUND = "found [('added', 1100, 9249000), ('merged', 900, 6750000), ('new', 2800, 9800000), ('odd', 3500, 12250000)]"
+
+
+class Cluster:
+    """A master and two workers, each with one core."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.port, self.running = home, free_port(), list[subprocess.Popen[bytes]]()
+        self.url = f"spark://127.0.0.1:{self.port}"
+        self._start("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
+        wait_for(lambda: _takes_connections(self.port), 60, "the master")
+        for number in (1, 2):
+            folder = home / f"worker{number}"
+            arguments = ("--host", "127.0.0.1", "--cores", "2", "--memory", "1536m", "--webui-port", "0")
+            self._start("worker.Worker", *arguments, "--work-dir", str(folder), self.url)
+
+    def _start(self, kind: str, *arguments: str) -> None:
+        command = [str(launch.spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "300m"}
+        with open(self.home / f"{kind}{len(self.running)}.log", "wb") as log:
+            started = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        self.running.append(started)
+
+    def executors(self) -> list[int]:
+        found = [each for started in self.running for each in family(started.pid)]
+        return [pid for pid, command in found if "CoarseGrainedExecutorBackend" in command and "bin/java" in command]
+
+    def stop(self) -> None:
+        for started in reversed(self.running):
+            for pid, _ in family(started.pid):
+                os.kill(pid, signal.SIGKILL)
+            started.wait()
+
+
+def _takes_connections(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("standalone"))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def sparks(tmp_path: Path) -> Iterator[Sparks]:
+    started = Sparks(tmp_path)
+    yield started
+    started.stop()
+
+
+ALLOCATION = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": "2",
+    "spark.executor.memory": "700m",
+    "spark.executor.cores": "1",
+    "spark.speculation": "true",
+}
+
+
+def test_a_driver_outside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp_path: Path) -> None:
+    """Executors come and go, and one is killed while tasks write."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    arguments = ["--master", standalone.url, str(program), str(tmp_path / "t")]
+    application: Any = sparks.shell("spark-submit", arguments, ALLOCATION)
+    wait_for(lambda: "ready" in application.output or application.process.poll() is not None, 180, "the program")
+    time.sleep(2)
+    os.kill(standalone.executors()[0], signal.SIGKILL)
+    assert application.process.wait(300) == 0, application.log[-3000:]
+    assert FOUND in application.output, application.output
+
+
+def test_a_driver_inside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp_path: Path) -> None:
+    """The worker that runs the driver has the package in the Python that a setting names, and the JARs as files."""
+    programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
+    arguments = ["--master", standalone.url, "--deploy-mode", "cluster", "--class", "ScalaProgram"]
+    settings = {**NAMES, "spark.driver.memory": "700m", "spark.executor.memory": "500m", "spark.cores.max": "1"}
+    application: Any = sparks.shell("spark-submit", [*arguments, str(programs), str(tmp_path)], settings)
+    application.process.wait(120)
+
+    def printed() -> list[str]:
+        outputs = list(standalone.home.glob("worker*/driver-*/stdout"))
+        return [line for file in outputs for line in file.read_text().splitlines() if ": " in line]
+
+    wait_for(lambda: len(printed()) >= len(PRINTED), 240, "the program's last line")
+    assert printed() == PRINTED
