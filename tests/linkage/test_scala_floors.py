@@ -47,7 +47,7 @@ ORDER = (
 #: Arrows that run up: package, then what it imports.
 UP: dict[str, set[str]] = {
     "errors": {"bridge"},
-    "sql": {"sql.scan", "write"},
+    "sql": {"bridge", "sql.scan", "write"},
     "sql.dml": {"dml"},
     "scan": {"bridge", "catalog", "changes", "dml", "sql.scan"},
     "write": {"bridge", "catalog", "dml", "sql.bridge", "sql.write"},

@@ -6,13 +6,17 @@ gives our store of a path, as Spark would have it, without Spark.
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
+import re
+import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import py4j.java_gateway
 import py4j.protocol
@@ -52,6 +56,24 @@ class S3Server:
     def seen(self) -> dict[str, Any]:
         """``most`` requests under way at once, and all ``requests`` since the last rules."""
         return json.loads(self.request("GET", "/-/seen")[1])
+
+    def paths(self) -> list[str]:
+        """What is in the bucket; rules are forgotten."""
+        self.rules()
+        found: list[str] = []
+        while True:
+            after = f"&start-after={quote(found[-1])}" if found else ""
+            listed = self.request("GET", f"/{self.bucket}?list-type=2{after}")[1].decode()
+            names = [html.unescape(name) for name in re.findall(r"<Key>([^<]*)</Key>", listed)]
+            if not names:
+                return found
+            found += names
+
+    def stored(self, path: str) -> bytes:
+        """An object's content."""
+        status, content = self.request("GET", f"/{self.bucket}/{quote(path)}")
+        assert status == 200, path
+        return content
 
     def settings(self) -> dict[str, str]:
         """Hadoop's settings to reach it; it fails fast, as tests make it fail."""
@@ -118,28 +140,72 @@ def open_store(s3_server: S3Server) -> Iterator[Any]:
 
 
 class StoresSpark(SparkProcess):
-    """A Spark with our two settings and the JARs of S3, as a user starts one."""
+    """A Spark with our two settings and the JARs of S3, as a user starts one, or a plain client of it."""
 
-    def __init__(self, settings: dict[str, str], home: Path) -> None:
-        super().__init__("driver", ["classic", json.dumps(settings)], home)
+    def __init__(self, kind: str, argument: str, home: Path) -> None:
+        super().__init__("driver", [kind, argument], home)
         self.receive(START_SECONDS)
+
+    @property
+    def events(self) -> str:
+        """What Spark's history server is given."""
+        return "".join(log.read_text() for log in self.home.glob("app-*"))
+
+    def run(self, name: str, **arguments: Any) -> Any:
+        """What a function of :mod:`support.sparks.scenarios` answers."""
+        self.send({"run": name, "arguments": arguments})
+        answer = self.receive(START_SECONDS)
+        assert "result" in answer, answer
+        return answer["result"]
 
     def sql(self, text: str) -> Any:
         """A statement's rows, or the error a user sees: its ``condition``, ``state`` and ``text``."""
-        self.send({"run": "sql", "arguments": {"text": text}})
-        answer = self.receive(START_SECONDS)["result"]
+        answer = self.run("sql", text=text)
         return answer.get("rows", answer)
 
 
 @pytest.fixture(scope="session")
-def spark_process(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoresSpark]:
+def connect_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def spark_process(
+    s3_server: S3Server, connect_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StoresSpark]:
+    """It has an executor in a process of its own, and serves Spark Connect."""
     home = tmp_path_factory.mktemp("spark-of-stores")
     settings = {
         **session_settings(home),
+        "spark.master": "local-cluster[1,2,700]",
+        "spark.executor.memory": "700m",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": home.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.port": str(connect_port),
         "spark.jars": ",".join(hadoop_jvm.store_jars()),
         **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
     }
-    process = StoresSpark(settings, home)
+    process = StoresSpark("classic", json.dumps(settings), home)
+    try:
+        yield process
+    finally:
+        process.close(60)
+
+
+@pytest.fixture(scope="session")
+def connect_process(
+    spark_process: StoresSpark, connect_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StoresSpark]:
+    """A client of Spark Connect, served by ``spark_process``."""
+    pytest.importorskip("grpc", reason="the plain client needs pyspark[connect]")
+    process = StoresSpark("connect", f"sc://127.0.0.1:{connect_port}", tmp_path_factory.mktemp("client-of-stores"))
     try:
         yield process
     finally:

@@ -16,6 +16,7 @@ import msgspec
 import orjson
 from py4j.protocol import Py4JJavaError
 
+from headwater.bridge.messages import StoreIdentity
 from headwater.bridge.messages.trouble import StoreCause
 from headwater.stores.hadoop import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
@@ -34,10 +35,12 @@ class HadoopFileSystem:
     :param files: gives the JVM's side of it when first asked; it must be asked while the statement runs, by its thread.
         What it gives holds the session's configuration and, once they are used, its file systems. It lives as long as
         this object does, whatever becomes of the statement, and any thread may use it.
+    :param stores: what tables are reached with, the statement's own first; files elsewhere are reached as that is.
     """
 
-    def __init__(self, files: Callable[[], Any]) -> None:
+    def __init__(self, files: Callable[[], Any], stores: Sequence[StoreIdentity] = ()) -> None:
         self._open = files
+        self._stores = stores
         self._opened: Any = None
 
     @property
@@ -45,6 +48,11 @@ class HadoopFileSystem:
         if self._opened is None:
             self._opened = self._open()
         return self._opened
+
+    def identity(self, path: str) -> str:
+        around = [store for store in self._stores if f"{path}/".startswith(f"{store.root.rstrip('/')}/")]
+        found = max(around, key=lambda store: len(store.root), default=self._stores[0] if self._stores else None)
+        return "" if found is None else found.identity
 
     def mounted_scheme(self, path: str) -> str:
         with _failures(path):

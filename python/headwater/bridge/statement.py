@@ -109,6 +109,7 @@ class Statement:
         self._context = context
         self._placed: dict[str, int] = {}
         self._confs: Mapping[str, str] = settings.confs
+        self._stores = settings.stores
         self.time_zone = settings.time_zone
         self.user = settings.user
         self.spark_version = settings.spark_version
@@ -156,7 +157,7 @@ class Statement:
     @property
     def hadoop(self) -> HadoopFileSystem:
         """Stores that are not local paths."""
-        return HadoopFileSystem(self._context.files)
+        return HadoopFileSystem(self._context.files, self._stores)
 
     def write(self, specification: WriteSpecification) -> list[WrittenFile]:
         """Run a write job; the files written."""

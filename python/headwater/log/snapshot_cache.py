@@ -26,7 +26,8 @@ _MOST_EARLIER = 4
 class SnapshotCache:
     """The newest snapshot known of each table, brought up to date by a listing at each use, and a few earlier ones,
     which statements may have begun with. Safe for threads. What is given reads through the store it was asked with,
-    never through that of another session, whose settings and rights may be others.
+    never through that of another session, whose settings and rights may be others. What was read with options of a
+    table's own (:attr:`Store.identity`) is given to those with the same options only: some of it needs no reading.
 
     :param capacity: how many tables to keep; the one not used for longest goes first.
     :param most_files: how many files to keep in all, earlier versions going first; the table used last is always kept.
@@ -36,7 +37,7 @@ class SnapshotCache:
         self._capacity = capacity
         self._most_files = most_files
         self._lock = Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
 
     def get(self, table_path: str, store: Store, version: int | None = None, staleness_limit: int = 0) -> Snapshot:
         """The snapshot of ``version``, or of the newest one there is now.
@@ -46,7 +47,7 @@ class SnapshotCache:
             the statement may not have used yet (:attr:`Store.is_shared`): there the first call after the limit does it.
         :raises HeadwaterError: as :func:`load_snapshot`.
         """
-        entry = self._entry(table_path)
+        entry = self._entry(table_path, store)
         if version is not None:
             base = entry.nearest(version)
             found = load_snapshot(table_path, store, version, base)
@@ -90,7 +91,7 @@ class SnapshotCache:
 
     def put(self, snapshot: Snapshot) -> None:
         """Make a snapshot known, as a writer does after its commit; one older than the known is not taken."""
-        entry = self._entry(snapshot.table_path)
+        entry = self._entry(snapshot.table_path, snapshot.store)
         with entry.lock:
             if entry.snapshot is None or entry.snapshot.version < snapshot.version:
                 entry.replace(snapshot)
@@ -99,12 +100,14 @@ class SnapshotCache:
     def forget(self, table_path: str) -> None:
         """Drop what is known of a table."""
         with self._lock:
-            self._entries.pop(table_path, None)
+            for key in [key for key in self._entries if key[0] == table_path]:
+                del self._entries[key]
 
-    def _entry(self, table_path: str) -> _Entry:
+    def _entry(self, table_path: str, store: Store) -> _Entry:
+        key = (table_path, store.identity)
         with self._lock:
-            entry = self._entries.setdefault(table_path, _Entry())
-            self._entries.move_to_end(table_path)
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
             while len(self._entries) > self._capacity:
                 self._entries.popitem(last=False)
             return entry

@@ -232,8 +232,8 @@ SETTINGS: tuple[Setting, ...] = (
 _CONVERT = "CONVERT TO DELTA is not there yet"
 _OTHER_FORMATS = "no metadata of Iceberg or Hudi is written"
 _STORES = (
-    "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; tables that other engines "
-    "commit to through DynamoDB or a store of their own must not be written from here"
+    "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; where the setting names "
+    "S3DynamoDBLogStore, or a store that is not Delta Lake's own, tables of the scheme are read and not written"
 )
 #: Settings that Delta Lake's connector documents, or calls public, and that do nothing here; a name with a dot at its
 #: end stands for all that begin so. Those that are internal to it and merely tune it are none: a session that is moved

@@ -1,7 +1,9 @@
 """Which store a path is in.
 
 Owns the choice: local paths use the file system directly, a scheme that a setting names uses the user's own store, and
-every other scheme goes through Hadoop's ``FileSystem`` (:mod:`headwater.stores.hadoop`).
+every other scheme goes through Hadoop's ``FileSystem`` (:mod:`headwater.stores.hadoop`). A session that is set up for
+Delta Lake's own connector may name a log store of that: where its commits are not in the table's files alone, the table
+is only read.
 """
 
 from __future__ import annotations
@@ -14,12 +16,30 @@ from functools import cache
 from urllib.parse import unquote
 
 from headwater.errors import HeadwaterError
-from headwater.stores.hadoop import HadoopFiles, hadoop_store
+from headwater.stores.hadoop import HadoopFiles, ReadOnlyStore, hadoop_store
 from headwater.stores.interface import SCHEME, Store
 from headwater.stores.local import LocalStore
 
 #: The beginning of the settings that name stores, before a scheme.
 _SETTING = "spark.headwater.store."
+#: How Delta Lake's own connector is told of a log store: for a scheme, or for all.
+_LOG_STORES = "spark.delta.logStore"
+#: Its log stores whose commits are files that are created if absent, as here. The one that keeps commits in DynamoDB
+#: before they are in the log is none, and what a store of somebody else does nobody here can know.
+_PLAIN_LOG_STORES = frozenset(
+    {
+        "AzureLogStore",
+        "GCSLogStore",
+        "HDFSLogStore",
+        "HadoopFileSystemLogStore",
+        "IBMCOSLogStore",
+        "LocalLogStore",
+        "OracleCloudLogStore",
+        "S3LogStore",
+        "S3SingleDriverLogStore",
+    }
+)
+_LOG_STORE_PACKAGES = ("io.delta.storage.", "org.apache.spark.sql.delta.storage.")
 
 
 def store_for(
@@ -50,7 +70,20 @@ def store_for(
         return _named_store(name, named, tuple(sorted(options.items()))), _without_trailing_slash(path)
     if hadoop is None:
         raise HeadwaterError("DELTA_UNSUPPORTED_FILE_SYSTEM", {"path": path, "scheme": match.group(1)})
+    if (other := _other_log_store(scheme, settings or {})) is not None:
+        return ReadOnlyStore(hadoop, *other), _without_trailing_slash(path)
     return hadoop_store(scheme, path, hadoop), _without_trailing_slash(path)
+
+
+def _other_log_store(scheme: str, settings: Mapping[str, str]) -> tuple[str, str] | None:
+    """The setting, and its value, by which a scheme's commits are made in a way that is not the store's own."""
+    for name in (f"{_LOG_STORES}.{scheme}.impl", f"{_LOG_STORES}.class"):
+        value = settings.get(name, "").strip()
+        if value:
+            package, _, kind = value.rpartition(".")
+            is_plain = f"{package}." in _LOG_STORE_PACKAGES and kind in _PLAIN_LOG_STORES
+            return None if is_plain else (name, value)
+    return None
 
 
 @cache

@@ -79,6 +79,9 @@ class HadoopFiles(Protocol):
     ``filename``.
     """
 
+    def identity(self, path: str) -> str:
+        """Equal for paths that are reached with equal options of their own; empty without any."""
+
     def mounted_scheme(self, path: str) -> str:
         """The scheme of the file system that a path of a mount table is in."""
 
@@ -148,11 +151,10 @@ class HadoopFiles(Protocol):
 
 def hadoop_store(scheme: str, path: str, files: HadoopFiles) -> HadoopStore:
     """The store of a scheme, given in lower case, that Hadoop has a file system for."""
-    if scheme == _MOUNTED and files.mounted_scheme(path) in _RENAMING:
-        return RenamingStore(files)
-    if scheme in _RENAMING:
-        return RenamingStore(files)
-    return ConditionalStore(files) if scheme in _CONDITIONAL else HadoopStore(files)
+    kind = ConditionalStore if scheme in _CONDITIONAL else HadoopStore
+    if scheme in _RENAMING or (scheme == _MOUNTED and files.mounted_scheme(path) in _RENAMING):
+        kind = RenamingStore
+    return kind(files, files.identity(path))
 
 
 class HadoopStore(Store):
@@ -167,8 +169,9 @@ class HadoopStore(Store):
     #: Whether one request lists all that lies below a directory, at any depth.
     lists_deep = False
 
-    def __init__(self, files: HadoopFiles) -> None:
+    def __init__(self, files: HadoopFiles, identity: str = "") -> None:
         self._files = files
+        self.identity = identity
 
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         return [self._info(*entry) for entry in self._files.list_from(directory, start_name)]
@@ -290,6 +293,25 @@ class RenamingStore(HadoopStore):
 
     def put(self, path: str, data: bytes) -> None:
         self._files.replace_by_rename(path, data)
+
+
+class ReadOnlyStore(HadoopStore):
+    """A scheme whose tables others commit to in a way of their own, as the session's settings say."""
+
+    def __init__(self, files: HadoopFiles, setting: str, value: str) -> None:
+        super().__init__(files)
+        self._setting, self._value = setting, value
+
+    def check_writable(self, path: str) -> None:
+        """Refuse every path.
+
+        :raises HeadwaterError: ``HEADWATER_LOG_STORE_NOT_SUPPORTED``.
+        """
+        scheme = path.partition(":")[0]
+        raise HeadwaterError(
+            "HEADWATER_LOG_STORE_NOT_SUPPORTED",
+            {"path": path, "setting": self._setting, "value": self._value, "scheme": scheme},
+        )
 
 
 class ConditionalStore(HadoopStore):

@@ -78,6 +78,9 @@ class Store(ABC):
     #: opened for. Its first call must come from that session's statement. After that, other threads may use it, too,
     #: even when the statement has ended, as post-commit maintenance does.
     is_shared = True
+    #: What it is reached with beyond what the session has, as far as that tells users apart: what one has read is given
+    #: to another only if theirs are equal.
+    identity: str = ""
     #: Whether it is this machine's own, so that a request costs next to nothing.
     is_local = False
     #: Whether the first promise holds. A store without it is read only.

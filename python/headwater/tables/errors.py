@@ -6,6 +6,7 @@ errors.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from pyspark.errors import AnalysisException
@@ -53,6 +54,15 @@ def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str)
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds in (int, (int, float))):
         raise TypeError(f"'{name}' must be {what}, not {value!r} of type {type(value).__name__}.")
+
+
+def check_secrets(name: str, values: Any) -> None:
+    """Raise a TypeError, which shows no value, unless values are a dict of strings."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"'{name}' must be a dict of strings, not of type {type(values).__name__}.")
+    for key, value in values.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"'{name}' must be a dict of strings; {key!r} has a value of type {type(value).__name__}.")
 
 
 def check_session(value: Any) -> None:

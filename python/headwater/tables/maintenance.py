@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headwater.tables.columns import of_field
 from headwater.tables.errors import check_type, refuse_unless_there
 from headwater.tables.names import literal, path_name, quote, split_name
+from headwater.tables.reaching import NamedTable
 
 
 class DeltaOptimizeBuilder:
     """The description of an OPTIMIZE; :meth:`DeltaTable.optimize` returns one."""
 
-    def __init__(self, spark: SparkSession, table: str, condition: str | None = None) -> None:
-        self._spark = spark
+    def __init__(self, table: NamedTable, condition: str | None = None) -> None:
         self._table = table
         self._condition = condition
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Only the partitions for which a condition is true."""
         check_type("partitionFilter", partitionFilter, str, "a string of SQL")
-        return DeltaOptimizeBuilder(self._spark, self._table, partitionFilter)
+        return DeltaOptimizeBuilder(self._table, partitionFilter)
 
     def executeCompaction(self) -> DataFrame:
         """Compact small files.
@@ -48,13 +48,13 @@ class DeltaOptimizeBuilder:
 
     def _run(self, ending: str) -> DataFrame:
         condition = f"\nWHERE ({self._condition}\n)" if self._condition is not None else ""
-        return run(self._spark, "OPTIMIZE", self._table, f"OPTIMIZE {self._table}{condition}{ending}")
+        return run(self._table, "OPTIMIZE", f"OPTIMIZE {self._table.name}{condition}{ending}")
 
 
-def run(spark: SparkSession, statement: str, table: str, text: str) -> DataFrame:
+def run(table: NamedTable, statement: str, text: str) -> DataFrame:
     """Run a statement that may not be implemented yet."""
-    refuse_unless_there(statement, table)
-    return spark.sql(text)
+    refuse_unless_there(statement, table.shown)
+    return table.sql(text)
 
 
 def clone_text(

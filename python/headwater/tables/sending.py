@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from headwater.tables.errors import DeltaTableError
 from headwater.tables.names import quote
+from headwater.tables.reaching import NamedTable
 
 #: What a producer of Kafka does unless the caller says otherwise: it keeps order, and gives up within a minute.
 _DEFAULTS = {
@@ -33,7 +34,7 @@ _NOT_SAID = "the job that sends them failed."
 
 def send_changes(
     spark: SparkSession,
-    table: str,
+    table: NamedTable,
     topic: str,
     servers: str,
     *,
@@ -43,13 +44,13 @@ def send_changes(
     tombstones: bool = True,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """As :meth:`headwater.tables.DeltaTable.sendChanges`. ``table`` is its name, as SQL."""
+    """As :meth:`headwater.tables.DeltaTable.sendChanges`."""
     sink = {**_DEFAULTS, **(options or {}), "kafka.bootstrap.servers": servers, "topic": topic}
     form = {"readChangelog": "true", "changelogFormat": "debezium", "tombstones": str(tombstones)}
     reader = spark.readStream.format("delta").options(**form).option("idCols", ", ".join(map(quote, keys)))
     if starting_version is not None:
         reader = reader.option("startingVersion", str(starting_version))
-    events = reader.table(table).select("key", "value")
+    events = table.read(reader).select("key", "value")
     writer = events.writeStream.format("kafka").options(**sink).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     try:
@@ -59,7 +60,8 @@ def send_changes(
         if reason is None:
             raise
         raise DeltaTableError(
-            "HEADWATER_CHANGES_NOT_SENT", {"tableName": table, "topic": topic, "servers": servers, "reason": reason}
+            "HEADWATER_CHANGES_NOT_SENT",
+            {"tableName": table.shown, "topic": topic, "servers": servers, "reason": reason},
         ) from None
 
 

@@ -46,10 +46,17 @@ class Sees(enum.Enum):
 
 
 class StatementInputs:
-    """The DataFrame and the Columns of one statement."""
+    """The DataFrame and the Columns of one statement, and ``run``, which runs its text."""
 
-    def __init__(self, spark: SparkSession, target: Callable[[], DataFrame], source: DataFrame | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        target: Callable[[], DataFrame],
+        source: DataFrame | None,
+        run: Callable[[str], DataFrame],
+    ) -> None:
         self._spark = spark
+        self._run = run
         self._target = target
         self._source = source
         self._id = uuid.uuid4().hex
@@ -86,7 +93,7 @@ class StatementInputs:
             for sees, columns in self._columns.items():
                 made.append(self._view(sees))
                 self._make(made[-1], sees, columns)
-            return self._spark.sql(text)
+            return self._run(text)
         finally:
             for view in made:
                 self._spark.catalog.dropTempView(view)

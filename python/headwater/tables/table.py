@@ -16,10 +16,11 @@ from pyspark.sql.types import StructType
 
 from headwater.tables import maintenance
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
-from headwater.tables.errors import DeltaTableError, check_session, check_type, not_supported
+from headwater.tables.errors import DeltaTableError, check_secrets, check_session, check_type
 from headwater.tables.maintenance import DeltaOptimizeBuilder
 from headwater.tables.merging import DeltaMergeBuilder
 from headwater.tables.names import literal, named_path, path_name, quote, split_name
+from headwater.tables.reaching import NamedTable, ReachedTable, store_options
 from headwater.tables.sending import send_changes
 from headwater.tables.statement_inputs import (
     Expression,
@@ -32,6 +33,8 @@ from headwater.tables.statement_inputs import (
 )
 from headwater.tables.upserting import upsert_options
 
+#: What a reader says of a path where there is nothing.
+_NO_PATH = "PATH_NOT_FOUND"
 #: The conditions of DESCRIBE DETAIL where there is no table, where there is a view, and where there is a Delta table
 #: that this version cannot read.
 _NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
@@ -45,9 +48,9 @@ class DeltaTable:
     Conditions and values are Columns or SQL text. Works with classic sessions and with Spark Connect's.
     """
 
-    def __init__(self, spark: SparkSession, name: str, frame: DataFrame, alias: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, table: NamedTable, frame: DataFrame, alias: str | None = None) -> None:
         self._spark = spark
-        self._name = name  # as SQL, complete: what it names does not change with the current schema
+        self._table = table
         self._frame = frame
         self._alias = alias
 
@@ -57,14 +60,16 @@ class DeltaTable:
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
         """The table at a path.
 
-        :raises pyspark.errors.AnalysisException: ``DELTA_MISSING_DELTA_TABLE``; with ``hadoopConf``,
-            ``HEADWATER_STATEMENT_NOT_SUPPORTED``.
+        :param hadoopConf: settings of Hadoop to reach the table with, in all that is done with it, and nothing else:
+            those that begin with ``fs.`` or ``dfs.``.
+        :raises pyspark.errors.AnalysisException: ``DELTA_MISSING_DELTA_TABLE``.
         """
         check_session(sparkSession)
         check_type("path", path, str, "a string, the path of the table")
-        if hadoopConf:
-            check_type("hadoopConf", hadoopConf, Mapping, "a dict of strings")
-            not_supported("forPath with hadoopConf", path, "Set spark.hadoop.<name> for the session instead.")
+        if hadoopConf is not None:
+            check_secrets("hadoopConf", hadoopConf)
+        if options := store_options(hadoopConf or {}):
+            return cls._open_table(sparkSession, ReachedTable(sparkSession, path, options), is_path=True)
         return cls._open(sparkSession, path_name(path))
 
     @classmethod
@@ -85,16 +90,21 @@ class DeltaTable:
 
     @classmethod
     def _open(cls, spark: SparkSession, name: str) -> DeltaTable:
+        return cls._open_table(spark, NamedTable(spark, name), named_path(split_name(name)) is not None)
+
+    @classmethod
+    def _open_table(cls, spark: SparkSession, table: NamedTable, is_path: bool) -> DeltaTable:
         try:
-            detail = spark.sql(f"DESCRIBE DETAIL {name}")
-            is_delta = named_path(split_name(name)) is not None or detail.collect()[0][0] == "delta"
+            detail = table.sql(f"DESCRIBE DETAIL {table.name}")
+            is_delta = is_path or detail.collect()[0][0] == "delta"
+            frame = table.frame() if is_delta else None
         except PySparkException as error:
-            if error.getCondition() in (*_OTHER_TABLE, *_NO_TABLE):
-                raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name}) from None
+            if error.getCondition() in (*_OTHER_TABLE, *_NO_TABLE, _NO_PATH):
+                raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": table.shown}) from None
             raise
-        if not is_delta:
-            raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": name})
-        return cls(spark, name, spark.table(name))
+        if frame is None:
+            raise DeltaTableError("DELTA_MISSING_DELTA_TABLE", {"tableName": table.shown})
+        return cls(spark, table, frame)
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
@@ -147,7 +157,7 @@ class DeltaTable:
         """Convert a Parquet table to a Delta table, in place."""
         check_session(sparkSession)
         text = maintenance.convert_text(identifier, partitionSchema)
-        maintenance.run(sparkSession, "CONVERT TO DELTA", identifier, text)
+        maintenance.run(NamedTable(sparkSession, identifier), "CONVERT TO DELTA", text)
         kind, *path = split_name(identifier)
         is_path = kind.lower() == "parquet" and len(path) == 1
         return cls.forPath(sparkSession, path[0]) if is_path else cls.forName(sparkSession, identifier)
@@ -167,17 +177,17 @@ class DeltaTable:
     def alias(self, aliasName: str) -> DeltaTable:
         """The table under another name, for conditions and values."""
         check_type("aliasName", aliasName, str, "a string")
-        return DeltaTable(self._spark, self._name, self._frame.alias(aliasName), aliasName)
+        return DeltaTable(self._spark, self._table, self._frame.alias(aliasName), aliasName)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """One row per version, newest first, at most ``limit`` rows."""
         if limit is not None:
             check_type("limit", limit, int, "an int")
-        return self._spark.sql(f"DESCRIBE HISTORY {self._name}{'' if limit is None else f' LIMIT {limit}'}")
+        return self._table.sql(f"DESCRIBE HISTORY {self._table.name}{'' if limit is None else f' LIMIT {limit}'}")
 
     def detail(self) -> DataFrame:
         """One row about the table: location, size, properties, protocol."""
-        return self._spark.sql(f"DESCRIBE DETAIL {self._name}")
+        return self._table.sql(f"DESCRIBE DETAIL {self._table.name}")
 
     # --- changing rows ------------------------------------------------------------------------------------------------
 
@@ -255,7 +265,7 @@ class DeltaTable:
             retention=tombstoneRetention,
             merges_schema=mergeSchema,
         )
-        source.writeTo(self._name).options(**options).append()
+        self._table.append(source, options)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -306,7 +316,7 @@ class DeltaTable:
             reader = reader.option("endingVersion", str(endingVersion))
         if keys:
             reader = reader.option("idCols", ", ".join(map(quote, keys)))
-        return reader.table(self._name)
+        return self._table.read(reader)
 
     def sendChanges(
         self,
@@ -339,10 +349,10 @@ class DeltaTable:
         check_type("topic", topic, str, "a string")
         check_type("servers", servers, str, "a string, host:port with commas between")
         if not keys:
-            raise DeltaTableError("HEADWATER_NO_KEY_COLUMNS", {"tableName": self._name})
+            raise DeltaTableError("HEADWATER_NO_KEY_COLUMNS", {"tableName": self._table.shown})
         send_changes(
             self._spark,
-            self._name,
+            self._table,
             topic,
             servers,
             checkpoint=checkpoint,
@@ -354,7 +364,7 @@ class DeltaTable:
 
     @property
     def _target(self) -> str:
-        return self._name if self._alias is None else f"{self._name} AS {quote(self._alias)}"
+        return self._table.name if self._alias is None else f"{self._table.name} AS {quote(self._alias)}"
 
     def _where(self, condition: Expression | None, inputs: StatementInputs) -> str:
         if condition is None:
@@ -363,7 +373,7 @@ class DeltaTable:
         return f"\nWHERE {inputs.condition(condition, Sees.TARGET)}"
 
     def _inputs(self, source: DataFrame | None = None) -> StatementInputs:
-        return StatementInputs(self._spark, self._current_frame, source)
+        return StatementInputs(self._spark, self._current_frame, source, self._table.sql)
 
     def _current_frame(self) -> DataFrame:
         """The frame that Columns are resolved against.
@@ -371,7 +381,7 @@ class DeltaTable:
         It is kept as long as the table's schema does not change, since users may take Columns from it
         (``table.toDF().id``).
         """
-        now = self._spark.table(self._name)
+        now = self._table.frame()
         if now.schema != self._frame.schema:
             self._frame = now if self._alias is None else now.alias(self._alias)
         return self._frame
@@ -401,18 +411,18 @@ class DeltaTable:
         if truncateHistory is not None:
             check_type("truncateHistory", truncateHistory, bool, "a bool")
         ending = " TRUNCATE HISTORY" if truncateHistory else ""
-        self._spark.sql(f"ALTER TABLE {self._name} DROP FEATURE {quote(featureName)}{ending}")
+        self._table.sql(f"ALTER TABLE {self._table.name} DROP FEATURE {quote(featureName)}{ending}")
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Describe an OPTIMIZE."""
-        return DeltaOptimizeBuilder(self._spark, self._name)
+        return DeltaOptimizeBuilder(self._table)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete the files that no version within the retention needs."""
         if retentionHours is not None:
             check_type("retentionHours", retentionHours, (int, float), "a number of hours")
         ending = "" if retentionHours is None else f" RETAIN {retentionHours} HOURS"
-        return self._spark.sql(f"VACUUM {self._name}{ending}")
+        return self._table.sql(f"VACUUM {self._table.name}{ending}")
 
     def generate(self, mode: str) -> None:
         """Write manifests for other engines.
@@ -422,17 +432,17 @@ class DeltaTable:
             deletion vectors or column mapping, which readers of manifests do not know.
         """
         check_type("mode", mode, str, "a string")
-        self._spark.sql(f"GENERATE {quote(mode)} FOR TABLE {self._name}")
+        self._table.sql(f"GENERATE {quote(mode)} FOR TABLE {self._table.name}")
 
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to an older version."""
         check_type("version", version, int, "an int")
-        return self._spark.sql(f"RESTORE TABLE {self._name} TO VERSION AS OF {version}")
+        return self._table.sql(f"RESTORE TABLE {self._table.name} TO VERSION AS OF {version}")
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the table to its version at a time."""
         check_type("timestamp", timestamp, str, "a string")
-        return self._spark.sql(f"RESTORE TABLE {self._name} TO TIMESTAMP AS OF {literal(timestamp)}")
+        return self._table.sql(f"RESTORE TABLE {self._table.name} TO TIMESTAMP AS OF {literal(timestamp)}")
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
@@ -465,16 +475,16 @@ class DeltaTable:
         return self._clone(f" TIMESTAMP AS OF {literal(timestamp)}", target, isShallow, replace, properties)
 
     def _clone(self, at: str, *arguments: Any) -> DeltaTable:
-        text, name = maintenance.clone_text(self._name, at, *arguments)
+        text, name = maintenance.clone_text(self._table.name, at, *arguments)
         self._run("CLONE", text)
         return DeltaTable.forName(self._spark, name)
 
     def _set_properties(self, properties: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs})")
+        self._table.sql(f"ALTER TABLE {self._table.name} SET TBLPROPERTIES ({pairs})")
 
     def _run(self, statement: str, text: str) -> DataFrame:
-        return maintenance.run(self._spark, statement, self._name, text)
+        return maintenance.run(self._table, statement, text)
 
 
 def _session(given: SparkSession | None) -> SparkSession:

@@ -17,10 +17,14 @@ class FakeHadoop:
         self.mounted = mounted
         self.conditional = conditional
         self.calls: list[str] = []
+        self.reached_with = ""
         self.local = LocalStore()
 
     def _local(self, path: str) -> str:
         return str(self.directory / path.partition("://")[2])
+
+    def identity(self, path: str) -> str:
+        return self.reached_with
 
     def mounted_scheme(self, path: str) -> str:
         return self.mounted

@@ -3,7 +3,8 @@
 The server is moto's, over real HTTP. It answers requests in many threads, and looks and then writes; here, no two
 requests that change something are in it at once, which makes its conditional create atomic. ``s3_server``
 prints its port and ends with its standard input. ``POST /-/rules`` takes what to do to the requests that follow, as
-JSON: ``[{"method", "path", "do", "times"}]``, where ``path`` is a pattern found in the URL's path, and ``do`` is
+JSON: ``[{"method", "path", "unless", "do", "times"}]``, where ``path`` is a pattern found in the URL's path, or in the
+prefix that a listing asks for, ``unless`` is the access key of those whom the rule does not concern, and ``do`` is
 
 - ``ignore``: the condition is not passed on, as by a server that does not know it;
 - ``unknown``: 501, as by a server that knows that it does not;
@@ -27,6 +28,7 @@ import socket
 import sys
 import threading
 import time
+from urllib.parse import parse_qs
 
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -63,7 +65,7 @@ class Misbehaving:
             self.seen.append([method, path, "HTTP_IF_NONE_MATCH" in environ])
             self.under_way += 1
             self.most = max(self.most, self.under_way)
-            rules = [self._take(rule) for rule in self.rules if self._concerns(rule, method, path)]
+            rules = [self._take(rule) for rule in self.rules if self._concerns(rule, method, path, environ)]
         try:
             return self._ruled([rule["do"] for rule in rules], environ, start_response)
         finally:
@@ -71,11 +73,13 @@ class Misbehaving:
                 self.under_way -= 1
 
     @staticmethod
-    def _concerns(rule, method, path):
+    def _concerns(rule, method, path, environ):
+        prefix = parse_qs(environ.get("QUERY_STRING", "")).get("prefix", [""])[0]
         return (
             rule.get("times", 1) > 0
             and rule.get("method", method) == method
-            and re.search(rule.get("path", ""), path) is not None
+            and re.search(rule.get("path", ""), f"{path}/{prefix}" if prefix else path) is not None
+            and ("unless" not in rule or f"Credential={rule['unless']}/" not in environ.get("HTTP_AUTHORIZATION", ""))
         )
 
     @staticmethod

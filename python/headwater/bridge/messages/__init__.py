@@ -25,12 +25,23 @@ class Answer(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     """What this process sends, or a part of it. A member that is None or False by default is left out where it is."""
 
 
+class StoreIdentity(Request, kw_only=True):
+    """Of the options that a table is reached with, no more than whether they are the same.
+
+    :param identity: equal for equal options; empty without any.
+    """
+
+    root: str
+    identity: str
+
+
 class SessionSettings(Request, kw_only=True):
     """What a statement may know of its session.
 
     :param time_zone: the session's time zone, as Spark names it.
     :param user: who runs Spark.
     :param confs: the session's settings that handlers read, by name.
+    :param stores: the statement's tables, its own first; empty where none is reached with options of its own.
     """
 
     time_zone: str = "UTC"
@@ -38,6 +49,7 @@ class SessionSettings(Request, kw_only=True):
     application_id: str | None = None
     spark_version: str | None = None
     confs: dict[str, str] = {}
+    stores: list[StoreIdentity] = []
 
 
 RequestT = TypeVar("RequestT")

@@ -2,13 +2,13 @@ package io.delta.tables
 
 import scala.annotation.varargs
 
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.DataFrame
 
 /** The description of an OPTIMIZE. */
-class DeltaOptimizeBuilder private[tables] (spark: SparkSession, table: String, partitions: Option[String]) {
+class DeltaOptimizeBuilder private[tables] (table: Opened, partitions: Option[String]) {
 
   /** Only the partitions for which a condition is true. */
-  def where(partitionFilter: String): DeltaOptimizeBuilder = new DeltaOptimizeBuilder(spark, table, Some(partitionFilter))
+  def where(partitionFilter: String): DeltaOptimizeBuilder = new DeltaOptimizeBuilder(table, Some(partitionFilter))
 
   /** Compacts small files. */
   def executeCompaction(): DataFrame = run("")
@@ -18,5 +18,5 @@ class DeltaOptimizeBuilder private[tables] (spark: SparkSession, table: String, 
   def executeZOrderBy(columns: String*): DataFrame = run(s"\nZORDER BY ${SqlText.columns(columns)}")
 
   private def run(ending: String): DataFrame =
-    spark.sql(s"OPTIMIZE $table${partitions.map(condition => s"\nWHERE ($condition\n)").getOrElse("")}$ending")
+    table.sql(s"OPTIMIZE ${table.name}${partitions.map(condition => s"\nWHERE ($condition\n)").getOrElse("")}$ending")
 }

@@ -10,27 +10,27 @@ import org.apache.spark.sql.types.StructType
  * A Delta table, by path or by name. Each method writes one SQL statement and runs it in the table's session, so it does, returns and
  * throws what the statement does, returns and throws.
  */
-class DeltaTable private[tables] (spark: SparkSession, name: String, private var frame: DataFrame, alias: Option[String])
+class DeltaTable private[tables] (spark: SparkSession, table: Opened, private var frame: DataFrame, alias: Option[String])
     extends Serializable {
 
   /** Names the table in conditions and values. */
-  def as(alias: String): DeltaTable = new DeltaTable(spark, name, frame.as(alias), Some(alias))
+  def as(alias: String): DeltaTable = new DeltaTable(spark, table, frame.as(alias), Some(alias))
   def alias(alias: String): DeltaTable = as(alias)
 
   /** The table's rows, as they are when the frame is first run: each call returns a frame of its own, whose columns stay the same. */
   def toDF: DataFrame = current().select("*")
 
-  def vacuum(): DataFrame = spark.sql(s"VACUUM $name")
+  def vacuum(): DataFrame = table.sql(s"VACUUM ${table.name}")
   def vacuum(retentionHours: Double): DataFrame =
-    spark.sql(s"VACUUM $name RETAIN ${BigDecimal(retentionHours).bigDecimal.toPlainString} HOURS")
+    table.sql(s"VACUUM ${table.name} RETAIN ${BigDecimal(retentionHours).bigDecimal.toPlainString} HOURS")
 
-  def history(): DataFrame = spark.sql(s"DESCRIBE HISTORY $name")
-  def history(limit: Int): DataFrame = spark.sql(s"DESCRIBE HISTORY $name LIMIT $limit")
-  def detail(): DataFrame = spark.sql(s"DESCRIBE DETAIL $name")
+  def history(): DataFrame = table.sql(s"DESCRIBE HISTORY ${table.name}")
+  def history(limit: Int): DataFrame = table.sql(s"DESCRIBE HISTORY ${table.name} LIMIT $limit")
+  def detail(): DataFrame = table.sql(s"DESCRIBE DETAIL ${table.name}")
 
-  def generate(mode: String): Unit = spark.sql(s"GENERATE ${SqlText.quote(Seq(mode))} FOR TABLE $name")
+  def generate(mode: String): Unit = table.sql(s"GENERATE ${SqlText.quote(Seq(mode))} FOR TABLE ${table.name}")
 
-  def optimize(): DeltaOptimizeBuilder = new DeltaOptimizeBuilder(spark, name, None)
+  def optimize(): DeltaOptimizeBuilder = new DeltaOptimizeBuilder(table, None)
 
   def delete(): Unit = delete(None)
   def delete(condition: String): Unit = delete(Some(Left(condition)))
@@ -62,9 +62,9 @@ class DeltaTable private[tables] (spark: SparkSession, name: String, private var
   private def merge(source: DataFrame, condition: Expression): DeltaMergeBuilder =
     new DeltaMergeBuilder(target, () => inputs(Some(source)), condition, Vector.empty, false)
 
-  def restoreToVersion(version: Long): DataFrame = spark.sql(s"RESTORE TABLE $name TO VERSION AS OF $version")
+  def restoreToVersion(version: Long): DataFrame = table.sql(s"RESTORE TABLE ${table.name} TO VERSION AS OF $version")
   def restoreToTimestamp(timestamp: String): DataFrame =
-    spark.sql(s"RESTORE TABLE $name TO TIMESTAMP AS OF ${SqlText.literal(timestamp)}")
+    table.sql(s"RESTORE TABLE ${table.name} TO TIMESTAMP AS OF ${SqlText.literal(timestamp)}")
 
   def upgradeTableProtocol(readerVersion: Int, writerVersion: Int): Unit =
     setProperties("delta.minReaderVersion" -> readerVersion.toString, "delta.minWriterVersion" -> writerVersion.toString)
@@ -73,7 +73,8 @@ class DeltaTable private[tables] (spark: SparkSession, name: String, private var
 
   def dropFeatureSupport(featureName: String): Unit = dropFeatureSupport(featureName, truncateHistory = false)
   def dropFeatureSupport(featureName: String, truncateHistory: Boolean): Unit =
-    spark.sql(s"ALTER TABLE $name DROP FEATURE ${SqlText.quote(Seq(featureName))}${if (truncateHistory) " TRUNCATE HISTORY" else ""}")
+    table.sql(
+      s"ALTER TABLE ${table.name} DROP FEATURE ${SqlText.quote(Seq(featureName))}${if (truncateHistory) " TRUNCATE HISTORY" else ""}")
 
   def clone(target: String): DeltaTable = clone(target, isShallow = false)
   def clone(target: String, isShallow: Boolean): DeltaTable = clone(target, isShallow, replace = false)
@@ -127,20 +128,20 @@ class DeltaTable private[tables] (spark: SparkSession, name: String, private var
     val made = if (target.contains("/") && !target.contains("`")) SqlText.path(target) else target
     val begins = if (replace) "CREATE OR REPLACE TABLE" else "CREATE TABLE"
     val ending = if (properties.isEmpty) "" else s" TBLPROPERTIES ${SqlText.pairs(properties)}"
-    spark.sql(s"$begins $made ${if (isShallow) "SHALLOW " else ""}CLONE $name$at$ending")
+    table.sql(s"$begins $made ${if (isShallow) "SHALLOW " else ""}CLONE ${table.name}$at$ending")
     DeltaTable.open(spark, made)
   }
 
   private def setProperties(properties: (String, String)*): Unit =
-    spark.sql(s"ALTER TABLE $name SET TBLPROPERTIES ${SqlText.pairs(properties)}")
+    table.sql(s"ALTER TABLE ${table.name} SET TBLPROPERTIES ${SqlText.pairs(properties)}")
 
-  private def target: String = name + alias.map(a => s" AS ${SqlText.quote(Seq(a))}").getOrElse("")
+  private def target: String = table.name + alias.map(a => s" AS ${SqlText.quote(Seq(a))}").getOrElse("")
 
-  private def inputs(source: Option[DataFrame]) = new StatementInputs(spark, () => current(), source)
+  private def inputs(source: Option[DataFrame]) = new StatementInputs(spark, table, () => current(), source)
 
   /** It stays the same while the table's schema does: users take Columns from it, as in `table.toDF("id")`. */
   private def current(): DataFrame = synchronized {
-    val now = spark.table(name)
+    val now = table.frame
     if (now.schema != frame.schema) frame = alias.fold(now)(now.as)
     frame
   }
@@ -149,13 +150,22 @@ class DeltaTable private[tables] (spark: SparkSession, name: String, private var
 object DeltaTable {
   private def active: SparkSession = SparkSession.active
 
-  private[tables] def open(spark: SparkSession, name: String): DeltaTable = {
-    if (!isDelta(spark, name)) spark.sql(s"DESCRIBE HISTORY $name") // says that it is of another format
-    new DeltaTable(spark, name, spark.table(name), None)
+  private[tables] def open(spark: SparkSession, name: String): DeltaTable = open(spark, new Opened(spark, name))
+
+  private def open(spark: SparkSession, table: Opened): DeltaTable = {
+    if (!isDelta(table)) table.sql(s"DESCRIBE HISTORY ${table.name}") // says that it is of another format
+    new DeltaTable(spark, table, table.frame, None)
   }
 
   def forPath(path: String): DeltaTable = forPath(active, path)
   def forPath(sparkSession: SparkSession, path: String): DeltaTable = open(sparkSession, SqlText.path(path))
+
+  /** The table at a path; `hadoopConf` has settings of Hadoop to reach this table with: those that begin with `fs.` or `dfs.`. */
+  def forPath(sparkSession: SparkSession, path: String, hadoopConf: scala.collection.Map[String, String]): DeltaTable =
+    open(sparkSession, Opened(sparkSession, path, hadoopConf))
+  def forPath(sparkSession: SparkSession, path: String, hadoopConf: java.util.Map[String, String]): DeltaTable =
+    forPath(sparkSession, path, hadoopConf.asScala)
+
   def forName(tableOrViewName: String): DeltaTable = forName(active, tableOrViewName)
   def forName(sparkSession: SparkSession, tableName: String): DeltaTable = {
     val parts = SqlText.split(tableName)
@@ -170,14 +180,14 @@ object DeltaTable {
 
   /** Whether there is a Delta table at a path. */
   def isDeltaTable(sparkSession: SparkSession, identifier: String): Boolean =
-    try isDelta(sparkSession, SqlText.path(identifier))
+    try isDelta(new Opened(sparkSession, SqlText.path(identifier)))
     catch {
       case e: AnalysisException if NoTable.contains(e.getCondition) => false
       case e: AnalysisException if NotForUs.contains(e.getCondition) => true
     }
 
-  private def isDelta(spark: SparkSession, name: String): Boolean =
-    spark.sql(s"DESCRIBE DETAIL $name").head().getAs[String]("format") == "delta"
+  private def isDelta(table: Opened): Boolean =
+    table.sql(s"DESCRIBE DETAIL ${table.name}").head().getAs[String]("format") == "delta"
 
   // The conditions of DESCRIBE DETAIL where there is no Delta table, and where there is one that this version cannot read.
   private val NoTable = Set("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")

@@ -11,7 +11,7 @@ import org.apache.spark.sql.functions.{isnotnull, lit, named_struct}
  * The source DataFrame and the Columns of one statement, which are not SQL text. They travel in temporary views, in the form that
  * `headwater.tables.statement_inputs` describes, and are dropped when the statement ends.
  */
-private[tables] final class StatementInputs(spark: SparkSession, target: () => DataFrame, from: Option[DataFrame]) {
+private[tables] final class StatementInputs(spark: SparkSession, opened: Opened, target: () => DataFrame, from: Option[DataFrame]) {
   import StatementInputs._
 
   private val id = UUID.randomUUID().toString.replace("-", "")
@@ -54,7 +54,7 @@ private[tables] final class StatementInputs(spark: SparkSession, target: () => D
         made += view(sees)
         frame(sees, columns.toSeq).createOrReplaceTempView(view(sees))
       }
-      spark.sql(text)
+      opened.sql(text)
     } finally made.foreach(spark.catalog.dropTempView)
   }
 

@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest
 }
@@ -12,6 +12,7 @@ import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableVe
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
 import headwater.spark.write.HeadwaterWrites
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, EvalMode, Literal}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -46,22 +47,22 @@ class DeltaDataSource
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
-    val path = DeltaDataSource.path(session, options.asScala.toMap)
+    val location = DeltaDataSource.location(session, options.asCaseSensitiveMap().asScala.toMap)
     HeadwaterChangelog.asked(session, options) match {
       case Some(form) =>
         val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
-        HeadwaterChangelog.later(session, path, HeadwaterChangelog.bounds(session, options), form, timeTravel)
-      case None => getRows(session, path, options)
+        HeadwaterChangelog.later(session, location, HeadwaterChangelog.bounds(session, options), form, timeTravel)
+      case None => getRows(session, location, options)
     }
   }
 
-  private def getRows(session: SparkSession, path: String, options: CaseInsensitiveStringMap): Table = {
+  private def getRows(session: SparkSession, location: TableLocation, options: CaseInsensitiveStringMap): Table = {
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw Bridge.refusal(session, TwoVersionsRequest())
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(DeltaDataSource.version(session, _)),
       Option(options.get("timestampAsOf")).map(DeltaDataSource.timestamp(session, _)))
-    try HeadwaterTable.load(session, path, asked)
-    catch { case e: HeadwaterException if DeltaDataSource.Absent(e.getCondition) => new MissingTable(path, e) }
+    try HeadwaterTable.load(session, location, asked)
+    catch { case e: HeadwaterException if DeltaDataSource.Absent(e.getCondition) => new MissingTable(location.path, e) }
   }
 
   override def sourceSchema(
@@ -70,7 +71,7 @@ class DeltaDataSource
       provider: String,
       parameters: Map[String, String]): (String, StructType) = {
     val session = context.sparkSession
-    val info = HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, schema, None)
+    val info = HeadwaterSource.describe(session, DeltaDataSource.location(session, parameters), parameters, schema, None)
     (shortName(), DataType.fromJson(info.schema).asInstanceOf[StructType])
   }
 
@@ -79,7 +80,12 @@ class DeltaDataSource
       session: SparkSession,
       parameters: Map[String, String],
       schema: Option[StructType]): Seq[AttributeReference] =
-    HeadwaterSource.metadataColumns(HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, None, None))
+    HeadwaterSource.metadataColumns(HeadwaterSource.describe(
+      session,
+      DeltaDataSource.location(session, parameters),
+      parameters,
+      None,
+      None))
 
   override def createSource(
       context: SQLContext,
@@ -88,8 +94,8 @@ class DeltaDataSource
       provider: String,
       parameters: Map[String, String]): Source = {
     val session = context.sparkSession
-    val info = HeadwaterSource.describe(session, DeltaDataSource.path(session, parameters), parameters, schema, Some(checkpoint))
-    new HeadwaterSource(session, parameters, info)
+    val info = HeadwaterSource.describe(session, DeltaDataSource.location(session, parameters), parameters, schema, Some(checkpoint))
+    new HeadwaterSource(session, DeltaDataSource.location(session, parameters).store, parameters, info)
   }
 
   /** The handler refuses the types that a table cannot have, as it does for every other way to write. */
@@ -100,7 +106,7 @@ class DeltaDataSource
     val session = context.sparkSession
     val partitioning =
       parameters.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY).map(DataSourceUtils.decodePartitioningColumns).getOrElse(Nil)
-    HeadwaterWrites.save(session, DeltaDataSource.path(session, parameters), mode.name(), partitioning, parameters, data)
+    HeadwaterWrites.save(session, DeltaDataSource.location(session, parameters), mode.name(), partitioning, parameters, data)
     new BaseRelation {
       override def sqlContext: SQLContext = context
       override def schema: StructType = data.schema
@@ -115,7 +121,8 @@ class DeltaDataSource
       case given: CaseInsensitiveMap[String] => given.originalMap // with the names as the user wrote them
       case other => other
     }
-    HeadwaterSink(session, SinkSettings(DeltaDataSource.path(session, parameters), mode.toString, partitioning, clustering, options))
+    val location = DeltaDataSource.location(session, parameters)
+    HeadwaterSink(session, location, SinkSettings(location.path, mode.toString, partitioning, clustering, StoreOptions.others(options)))
   }
 }
 
@@ -123,11 +130,12 @@ object DeltaDataSource {
   /** Errors of a path at which a write can still create a table. */
   private val Absent = Set("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY", "PATH_NOT_FOUND")
 
-  def path(session: SparkSession, options: Map[String, String]): String = {
+  /** The location in a reader's or writer's options, with those that are for its file system. */
+  def location(session: SparkSession, options: Map[String, String]): TableLocation = {
     Extension.require(session)
-    val location = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
+    val path = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
       .getOrElse(throw Bridge.refusal(session, MissingPathRequest()))
-    HeadwaterTable.path(session, location)
+    TableLocation.of(session, new Path(path), options)
   }
 
   private def version(session: SparkSession, text: String): Long =

@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
+import headwater.spark.bridge.{Bridge, StatementContext, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
 }
@@ -12,7 +12,7 @@ import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  Extension, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
+  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.CatalogShim
@@ -69,7 +69,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (asked != null && version.version.isEmpty) {
       throw Bridge.refusal(session, InvalidVersionRequest(asked))
     }
-    if (isPath(ident)) HeadwaterTable.load(session, pathOf(ident), version)
+    if (isPath(ident)) HeadwaterTable.load(session, locationOf(ident), version)
     else {
       val found = try super.loadTable(ident)
       catch {
@@ -91,32 +91,40 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       val found = try Some(super.loadTable(Identifier.of(ident.namespace(), name)))
       catch { case _: NoSuchTableException => None }
       found.flatMap(SparkInternals.catalogTable).filter(table => isDelta(table.provider))
-        .map(table => HeadwaterTable.load(session, locationOf(table) + version, catalogTable = Some(table)))
+        .map { table =>
+          val location = locationOf(table)
+          HeadwaterTable.load(session, location.copy(path = location.path + version), catalogTable = Some(table))
+        }
     case _ => None
   }
 
   override protected def changesOf(ident: Identifier, bounds: Seq[ChangesBound], deduplicationMode: String): Option[HeadwaterChangelog] =
     loadTable(ident) match {
       case table: HeadwaterTable =>
-        Some(HeadwaterChangelog.load(session, table.path, bounds, ChangesForm.Feed, deduplicationMode = Some(deduplicationMode)))
+        Some(HeadwaterChangelog.load(session, table.location, bounds, ChangesForm.Feed, deduplicationMode = Some(deduplicationMode)))
       case _ => None
     }
 
   override def tableExists(ident: Identifier): Boolean = {
     PlannedTable.forget()
-    if (isPath(ident)) exists(pathOf(ident)) else super.tableExists(ident)
+    if (isPath(ident)) exists(locationOf(ident)) else super.tableExists(ident)
   }
 
-  private def exists(path: String): Boolean =
-    Bridge.call(session, TableExistsRequest(path))
+  private def exists(location: TableLocation): Boolean =
+    Bridge.call(session, TableExistsRequest(location.path), location)
 
   private[spark] def isPath(ident: Identifier): Boolean =
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
       !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
 
-  private def pathOf(ident: Identifier): String = {
+  private def locationOf(ident: Identifier): TableLocation =
+    HandedTable.find(session, ident.name()).getOrElse(TableLocation(pathOf(ident)))
+
+  private def pathOf(ident: Identifier): String = TableLocation.path(session, pathIn(ident))
+
+  private def pathIn(ident: Identifier): Path = {
     Extension.require(session)
-    HeadwaterTable.path(session, ident.name())
+    new Path(ident.name())
   }
 
   private def isDelta(provider: Option[String]): Boolean = {
@@ -125,7 +133,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     found
   }
 
-  private def locationOf(table: CatalogTable): String = TableLocation.path(session, new Path(table.location))
+  /** Other catalogs hand over credentials in the entry. */
+  private def locationOf(table: CatalogTable, options: Map[String, String] = Map.empty): TableLocation =
+    TableLocation.of(session, new Path(table.location), table.storage.properties ++ options)
 
   // --- create and replace ----------------------------------------------------------------------------------------------------------
 
@@ -142,7 +152,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       lazy val (location, external) = newLocation(ident, table.properties)
       if (PlannedTable.isForStream && !exists(location)) {
         val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
-        PlannedTable.note(new PlannedTable(ident, location, registered, () => make()))
+        PlannedTable.note(new PlannedTable(ident, location.path, registered, () => make()))
       } else make()
       loadTable(ident)
     } else super.createTable(ident, table.columns, table.partitions, table.properties)
@@ -196,20 +206,25 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
    * The location of a new table, and whether the user chose it, which makes the table external. A table that the catalog has, or that is
    * named by its path, stays where it is.
    */
-  private def newLocation(ident: Identifier, properties: util.Map[String, String]): (String, Boolean) = {
+  private def newLocation(
+      ident: Identifier,
+      properties: util.Map[String, String],
+      writeOptions: Map[String, String] = Map.empty): (TableLocation, Boolean) = {
+    val options = HeadwaterCatalog.options(properties) ++ writeOptions
+    def at(path: Path): TableLocation = TableLocation.of(session, path, options)
     val existing = if (isPath(ident)) None
     else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
     val chosen =
       Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
-    val known = if (isPath(ident)) Some(pathOf(ident)) else existing.map(locationOf)
-    val location = chosen.map(HeadwaterTable.path(session, _))
-    for (place <- known; other <- location if other != place) {
+    val known = if (isPath(ident)) Some(at(pathIn(ident))) else existing.map(locationOf(_, options))
+    val location = chosen.map(path => at(new Path(path)))
+    for (place <- known.map(_.path); other <- location.map(_.path) if other != place) {
       Bridge.call(session, CheckSamePlaceRequest(place, other, if (isPath(ident)) None else Some(identifier(ident).unquotedString)))
     }
-    if (isPath(ident)) (pathOf(ident), true)
-    else existing.map(table => (locationOf(table), table.tableType == CatalogTableType.EXTERNAL))
+    if (isPath(ident)) (known.get, true)
+    else existing.map(table => (known.get, table.tableType == CatalogTableType.EXTERNAL))
       .orElse(location.map((_, true)))
-      .getOrElse((TableLocation.path(session, new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
+      .getOrElse((at(new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
   }
 
   private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
@@ -223,7 +238,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (!byPath && !sessionCatalog.databaseExists(ident.namespace().last)) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
     }
-    val (location, external) = newLocation(ident, table.properties)
+    val (location, external) = newLocation(ident, table.properties, options)
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
     if (known) refuseOtherFormat(ident)
@@ -233,11 +248,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       if (!byPath && !known) register(ident, location, external, properties)
       return
     }
-    val context = new StatementContext(session)
+    val context = new StatementContext(session, location)
     try Bridge.call(
         context,
         CreateTableRequest(
-          table = location,
+          table = location.path,
           name = if (byPath) None else Some(identifier(ident).unquotedString),
           mode = mode,
           known = byPath || known,
@@ -246,7 +261,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           partitioning = table.partitions.map(_.describe()).toSeq,
           partitionColumns = partitionNames(table.partitions),
           comment = properties.get(TableCatalog.PROP_COMMENT),
-          properties = properties.filterNot { case (key, _) => HeadwaterCatalog.isReserved(key) },
+          properties = properties -- HeadwaterCatalog.options(table.properties).keys -- properties.keys.filter(HeadwaterCatalog.isReserved),
           like = like,
           constraints = table.constraints.toSeq.map(TableChangeMessage.describe),
           identity = table.columns.toSeq.flatMap(c =>
@@ -259,7 +274,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
           plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
           rowSchema = rows.map(_.schema.json),
-          options = options))
+          options = StoreOptions.others(options)))
     finally context.close()
     if (!byPath && !known) {
       register(ident, location, external, properties)
@@ -267,7 +282,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     SparkInternals.refreshCaches(session, location)
   }
 
-  private def register(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): Unit =
+  private def register(ident: Identifier, location: TableLocation, external: Boolean, properties: Map[String, String]): Unit =
     sessionCatalog.createTable(entry(ident, location, external, properties), ignoreIfExists = false, validateLocation = false)
 
   private def refuseOtherFormat(ident: Identifier): Unit = {
@@ -280,11 +295,12 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   /** The metastore has the name, the provider and the location; everything else is in the log. */
-  private def entry(ident: Identifier, location: String, external: Boolean, properties: Map[String, String]): CatalogTable =
+  private def entry(ident: Identifier, location: TableLocation, external: Boolean, properties: Map[String, String]): CatalogTable =
     CatalogTable(
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
-      storage = CatalogStorageFormat.empty.copy(locationUri = Some(TableLocation.qualified(session, new Path(location)).toUri)),
+      storage = CatalogStorageFormat.empty.copy(locationUri =
+        Some(TableLocation.qualified(session, new Path(location.path), location.store).toUri)),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))
@@ -299,8 +315,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
-          Bridge.call(session, AlterTableRequest(table.path, table.name(), others.map(TableChangeMessage.of)))
-          SparkInternals.refreshCaches(session, table.path)
+          Bridge.call(session, AlterTableRequest(table.path, table.name(), others.map(TableChangeMessage.of)), table.location)
+          SparkInternals.refreshCaches(session, table.location)
         }
         loadTable(ident)
       case Some(_) => super.alterTable(ident, changes: _*)
@@ -310,7 +326,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def setLocation(ident: Identifier, table: HeadwaterTable, location: String): Unit = {
     refuseForPath(ident, "ALTER TABLE SET LOCATION")
     val path = HeadwaterTable.path(session, location)
-    Bridge.call(session, CheckSameSchemaRequest(table.path, path))
+    Bridge.call(session, CheckSameSchemaRequest(table.path, path), table.location, TableLocation(path))
     val entry = sessionCatalog.getTableMetadata(identifier(ident))
     sessionCatalog.alterTable(entry.copy(storage =
       entry.storage.copy(locationUri = Some(TableLocation.qualified(session, new Path(path)).toUri))))
@@ -348,6 +364,12 @@ object HeadwaterCatalog {
     TableCatalog.PROP_COLLATION,
     DataSourceUtils.CLUSTERING_COLUMNS_KEY,
     "path")
+
+  /** The options of file systems that a statement gives for its new table. Spark makes properties of them. */
+  private def options(properties: util.Map[String, String]): Map[String, String] = properties.asScala.toMap.collect {
+    case (name, value) if name.startsWith(TableCatalog.OPTION_PREFIX) && StoreOptions.isOne(name.stripPrefix(TableCatalog.OPTION_PREFIX)) =>
+      name.stripPrefix(TableCatalog.OPTION_PREFIX) -> value
+  }
 
   /** Whether Spark itself sets this property, which is then no property of the table. */
   def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)

@@ -1,6 +1,6 @@
 package headwater.spark
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, Redaction}
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
@@ -14,7 +14,10 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = if (HeadwaterExtension.isFirst(extensions)) {
     SparkVersions.check(org.apache.spark.SPARK_VERSION)
     // The handler process needs a second for its imports. It takes it while Spark itself starts.
-    Option(org.apache.spark.SparkEnv.get).foreach(env => Bridge.prepare(env.conf))
+    Option(org.apache.spark.SparkEnv.get).foreach { env =>
+      Bridge.prepare(env.conf)
+      Redaction.complete(env.conf)
+    }
     extensions.injectParser { (session, parser) =>
       ensureClassLoader()
       new HeadwaterParser(session, parser)

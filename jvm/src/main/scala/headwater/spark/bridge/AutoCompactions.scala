@@ -31,7 +31,7 @@ object AutoCompactions extends Logging {
   private val BeforeSparkStops = 100
 
   /** A session that nothing else uses, and the user that it acts for. */
-  private final case class Due(session: SparkSession, user: UserGroupInformation)
+  private final case class Due(session: SparkSession, user: UserGroupInformation, location: TableLocation)
 
   /** By table: what is to run after that which runs now. A table is in here as long as a thread has it. */
   private val next = mutable.HashMap.empty[String, Option[Due]]
@@ -50,8 +50,9 @@ object AutoCompactions extends Logging {
   }
 
   /** Has a table compacted soon. Returns at once. */
-  def submit(session: SparkSession, table: String): Unit = {
-    val due = Due(SparkInternals.cloned(session), UserGroupInformation.getCurrentUser)
+  def submit(session: SparkSession, location: TableLocation): Unit = {
+    val table = location.path
+    val due = Due(SparkInternals.cloned(session), UserGroupInformation.getCurrentUser, location)
     synchronized {
       if (!isEnding) {
         val isIdle = !next.contains(table)
@@ -81,7 +82,7 @@ object AutoCompactions extends Logging {
         override def run(): Unit = {
           if (context.isStopped) throw new InterruptedException("it has not begun")
           context.setJobGroup(JobGroup, s"compact $table", interruptOnCancel = true)
-          SparkInternals.active(due.session)(Bridge.call(due.session, AutoCompactRequest(table)))
+          SparkInternals.active(due.session)(Bridge.call(due.session, AutoCompactRequest(table), due.location))
         }
       })
     catch {

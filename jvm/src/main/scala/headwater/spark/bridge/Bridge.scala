@@ -80,8 +80,9 @@ object Bridge extends Logging {
     try started(session.sparkContext.getConf).get()
     catch { case e: ExecutionException => throw e.getCause }
 
-  /** As the other `call`, for a request that has no plans, and whose handler runs none. */
-  def call[A](session: SparkSession, request: Call[A]): A = call(new StatementContext(session), request)
+  /** As the other `call`, for a request that has no plans, and whose handler runs none. `locations` are those of the tables in it. */
+  def call[A](session: SparkSession, request: Call[A], locations: TableLocation*): A =
+    call(new StatementContext(session, locations: _*), request)
 
   /** The error of a handler that does nothing but refuse. */
   def refusal(session: SparkSession, request: Call[Unit]): Throwable =
@@ -181,7 +182,7 @@ object Bridge extends Logging {
     Thread.interrupted()
     val found = new CompletableFuture[JsonNode]()
     val asking: Runnable = () =>
-      try found.complete(running(context.session).call("recover_commit", recovery(context, commit), new StatementContext(context.session)))
+      try found.complete(running(context.session).call("recover_commit", recovery(context, commit), context.another))
       catch { case e: Throwable => found.completeExceptionally(e) }
     val thread = new Thread(null, asking, "headwater-recovery", 0, false)
     thread.setContextClassLoader(getClass.getClassLoader)

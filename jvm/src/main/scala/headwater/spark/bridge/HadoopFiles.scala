@@ -20,13 +20,23 @@ import org.apache.hadoop.util.functional.FutureIO
 /**
  * Hadoop's file systems, for the handler to reach every path that is not local. Arguments are URIs. A missing file is null, a name that
  * exists already is false; every other failure is a [[StoreFailure]].
+ *
+ * @param conf of the session
+ * @param store what was given to reach a URI
+ * @param configured the configuration with what was given
  */
-final class HadoopFiles(conf: Configuration) {
-  /** Hadoop caches file systems for the whole process unless a setting forbids it; then a statement has one of each. */
-  private val systems = new ConcurrentHashMap[String, FileSystem]
+final class HadoopFiles(conf: Configuration, store: String => StoreOptions, configured: StoreOptions => Configuration) {
+  def this(conf: Configuration) = this(conf, _ => StoreOptions.none, _ => conf)
 
-  private def system(path: Path): FileSystem =
-    systems.computeIfAbsent(s"${path.toUri.getScheme}://${path.toUri.getAuthority}", _ => path.getFileSystem(conf))
+  /** Hadoop caches file systems for the whole process unless a setting forbids it; then a statement has one of each. */
+  private val systems = new ConcurrentHashMap[(String, String), FileSystem]
+
+  private def system(path: Path): FileSystem = {
+    val options = store(path.toString)
+    FileSystemWithOptions.real(systems.computeIfAbsent(
+      (options.identity, s"${path.toUri.getScheme}://${path.toUri.getAuthority}"),
+      _ => path.getFileSystem(if (options.isEmpty) conf else configured(options))))
+  }
 
   private def on[T](uri: String)(body: (FileSystem, Path) => T): T = StoreFailure.wrapping {
     val path = new Path(uri)
@@ -179,7 +189,7 @@ final class HadoopFiles(conf: Configuration) {
       fs match {
         case hdfs: DistributedFileSystem => hdfs.rename(temporary, path, how)
         case web: WebHdfsFileSystem => web.rename(temporary, path, how)
-        case _ => FileContext.getFileContext(fs.getUri, conf).rename(temporary, path, how)
+        case _ => FileContext.getFileContext(fs.getUri, if (store(path.toString).isEmpty) conf else fs.getConf).rename(temporary, path, how)
       }
     } catch {
       case e: Throwable =>

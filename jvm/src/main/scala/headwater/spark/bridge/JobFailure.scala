@@ -18,7 +18,7 @@ object JobFailure {
   def explain(context: StatementContext, plans: Seq[LogicalPlan], error: Throwable): Throwable =
     try {
       val request = ExplainFailureRequest(StoreFailure.causes(error).map(describe), tables(plans))
-      Bridge.call(context.session, request).map(HeadwaterException.of).getOrElse(error)
+      Bridge.call(context.another, request).map(HeadwaterException.of).getOrElse(error)
     } catch { case NonFatal(_) => error }
 
   private def describe(error: Throwable): JobCause = {

@@ -30,8 +30,10 @@ import org.apache.spark.sql.headwater.write.{FailedJobCleanup, WriteJob}
  * Hadoop's file systems, queries and writes.
  *
  * If a failure on this side ends the call, the handler hands the failure back, so that the user sees Spark's own error.
+ *
+ * @param locations of the tables of the statement; those at which nothing was given to reach them may be left out
  */
-final class StatementContext(val session: SparkSession) {
+final class StatementContext(val session: SparkSession, locations: TableLocation*) {
   private val plans = mutable.ArrayBuffer.empty[LogicalPlan]
   private val expressions = mutable.ArrayBuffer.empty[Expression]
   private val numbers = mutable.HashMap.empty[Expression, Int]
@@ -46,7 +48,8 @@ final class StatementContext(val session: SparkSession) {
   @volatile private var hasInnerCommits = false
   private val written = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private val atStake = mutable.ArrayBuffer.empty[(String, Seq[String])]
-  private lazy val fileSystems = new HadoopFiles(SparkInternals.hadoopConf(session))
+  private val stores = new StoresByRoot(locations)
+  private lazy val fileSystems = new HadoopFiles(SparkInternals.hadoopConf(session), stores.at, _.configuration(session))
 
   /** Makes a resolved plan available to rewrites as ``hw_plan.`n` `` and returns n. */
   def addPlan(plan: LogicalPlan): Int = { plans += plan; plans.size - 1 }
@@ -64,7 +67,7 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /** Makes a table, at its newest version, available as ``hw_plan.`n` `` for the target of a statement that changes rows; returns n. */
-  def addTarget(table: String): Int = addPlan(DataSourceV2Relation.create(HeadwaterTable.load(session, table), None, None))
+  def addTarget(table: String): Int = addPlan(DataSourceV2Relation.create(HeadwaterTable.load(session, located(table)), None, None))
 
   /** The [[ChangeRequest]] of a MERGE that the handler wrote, resolved as a user's is. Throws Spark's own error if it does not resolve. */
   def resolveMerge(sql: String): String =
@@ -110,7 +113,7 @@ final class StatementContext(val session: SparkSession) {
 
   /** Deletes the files that the call has written and that are known to be part of no commit, as far as possible. */
   private[spark] def discardWritten(): Unit = {
-    written.foreach { case (table, files) => WriteJob.discard(session, table, files) }
+    written.foreach { case (table, files) => WriteJob.discard(session, located(table), files) }
     written.clear()
   }
 
@@ -123,8 +126,19 @@ final class StatementContext(val session: SparkSession) {
       key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
       key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
     }
-    SessionSettings(conf.sessionLocalTimeZone, session.sparkContext.sparkUser, session.sparkContext.applicationId, session.version, passed)
+    SessionSettings(
+      conf.sessionLocalTimeZone,
+      session.sparkContext.sparkUser,
+      session.sparkContext.applicationId,
+      session.version,
+      passed,
+      stores.identities)
   }
+
+  /** A context of its own for a call about the same tables. */
+  private[spark] def another: StatementContext = new StatementContext(session, stores.all: _*)
+
+  private def located(path: String): TableLocation = TableLocation(path, stores.at(path))
 
   // --- called by the handler -------------------------------------------------------------------------------------------------------
 
@@ -190,7 +204,11 @@ final class StatementContext(val session: SparkSession) {
 
   private def write(specification: WriteSpecification): WrittenRows = {
     val counter = RowCounter(session)
-    val (files, rows) = WriteJob.write(session.asInstanceOf[classic.SparkSession], compile(specification.query, counter), specification)
+    val (files, rows) = WriteJob.write(
+      session.asInstanceOf[classic.SparkSession],
+      compile(specification.query, counter),
+      specification,
+      located(specification.path).store)
     written += specification.path -> files.map(_.path)
     rows.foreach(noted => matched = noted.source)
     WrittenRows(files.map(file => Json.written(file.json)), counter.value, rows.map(_.describe))
@@ -241,7 +259,9 @@ final class StatementContext(val session: SparkSession) {
   def parquetFiles(question: String): String = {
     val asked = Json.read[ParquetFilesQuestion](question)
     ParquetSource.of(plans(asked.plan), asked.most).map { source =>
-      val files = source.files.map(file => ParquetFile(TableLocation.path(session, file.getPath), file.getLen))
+      source.locations(session).foreach(stores.add)
+      val files =
+        source.files.map(file => ParquetFile(TableLocation.path(session, file.getPath, located(file.getPath.toString).store), file.getLen))
       Json.write(ParquetFiles(files, asked.expressions.map(number => source.column(expressions(number)))))
     }.orNull
   }
@@ -277,7 +297,7 @@ final class StatementContext(val session: SparkSession) {
       listed,
       live = false,
       index.partitionSchema,
-      Map.empty,
+      index.store,
       Some(wanted.files),
       numbersFiles = true)
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
@@ -308,7 +328,7 @@ final class StatementContext(val session: SparkSession) {
   /** Adds a relation that reads the files of [[FilesOfVersion]]. Returns its number as a plan. */
   def addRelation(files: String): Int = {
     val wanted = Json.read[FilesOfVersion](files)
-    val loaded = HeadwaterTable.pinned(session, wanted.table, wanted.version)
+    val loaded = HeadwaterTable.pinned(session, located(wanted.table), wanted.version)
     val inOrder = wanted.tasks.nonEmpty
     val only = new HeadwaterFileIndex(
       session,
@@ -316,10 +336,10 @@ final class StatementContext(val session: SparkSession) {
       TableState.of(loaded),
       live = false,
       loaded.partitionSchema,
-      Map.empty,
+      loaded.store,
       Some(wanted.files),
       numbersFiles = inOrder)
-    val relation = loaded.relationOver(only, Map.empty)
+    val relation = loaded.relationOver(only)
     addPlan(
       if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
       else SparkInternals.tracked(relation, wanted.rowTrackingColumns))
@@ -344,7 +364,7 @@ final class StatementContext(val session: SparkSession) {
   }
 
   /** Has a table compacted in the background. Returns at once. */
-  def compactLater(table: String): Unit = AutoCompactions.submit(session, table)
+  def compactLater(table: String): Unit = AutoCompactions.submit(session, located(table))
 
   def files: HadoopFiles = fileSystems
 }

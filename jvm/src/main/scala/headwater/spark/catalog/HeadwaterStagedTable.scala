@@ -1,5 +1,6 @@
 package headwater.spark.catalog
 
+import headwater.spark.bridge.TableLocation
 import headwater.spark.bridge.messages.TableDescription
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.connector.catalog.{Column, StagedTable}
@@ -13,11 +14,17 @@ import org.apache.spark.sql.types.StructType
  */
 final class HeadwaterStagedTable(
     session: SparkSession,
-    path: String,
+    location: TableLocation,
     declared: StructType,
     partitions: Seq[String],
     commit: (Option[DataFrame], Map[String, String]) => Unit)
-    extends HeadwaterTable(session, path, TableVersion.Latest, None, HeadwaterStagedTable.placeholder(path, declared, partitions))
+    extends HeadwaterTable(
+      session,
+      location.path,
+      TableVersion.Latest,
+      None,
+      HeadwaterStagedTable.placeholder(location.path, declared, partitions),
+      location.store)
     with StagedTable {
 
   private var rows: Option[DataFrame] = None
@@ -27,6 +34,9 @@ final class HeadwaterStagedTable(
     rows = Some(data)
     this.options = options
   }
+
+  /** The commit has its own. */
+  override def reachedWith(options: Map[String, String]): HeadwaterTable = this
 
   override def columns(): Array[Column] = SparkInternals.columns(declared)
 

@@ -2,7 +2,7 @@ package headwater.spark.catalog
 
 import java.util
 
-import headwater.spark.bridge.{Bridge, TableLocation}
+import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
 import headwater.spark.write.WriteTarget
@@ -20,18 +20,31 @@ import org.apache.spark.sql.headwater.streaming.TableForStreams
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A Delta table at one version, as the handler described it. Spark reads it through a file relation; writes go to the handler. */
+/**
+ * A Delta table at one version, as the handler described it. Spark reads it through a file relation; writes go to the handler.
+ *
+ * @param store what the user has given to reach it
+ */
 class HeadwaterTable(
     val session: SparkSession,
     val path: String,
     val asked: TableVersion,
     val catalogTable: Option[CatalogTable],
-    val info: TableDescription)
+    val info: TableDescription,
+    val store: StoreOptions = StoreOptions.none)
     extends Table
     with SupportsRead
     with SupportsWrite
     with TruncatableTable
     with TableForStreams {
+
+  def location: TableLocation = TableLocation(path, store)
+
+  /** The table as it is reached with the options of a query or a write, if some are of file systems. */
+  def reachedWith(options: Map[String, String]): HeadwaterTable = {
+    val reached = store.and(session, new Path(path), options)
+    if (reached == store) this else new HeadwaterTable(session, path, asked, catalogTable, info, reached)
+  }
 
   val snapshotVersion: Long = info.version
   lazy val tableSchema: StructType = DataType.fromJson(info.schema).asInstanceOf[StructType]
@@ -81,36 +94,34 @@ class HeadwaterTable(
 
   /** The rows of this version, if it is still the newest one. */
   private def countedRows: Option[Long] = if (!asked.isLatest) None
-  else Bridge.call(session, SummarizeTablesRequest(Seq(path))).tables.flatten.find(_.sizeInBytes == info.sizeInBytes).flatMap(_.rows)
+  else
+    Bridge.call(session, SummarizeTablesRequest(Seq(path)), location).tables.flatten.find(_.sizeInBytes == info.sizeInBytes).flatMap(_.rows)
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = WriteTarget(this, WriteTarget.Append).newWriteBuilder(write)
 
   /** Raises the handler's error where this is an older version: those are read-only. */
-  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(session, OldVersionRequest(path))
+  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(session, OldVersionRequest(path), location)
 
   override def truncateTable(): Boolean = {
     requireLatest()
-    Bridge.call(session, TruncateRequest(path))
-    SparkInternals.refreshCaches(session, path)
+    Bridge.call(session, TruncateRequest(path), location)
+    SparkInternals.refreshCaches(session, location)
     true
   }
 
   /** The relation that Spark's own Parquet path reads. */
-  def toRelation(options: Map[String, String]): LogicalRelation = relationOver(
-    new HeadwaterFileIndex(
-      session,
-      path,
-      TableState.of(this),
-      live = asked.isLatest,
-      partitionSchema,
-      options,
-      analyzed = catalogTable.flatMap(_.stats).map(_.colStats).getOrElse(Map.empty)),
-    options)
+  def toRelation(options: Map[String, String]): LogicalRelation = {
+    val reached = reachedWith(options)
+    val analyzed = catalogTable.flatMap(_.stats).map(_.colStats).getOrElse(Map.empty)
+    val index =
+      new HeadwaterFileIndex(session, path, TableState.of(this), live = asked.isLatest, partitionSchema, reached.store, analyzed = analyzed)
+    reached.relationOver(index, StoreOptions.others(options))
+  }
 
   def partitionSchema: StructType =
     StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
 
-  private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String]): LogicalRelation = {
+  private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String] = Map.empty): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
       // The index may list files of versions that the table has left.
       path,
@@ -119,32 +130,37 @@ class HeadwaterTable(
       index.state.hasDeletionVectors,
       snapshotVersion,
       rowTracking = RowTrackingColumns.of(info.rowTrackingColumns))
-    val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options)(session)
+    val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options ++ store.hadoop)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
   }
 }
 
 object HeadwaterTable {
-  /** Asks the handler for the table at a path. */
+  /** Asks the handler for the table at a location. */
   def load(
       session: SparkSession,
-      path: String,
+      location: TableLocation,
       asked: TableVersion = TableVersion.Latest,
       catalogTable: Option[CatalogTable] = None): HeadwaterTable =
     opened(
       session,
-      LoadTableRequest(path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp, pinned = false),
+      location,
+      LoadTableRequest(location.path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp, pinned = false),
       catalogTable)
 
   /** The table at the version that a statement reads it at: not time travel, which users ask for. */
-  def pinned(session: SparkSession, path: String, version: Long): HeadwaterTable =
-    opened(session, LoadTableRequest(path, None, Some(version), None, pinned = true), None)
+  def pinned(session: SparkSession, location: TableLocation, version: Long): HeadwaterTable =
+    opened(session, location, LoadTableRequest(location.path, None, Some(version), None, pinned = true), None)
 
-  private def opened(session: SparkSession, request: LoadTableRequest, catalogTable: Option[CatalogTable]): HeadwaterTable = {
-    val info = Bridge.call(session, request)
+  private def opened(
+      session: SparkSession,
+      location: TableLocation,
+      request: LoadTableRequest,
+      catalogTable: Option[CatalogTable]): HeadwaterTable = {
+    val info = Bridge.call(session, request, location)
     // A path may end with a version (`/path@v3`); the answer has the path without it, and the version.
     val effective = if (info.timeTravel) TableVersion(info.version) else TableVersion.Latest
-    new HeadwaterTable(session, info.path, effective, catalogTable, info)
+    new HeadwaterTable(session, info.path, effective, catalogTable, info, location.store)
   }
 
   def path(session: SparkSession, location: String): String = TableLocation.path(session, new Path(location))

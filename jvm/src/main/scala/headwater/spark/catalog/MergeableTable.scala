@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.write.{RowLevelOperationBuilder, RowLevelO
  * and MERGE itself, before our rules see them.
  */
 class MergeableTable(table: HeadwaterTable)
-    extends HeadwaterTable(table.session, table.path, table.asked, table.catalogTable, table.info)
+    extends HeadwaterTable(table.session, table.path, table.asked, table.catalogTable, table.info, table.store)
     with SupportsRowLevelOperations {
 
   override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder =

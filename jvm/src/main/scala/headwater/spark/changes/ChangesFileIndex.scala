@@ -1,7 +1,7 @@
 package headwater.spark.changes
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.{ChangeFile, CheckChangeFilesRequest}
 import headwater.spark.scan.{DeletionVector, HeadwaterFileIndex, TableState}
 import org.apache.hadoop.fs.Path
@@ -21,15 +21,16 @@ private class ChangesFileIndex(
     state: TableState,
     partitionSchema: StructType,
     files: JsonNode,
-    mostFilesChecked: Int)
-    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, Map.empty, Some(files)) {
+    mostFilesChecked: Int,
+    store: StoreOptions)
+    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, store, Some(files)) {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val listed = super.listFiles(partitionFilters, dataFilters)
     val version = partitionSchema.length - 2
     val needed = for (directory <- listed; file <- directory.files)
       yield ChangeFile(directory.values.getLong(version), text(file.getPath), file.metadata.get(DeletionVector.MetadataKey).map(_.toString))
-    if (needed.size <= mostFilesChecked) Bridge.call(session, CheckChangeFilesRequest(path, needed))
+    if (needed.size <= mostFilesChecked) Bridge.call(session, CheckChangeFilesRequest(path, needed), tableLocation)
     listed
   }
 

@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
@@ -28,7 +28,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The changes of a range of versions, as the handler described them: groups of files, each of which one file relation reads. */
-class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends Table with SupportsRead with ChangelogShim {
+class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => ChangesAnswer) extends Table with SupportsRead
+    with ChangelogShim {
   private lazy val info = load
   private def path = info.path
   private lazy val columnTypes = DataType.fromJson(info.schema).asInstanceOf[StructType]
@@ -77,8 +78,8 @@ class HeadwaterChangelog(session: SparkSession, load: => ChangesAnswer) extends 
       group.hasDeletionVectors,
       state.version,
       positionColumn = info.positionColumn)
-    val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked)
-    LogicalRelation(HadoopFsRelation(index, partitions, columns, None, format, Map.empty)(session))
+    val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked, store)
+    LogicalRelation(HadoopFsRelation(index, partitions, columns, None, format, store.hadoop)(session))
   }
 }
 
@@ -86,26 +87,34 @@ object HeadwaterChangelog {
   private val RangeOptions = Seq("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
   private val Switches = Seq("readChangeFeed", "readChangeData", "readChangelog", "changelogFormat")
 
-  /** Loads the changes of the table at a path from the handler. */
+  /** Loads the changes of the table at a location from the handler. */
   def load(
       session: SparkSession,
-      path: String,
+      location: TableLocation,
       bounds: Seq[ChangesBound],
       form: ChangesForm,
       timeTravel: Boolean = false,
       deduplicationMode: Option[String] = None): HeadwaterChangelog = {
-    val answer = Bridge.call(session, TableChangesRequest(path, bounds, form, timeTravel, deduplicationMode))
-    new HeadwaterChangelog(session, answer)
+    val answer = Bridge.call(session, TableChangesRequest(location.path, bounds, form, timeTravel, deduplicationMode), location)
+    new HeadwaterChangelog(session, location.store, answer)
   }
 
   /** The same, loaded when a query asks for its columns. A stream opens the table in this way, too, but reads it in its own. */
-  def later(session: SparkSession, path: String, bounds: Seq[ChangesBound], form: ChangesForm, timeTravel: Boolean): HeadwaterChangelog =
-    new HeadwaterChangelog(session, Bridge.call(session, TableChangesRequest(path, bounds, form, timeTravel, None)))
+  def later(
+      session: SparkSession,
+      location: TableLocation,
+      bounds: Seq[ChangesBound],
+      form: ChangesForm,
+      timeTravel: Boolean): HeadwaterChangelog =
+    new HeadwaterChangelog(
+      session,
+      location.store,
+      Bridge.call(session, TableChangesRequest(location.path, bounds, form, timeTravel, None), location))
 
   /** The form of the changes that a reader's options ask for; None if they ask for none. The handler checks their values. */
   def asked(session: SparkSession, options: CaseInsensitiveStringMap): Option[ChangesForm] =
     if (!Switches.exists(options.containsKey)) None
-    else Bridge.call(session, AsksForChangesRequest(options.asCaseSensitiveMap().asScala.toMap))
+    else Bridge.call(session, AsksForChangesRequest(StoreOptions.others(options.asCaseSensitiveMap().asScala.toMap)))
 
   /** The bounds in a reader's options. */
   def bounds(session: SparkSession, options: CaseInsensitiveStringMap): Seq[ChangesBound] =

@@ -1,6 +1,8 @@
 package headwater.spark.changes
 
-import headwater.spark.bridge.Bridge
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{BoundsOfCallRequest, NotDeltaRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.shims.ChangelogShim
@@ -17,13 +19,14 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
     case TableChangesCall(function, arguments) =>
       val named = Bridge.call(session, BoundsOfCallRequest(function, arguments.map(HeadwaterChangelog.describe(session, _))))
       if (function.endsWith(TableChangesFunctions.ByPath))
-        HeadwaterChangelog.load(session, HeadwaterTable.path(session, named.table), named.bounds, named.form).toPlan(None)
+        HeadwaterChangelog.load(session, TableLocation(HeadwaterTable.path(session, named.table)), named.bounds, named.form).toPlan(None)
       else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(named.table)), named.bounds, named.form, Some(function))
     case ChangesOf(child, bounds, form, function) if child.resolved =>
       EliminateSubqueryAliases(child) match {
         case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
-            case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) =>
-              HeadwaterChangelog.load(session, table.path, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
+            case DataSourceV2Relation(table: HeadwaterTable, _, _, _, options, _) =>
+              val location = table.reachedWith(options.asCaseSensitiveMap().asScala.toMap).location
+              HeadwaterChangelog.load(session, location, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
           }
         case other if function.isDefined || other.isInstanceOf[View] =>
           throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))

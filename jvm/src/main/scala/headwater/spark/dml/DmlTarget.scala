@@ -11,7 +11,7 @@ import org.apache.spark.sql.headwater.SparkInternals
 object DmlTarget {
   /** No column is NOT NULL, CHAR or VARCHAR: the rewrite checks these rules. */
   def apply(table: HeadwaterTable, seen: Seq[AttributeReference]): LogicalRelation = {
-    val relation = table.relationOver(new DmlTargetIndex(table), Map.empty)
+    val relation = table.relationOver(new DmlTargetIndex(table))
     val known = seen.map(column => column.name -> column.exprId).toMap
     val output = SparkInternals.undeclared(SparkInternals.attributes(SparkInternals.asNullable(table.tableSchema)))
     relation.copy(output =

@@ -5,4 +5,4 @@ import headwater.spark.scan.{HeadwaterFileIndex, TableState}
 
 /** The file index of a [[DmlTarget]]; it carries the table. */
 final class DmlTargetIndex(val table: HeadwaterTable)
-    extends HeadwaterFileIndex(table.session, table.path, TableState.of(table), live = true, table.partitionSchema, Map.empty)
+    extends HeadwaterFileIndex(table.session, table.path, TableState.of(table), live = true, table.partitionSchema, table.store)

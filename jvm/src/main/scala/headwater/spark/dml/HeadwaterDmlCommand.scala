@@ -20,7 +20,7 @@ case class HeadwaterDmlCommand(statement: String, table: HeadwaterTable, pieces:
 
   override def run(session: SparkSession): Seq[Row] = {
     val answer = call(session)(request => request)
-    SparkInternals.refreshCaches(session, table.path)
+    SparkInternals.refreshCaches(session, table.location)
     Seq(Row.fromSeq(answer.counts.getOrElse(Nil)))
   }
 
@@ -28,7 +28,7 @@ case class HeadwaterDmlCommand(statement: String, table: HeadwaterTable, pieces:
   def explain(session: SparkSession, mode: String): String = call(session)(ExplainRequest(statement, mode, _))
 
   private def call[A](session: SparkSession)(request: ChangeRequest => Call[A]): A = {
-    val context = new StatementContext(session)
+    val context = new StatementContext(session, table.location)
     try Bridge.call(context, request(pieces.request(statement, context, table)))
     finally context.close()
   }

@@ -75,7 +75,8 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
         withSchemaEvolution = merge.withSchemaEvolution,
         source = merge.sourceTable.schema.json,
         star = actionsOf(merge).exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
-        assigned = assigned))
+        assigned = assigned),
+      table.location)
 
   private def actionsOf(merge: MergeIntoTable): Seq[MergeAction] = merge.matchedActions ++ merge.notMatchedActions
 
@@ -83,7 +84,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
     table.requireLatest()
     val assigned = new AssignedColumns(merge, SparkInternals.conf(session).resolver)
     val answer = seenBy(merge, table, actionsOf(merge).flatMap(AssignedColumns.of).flatMap(assigned.path))
-    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
+    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _, table.store)).getOrElse(table)
     // From here on, the statement evolves the table whichever way it was asked to.
     val named = if (answer.evolves) assigned.withoutSource(merge) else merge
     val prepared = named.copy(targetTable = PendingTarget.replace(merge.targetTable, seen), withSchemaEvolution = answer.evolves)

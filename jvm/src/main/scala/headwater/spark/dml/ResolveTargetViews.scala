@@ -69,8 +69,8 @@ case class ResolveTargetViews(session: SparkSession) extends Rule[LogicalPlan] {
     val (relation, values) = columns(view).fold(refuse, identity)
     val table = relation.relation match {
       case HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _) if index.isWholeTable =>
-        if (!index.live) Bridge.call(session, OldVersionRequest(index.path))
-        HeadwaterTable.load(session, index.path, catalogTable = relation.catalogTable)
+        if (!index.live) Bridge.call(session, OldVersionRequest(index.path), index.tableLocation)
+        HeadwaterTable.load(session, index.tableLocation, catalogTable = relation.catalogTable)
       case _ => refuse("rows")
     }
     val target = DmlTarget(table, Nil)

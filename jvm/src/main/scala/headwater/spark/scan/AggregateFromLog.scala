@@ -47,7 +47,8 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
     val names = groups.map(_.asInstanceOf[AttributeReference].name)
     Bridge.call(
       session,
-      AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, filters.map(PredicateTree.of))).map { answer =>
+      AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, filters.map(PredicateTree.of)),
+      index.tableLocation).map { answer =>
       val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
       LocalRelation(
         aggregate.output,

@@ -4,7 +4,7 @@ import scala.collection.mutable
 import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{ScanRequest, ScanStatistics}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.hadoop.fs.Path
@@ -25,6 +25,7 @@ import org.apache.spark.sql.types.StructType
  * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version.
  * [[PruneFiles]] then replaces that with one that keeps the files that its filters leave.
  *
+ * @param store what the user has given to reach the table
  * @param analyzed what ANALYZE TABLE stored about the columns
  */
 class HeadwaterFileIndex(
@@ -33,12 +34,14 @@ class HeadwaterFileIndex(
     val state: TableState,
     val live: Boolean,
     override val partitionSchema: StructType,
-    val options: Map[String, String],
+    val store: StoreOptions,
     only: Option[JsonNode] = None,
     numbersFiles: Boolean = false,
     val analyzed: Map[String, CatalogColumnStat] = Map.empty,
     pruned: Option[PrunedFiles] = None)
     extends FileIndex {
+
+  def tableLocation: TableLocation = TableLocation(path, store)
 
   def isWholeTable: Boolean = only.isEmpty && pruned.isEmpty
 
@@ -52,7 +55,7 @@ class HeadwaterFileIndex(
     listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
 
   def pinned(state: TableState): HeadwaterFileIndex =
-    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, options, only, numbersFiles, analyzed)
+    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, store, only, numbersFiles, analyzed)
 
   /**
    * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some
@@ -60,7 +63,7 @@ class HeadwaterFileIndex(
    */
   def pruned(filters: Seq[Expression], columns: Option[Seq[String]]): (HeadwaterFileIndex, Option[ScanStatistics]) = {
     val trees = filters.map(PredicateTree.of)
-    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, trees, columns))
+    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, trees, columns), tableLocation)
     val listed = FileList.fromAnswer(answer, partitionSchema.length).toSeq
     val partitions = listed.map(_.partitionValues).distinct
     // A filter may fail for a partition that another one excludes. A scan applies them all, in their order.
@@ -71,7 +74,7 @@ class HeadwaterFileIndex(
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
     val found = PrunedFiles(trees.toSet, files, isWhole = answer.isWhole && files.size == listed.size)
     (
-      new HeadwaterFileIndex(session, path, state, live, partitionSchema, options, only, numbersFiles, analyzed, Some(found)),
+      new HeadwaterFileIndex(session, path, state, live, partitionSchema, store, only, numbersFiles, analyzed, Some(found)),
       answer.statistics)
   }
 
@@ -115,12 +118,13 @@ class HeadwaterFileIndex(
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] = pruned.filter(_.answers(filters)).map(_.files.iterator).getOrElse {
-    FileList.fromAnswer(Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters, None)), partitionSchema.length)
+    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters, None), tableLocation)
+    FileList.fromAnswer(answer, partitionSchema.length)
   }
 
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterFileIndex =>
-      path == that.path && state.tableId == that.state.tableId && live == that.live &&
+      path == that.path && store == that.store && state.tableId == that.state.tableId && live == that.live &&
       (live || state.version == that.state.version) &&
       onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
     case _ => false

@@ -1,6 +1,8 @@
 package headwater.spark.scan
 
+import headwater.spark.bridge.{StoreOptions, TableLocation}
 import org.apache.hadoop.fs.FileStatus
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression, ExprId}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, SubqueryAlias, View}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InMemoryFileIndex, LogicalRelation}
@@ -13,7 +15,11 @@ import org.apache.spark.sql.types.{ByteType, DataType, IntegerType, LongType, Sh
  *
  * @param columns the files' column for each attribute of the plan's output
  */
-final class ParquetSource private (val files: Seq[FileStatus], columns: Map[ExprId, String]) {
+final class ParquetSource private (val files: Seq[FileStatus], columns: Map[ExprId, String], private val relation: HadoopFsRelation) {
+  /** Where the files lie, with what was given to reach them. */
+  def locations(session: SparkSession): Seq[TableLocation] =
+    relation.location.rootPaths.map(root => TableLocation(root.toString, StoreOptions.of(session, root, relation.options)))
+
   /** The files' column that an expression over the plan's output stands for. */
   def column(expression: Expression): Option[String] = expression match {
     case reference: AttributeReference => columns.get(reference.exprId)
@@ -32,7 +38,7 @@ object ParquetSource {
       listed(relation).filter(_.size <= most).map { files =>
         // Spark may find a column with a field id by that id, under any name.
         val stored = relation.dataSchema.filterNot(ParquetUtils.hasFieldId).map(_.name).toSet
-        new ParquetSource(files, output.collect { case column if stored(column.name) => column.exprId -> column.name }.toMap)
+        new ParquetSource(files, output.collect { case column if stored(column.name) => column.exprId -> column.name }.toMap, relation)
       }
     case Project(columns, child) =>
       val renamed = columns.collect {
@@ -41,7 +47,7 @@ object ParquetSource {
       }
       if (renamed.size < columns.size) None
       else of(child, most).map { source =>
-        new ParquetSource(source.files, renamed.flatMap { case (id, column) => source.column(column).map(id -> _) }.toMap)
+        new ParquetSource(source.files, renamed.flatMap { case (id, column) => source.column(column).map(id -> _) }.toMap, source.relation)
       }
     case _: SubqueryAlias | _: View => of(plan.children.head, most)
     case _ => None

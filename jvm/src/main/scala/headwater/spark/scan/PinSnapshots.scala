@@ -25,8 +25,8 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def latest(index: HeadwaterFileIndex): HeadwaterTable = {
-    val info = Bridge.call(session, RefreshTableRequest(index.path, index.state.version, index.state.tableId))
-    new HeadwaterTable(session, index.path, TableVersion.Latest, None, info)
+    val info = Bridge.call(session, RefreshTableRequest(index.path, index.state.version, index.state.tableId), index.tableLocation)
+    new HeadwaterTable(session, index.path, TableVersion.Latest, None, info, index.store)
   }
 }
 

@@ -23,7 +23,7 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
     plan.resolveOperatorsDown {
       case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
         // FindChangeReads has taken reads of changes already, except for those of an older version, which the handler rejects.
-        HeadwaterChangelog.asked(session, options).foreach(HeadwaterChangelog.load(session, table.path, Nil, _, timeTravel = true))
+        HeadwaterChangelog.asked(session, options).foreach(HeadwaterChangelog.load(session, table.location, Nil, _, timeTravel = true))
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
         read.copy(output = read.output.zip(output).map { case (column, seen) =>
           seen.withName(column.name).asInstanceOf[AttributeReference]

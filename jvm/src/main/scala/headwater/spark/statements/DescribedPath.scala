@@ -1,6 +1,7 @@
 package headwater.spark.statements
 
 import headwater.spark.HeadwaterException
+import headwater.spark.bridge.TableLocation
 import headwater.spark.catalog.{Extension, HeadwaterTable}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedLeafNode
@@ -17,7 +18,7 @@ object DescribedPath {
   def open(session: SparkSession, path: String): Option[HeadwaterTable] = {
     Extension.require(session)
     try ResolvePathTables.open(session, path, HeadwaterStatement.words(Command), quoted = true) {
-        Some(HeadwaterTable.load(session, HeadwaterTable.path(session, path)))
+        Some(HeadwaterTable.load(session, TableLocation(HeadwaterTable.path(session, path))))
       }
     catch { case e: HeadwaterException if NotDelta(e.getCondition) => None }
   }

@@ -1,6 +1,6 @@
 package headwater.spark.statements
 
-import headwater.spark.bridge.{Bridge, Json}
+import headwater.spark.bridge.{Bridge, Json, TableLocation}
 import headwater.spark.bridge.messages.{Call, RowsAnswer}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -8,14 +8,15 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
-/** Runs a statement in the handler and returns the rows of its answer. */
-case class HeadwaterCommand(request: Call[RowsAnswer], name: String, schema0: StructType) extends LeafRunnableCommand {
+/** Runs a statement in the handler and returns the rows of its answer. `location` is that of its table. */
+case class HeadwaterCommand(request: Call[RowsAnswer], name: String, schema0: StructType, location: Option[TableLocation] = None)
+    extends LeafRunnableCommand {
   override val output: Seq[Attribute] = SparkInternals.attributes(schema0)
   override def nodeName: String = HeadwaterStatement.words(request.call)
   override def simpleString(maxFields: Int): String = s"$nodeName $name"
 
   override def run(session: SparkSession): Seq[Row] = {
-    val answer = Bridge.call(session, request)
+    val answer = Bridge.call(session, request, location.toSeq: _*)
     SparkInternals.externalRows(Json.write(answer.rows), schema0, SparkInternals.conf(session).sessionLocalTimeZone)
   }
 }

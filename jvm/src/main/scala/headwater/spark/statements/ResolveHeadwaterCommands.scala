@@ -35,9 +35,9 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       resolved.table match {
         case table: HeadwaterTable if mayCommit =>
           table.requireLatest()
-          HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.path, table.name(), schema)
+          HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.location, table.name(), schema)
         case table: HeadwaterTable =>
-          HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
+          HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema, Some(table.location))
         case other => SparkInternals.catalogTable(other).filter(_ => command == DescribedPath.Command) match {
             case Some(entry) => HeadwaterCommand(detail(entry), other.name(), schema)
             case None => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
@@ -46,7 +46,8 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case HeadwaterStatement(command, DescribedPath(path), arguments, rows, _) =>
       val schema = rows.getOrElse(new StructType)
       DescribedPath.open(session, path) match {
-        case Some(table) => HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema)
+        case Some(table) =>
+          HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema, Some(table.location))
         case None => HeadwaterCommand(DescribeOtherDetailRequest(None, None, None, Some(path), None, None, Map.empty), path, schema)
       }
     case RefusedStatement(error) => throw error
@@ -54,23 +55,35 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case DeclaredLengths(alter) => alter
     case ShowCreateTable(Delta(resolved, table), _, output) =>
       val location = Option.when(!table.isManaged)(table.properties.get(TableCatalog.PROP_LOCATION))
-      HeadwaterCommand(ShowCreateTableRequest(table.path, resolved.name, location), resolved.name, DataTypeUtils.fromAttributes(output))
+      HeadwaterCommand(
+        ShowCreateTableRequest(table.path, resolved.name, location),
+        resolved.name,
+        DataTypeUtils.fromAttributes(output),
+        Some(table.location))
     case ShowPartitions(Delta(resolved, table), pattern, output) =>
       val asked = pattern.collect { case UnresolvedPartitionSpec(values, _) => values.view.mapValues(Option(_)).toMap }
-      HeadwaterCommand(ShowPartitionsRequest(table.path, resolved.name, asked), resolved.name, DataTypeUtils.fromAttributes(output))
+      HeadwaterCommand(
+        ShowPartitionsRequest(table.path, resolved.name, asked),
+        resolved.name,
+        DataTypeUtils.fromAttributes(output),
+        Some(table.location))
     case TruncatePartition(Delta(_, table), UnresolvedPartitionSpec(values, _)) =>
       throw Bridge.refusal(
         session,
         TruncatePartitionRequest(table.name(), values.map { case (column, value) => column -> String.valueOf(value) }))
     case shown @ ShowTablesCommand(_, _, _, true, None) => ShowDeltaTablesCommand(shown)
     case ShowColumns(Delta(resolved, table), namespace, output) =>
-      HeadwaterCommand(ShowColumnsRequest(table.path, namespace, resolved.name), resolved.name, DataTypeUtils.fromAttributes(output))
+      HeadwaterCommand(
+        ShowColumnsRequest(table.path, namespace, resolved.name),
+        resolved.name,
+        DataTypeUtils.fromAttributes(output),
+        Some(table.location))
     case AddCheckConstraint(Filter(_, PendingTarget(table)), check) =>
       // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition
       // resolved.
       table.requireLatest()
       val change = AddConstraint(TableConstraint("check", Some(check.name), Some(check.condition)))
-      HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(change)), table.path, table.name())
+      HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(change)), table.location, table.name())
     case AddCheckConstraint(Filter(_, SubqueryAlias(_, view: View)), _) =>
       // Spark has no error of its own for it.
       throw SparkInternals.notATable(view, "ALTER TABLE ... ADD CONSTRAINT")

@@ -1,6 +1,6 @@
 package headwater.spark.streaming
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
 import headwater.spark.bridge.messages.{CheckSinkRequest, PlanBatchRequest, SinkBatch, SinkSettings, WriteBatchRequest}
 import headwater.spark.scan.HeadwaterFileIndex
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -15,12 +15,12 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *
  * @param planned the table that is to be created when the query starts
  */
-final class HeadwaterSink private (settings: SinkSettings, planned: Option[PlannedTable]) extends Sink {
+final class HeadwaterSink private (location: TableLocation, settings: SinkSettings, planned: Option[PlannedTable]) extends Sink {
   override def toString: String = s"delta[${settings.table}]"
 
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
     createPlanned()
-    val context = new StatementContext(data.sparkSession)
+    val context = new StatementContext(data.sparkSession, location)
     try addBatch(context, batchId, data)
     finally context.close()
   }
@@ -41,7 +41,7 @@ final class HeadwaterSink private (settings: SinkSettings, planned: Option[Plann
           version = plan.version,
           tableId = plan.tableId,
           readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table)))
-      SparkInternals.refreshCaches(session, settings.table)
+      SparkInternals.refreshCaches(session, location)
     }
   }
 
@@ -57,9 +57,9 @@ final class HeadwaterSink private (settings: SinkSettings, planned: Option[Plann
 
 object HeadwaterSink {
   /** Throws the handler's error for a query that it refuses. */
-  def apply(session: SparkSession, settings: SinkSettings): HeadwaterSink = {
-    val sink = new HeadwaterSink(settings, PlannedTable.take(settings.table))
-    Bridge.call(session, CheckSinkRequest(settings))
+  def apply(session: SparkSession, location: TableLocation, settings: SinkSettings): HeadwaterSink = {
+    val sink = new HeadwaterSink(location, settings, PlannedTable.take(settings.table))
+    Bridge.call(session, CheckSinkRequest(settings), location)
     sink
   }
 }

@@ -5,7 +5,7 @@ import java.util.Optional
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   OpenStreamRequest, StreamChangesRequest, StreamCommittedRequest, StreamConditionRequest, StreamDescription, StreamEndAnswer,
   StreamEndRequest
@@ -30,13 +30,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /**
  * A table as the source of one stream. The handler decides what a micro-batch reads; this keeps what the stream has known since its start.
  */
-class HeadwaterSource(session: SparkSession, options: Map[String, String], info: StreamDescription)
+class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[String, String], info: StreamDescription)
     extends Source
     with SupportsAdmissionControl
     with SupportsTriggerAvailableNow
     with ReportsSourceMetrics {
 
-  private val table = new HeadwaterTable(session, info.table.path, TableVersion(info.table.version), None, info.table)
+  private val table = new HeadwaterTable(session, info.table.path, TableVersion(info.table.version), None, info.table, store)
   private var endsWithAvailable = false
   /** What there was to read when a query that ends with it looked first; None before it did. */
   private var available: Option[Option[String]] = None
@@ -72,7 +72,8 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
         limits.collectFirst { case files: ReadMaxFiles => files.maxFiles().toLong },
         limits.collectFirst { case bytes: ReadMaxBytes => bytes.maxBytes() },
         until,
-        looksAhead))
+        looksAhead),
+      table.location)
   }
 
   override def getBatch(start: Option[Offset], end: Offset): DataFrame = {
@@ -82,25 +83,26 @@ class HeadwaterSource(session: SparkSession, options: Map[String, String], info:
 
   private def condition(start: Option[Offset], end: Offset): Option[String] =
     if (!info.hasConditions) None
-    else Bridge.call(session, StreamConditionRequest(info.stream, start.map(_.json), end.json)).condition
+    else Bridge.call(session, StreamConditionRequest(info.stream, start.map(_.json), end.json), table.location).condition
 
   private def files(start: Option[Offset], end: Offset): LogicalPlan = {
     // After a restart, Spark asks for micro-batches that were planned before it.
     val size = last.filter(_.offset.contains(end.json)).map(_.sizeInBytes).getOrElse(info.table.sizeInBytes)
     val state = TableState.of(table).copy(sizeInBytes = size, hasDeletionVectors = true)
-    val index = new StreamFileIndex(session, table.path, state, table.partitionSchema, info.stream, start.map(_.json), end.json)
-    table.relationOver(index, options).copy(isStreaming = true)
+    val index = new StreamFileIndex(session, table.path, state, table.partitionSchema, info.stream, start.map(_.json), end.json, store)
+    table.relationOver(index, StoreOptions.others(options)).copy(isStreaming = true)
   }
 
   private def changes(start: Option[Offset], end: Offset): LogicalPlan = {
-    val answer = Bridge.call(session, StreamChangesRequest(info.stream, start.map(_.json), end.json))
-    new HeadwaterChangelog(session, answer).toPlan(None).transform {
+    val answer = Bridge.call(session, StreamChangesRequest(info.stream, start.map(_.json), end.json), table.location)
+    new HeadwaterChangelog(session, store, answer).toPlan(None).transform {
       case relation: LogicalRelation => relation.copy(isStreaming = true)
       case none: LocalRelation => none.copy(isStreaming = true)
     }
   }
 
-  override def commit(end: Offset): Unit = if (info.notesEnds) Bridge.call(session, StreamCommittedRequest(info.stream, end.json))
+  override def commit(end: Offset): Unit =
+    if (info.notesEnds) Bridge.call(session, StreamCommittedRequest(info.stream, end.json), table.location)
 
   override def metrics(latestConsumed: Optional[AnyOffset]): util.Map[String, String] =
     last.map(_.metrics).getOrElse(Map.empty[String, String]).asJava
@@ -114,12 +116,15 @@ object HeadwaterSource {
   /** Asks the handler for a table as a source. */
   def describe(
       session: SparkSession,
-      path: String,
+      location: TableLocation,
       options: Map[String, String],
       schema: Option[StructType],
       checkpoint: Option[String]): StreamDescription = {
     val bounds = HeadwaterChangelog.bounds(session, new CaseInsensitiveStringMap(options.asJava))
-    Bridge.call(session, OpenStreamRequest(path, options, bounds, schema.map(_.json), checkpoint))
+    // The stream's own files are the session's.
+    val others = (checkpoint ++ Seq("schemaTrackingLocation", "schemaLocation").flatMap(options.get)).map(TableLocation(_)).toSeq
+    val request = OpenStreamRequest(location.path, StoreOptions.others(options), bounds, schema.map(_.json), checkpoint)
+    Bridge.call(session, request, location +: others: _*)
   }
 
   /** What a query may read beside the stream's columns. Changes have no such columns. */

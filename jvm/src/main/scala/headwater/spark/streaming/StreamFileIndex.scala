@@ -1,7 +1,7 @@
 package headwater.spark.streaming
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.StreamFilesRequest
 import headwater.spark.scan.{FileList, HeadwaterFileIndex, ListedFile, TableState}
 import org.apache.spark.sql.SparkSession
@@ -19,13 +19,14 @@ private class StreamFileIndex(
     partitionSchema: StructType,
     stream: JsonNode,
     start: Option[String],
-    end: String)
-    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, Map.empty) {
+    end: String,
+    store: StoreOptions)
+    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, store) {
 
   override def isWholeTable: Boolean = false
 
   override protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] =
-    FileList.fromAnswer(Bridge.call(session, StreamFilesRequest(stream, start, end, filters)), partitionSchema.length)
+    FileList.fromAnswer(Bridge.call(session, StreamFilesRequest(stream, start, end, filters), tableLocation), partitionSchema.length)
 
   override def equals(other: Any): Boolean = other match {
     case that: AnyRef => this eq that

@@ -23,10 +23,10 @@ case class HeadwaterReplaceCommand(
     s"INSERT INTO ${table.name()} REPLACE " + (if (using.isEmpty) "ON" else using.mkString("USING (", ", ", ")"))
 
   override def run(session: SparkSession): Seq[Row] = {
-    val context = new StatementContext(session)
+    val context = new StatementContext(session, table.location)
     try Bridge.call(context, ReplaceRequest(pieces.request("replace", context, table), using, condition, options))
     finally context.close()
-    SparkInternals.refreshCaches(session, table.path)
+    SparkInternals.refreshCaches(session, table.location)
     Nil
   }
 }

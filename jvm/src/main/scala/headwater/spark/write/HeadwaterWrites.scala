@@ -1,6 +1,6 @@
 package headwater.spark.write
 
-import headwater.spark.bridge.{Bridge, StatementContext}
+import headwater.spark.bridge.{Bridge, StatementContext, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{CreateTableRequest, PlanSaveRequest, WriteRequest}
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -11,7 +11,7 @@ object HeadwaterWrites {
   /** Writes rows that already match the table's schema. */
   def write(target: WriteTarget, data: DataFrame, options: Map[String, String]): Unit = {
     val table = target.table
-    val context = new StatementContext(table.session)
+    val context = new StatementContext(table.session, table.location)
     try Bridge.call(
         context,
         WriteRequest(
@@ -25,21 +25,23 @@ object HeadwaterWrites {
           replaceWhere = target.replaceWhere,
           readsTable = target.readsTable,
           rowsAreFixed = target.rowsAreFixed,
-          options = options))
+          options = StoreOptions.others(options)))
     finally context.close()
-    SparkInternals.refreshCaches(table.session, table.path)
+    SparkInternals.refreshCaches(table.session, table.location)
   }
 
-  /** Saves rows to a path. The handler decides whether this creates, replaces or appends. */
+  /** Saves rows to a location. The handler decides whether this creates, replaces or appends. */
   def save(
       session: SparkSession,
-      path: String,
+      location: TableLocation,
       mode: String,
       partitioning: Seq[String],
-      options: Map[String, String],
+      writeOptions: Map[String, String],
       data: DataFrame): Unit = {
+    val path = location.path
+    val options = StoreOptions.others(writeOptions)
     val plan = SparkInternals.logicalPlan(data)
-    val statement = new StatementContext(session)
+    val statement = new StatementContext(session, location)
     val decision = Bridge.call(statement, PlanSaveRequest(path, mode, partitioning, options))
     decision.action match {
       case "create" =>
@@ -57,11 +59,11 @@ object HeadwaterWrites {
               saveMode = Some(mode),
               options = options))
         finally statement.close()
-        SparkInternals.refreshCaches(session, path)
+        SparkInternals.refreshCaches(session, location)
       case "write" if decision.write.contains("replace") =>
         PlanHeadwaterReplace.command(
           session,
-          HeadwaterTable.load(session, path),
+          HeadwaterTable.load(session, location),
           Nil,
           plan,
           None,
@@ -69,7 +71,7 @@ object HeadwaterWrites {
           byName = true,
           casts = false).run(session)
       case "write" =>
-        val table = HeadwaterTable.load(session, path)
+        val table = HeadwaterTable.load(session, location)
         val target = WriteTarget(table, decision.write.get).of(plan)
         // As with Delta Lake, a save by path must have the column's type, or one that Spark stores in it without a look at the values.
         val matched = ResolveHeadwaterWrites.matchColumns(session, target, plan, options, byName = true, casts = false)

@@ -1,6 +1,6 @@
 package headwater.spark.write
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.{NotOfOneRowRequest, ReplaceConditionRequest, ReplaceTargetAnswer, ReplaceTargetRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.{DmlClause, DmlPieces, DmlTarget}
@@ -21,15 +21,16 @@ import org.apache.spark.sql.types.{DataType, StructType}
  */
 case class PlanHeadwaterReplace(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
-    case ReplacingOverwrite(overwrite, relation, table) if overwrite.query.resolved =>
+    case ReplacingOverwrite(overwrite, relation, loaded) if overwrite.query.resolved =>
+      val asked = ResolveHeadwaterWrites.options(overwrite, relation)
+      val table = loaded.reachedWith(asked)
       table.requireLatest()
-      val options = ResolveHeadwaterWrites.options(overwrite, relation)
       val criteria = overwrite.deleteExpr match {
         case criteria: ReplaceCriteria => Some(criteria)
         case _ => None
       }
       val name = relation.catalog.toSeq.map(_.name()) ++ relation.identifier.toSeq.flatMap(i => i.namespace() :+ i.name())
-      PlanHeadwaterReplace.command(session, table, name, overwrite.query, criteria, options, overwrite.isByName)
+      PlanHeadwaterReplace.command(session, table, name, overwrite.query, criteria, StoreOptions.others(asked), overwrite.isByName)
   }
 }
 
@@ -59,8 +60,10 @@ object PlanHeadwaterReplace {
         byName = byName,
         using = criteria.map(_.using).getOrElse(Nil),
         hasCondition = criteria.exists(_.on.isDefined),
-        options = options))
-    val seen = answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _)).getOrElse(table)
+        options = options),
+      table.location)
+    val seen =
+      answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _, table.store)).getOrElse(table)
     val target = DmlTarget(seen, Nil)
     val expected = SparkInternals.attributes(DataType.fromJson(answer.columns).asInstanceOf[StructType])
     val inserted = values(SparkInternals.resolveOutput(session, table.name(), expected, query, byName, casts), query)

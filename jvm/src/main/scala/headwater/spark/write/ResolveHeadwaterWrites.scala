@@ -2,7 +2,7 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
 import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
@@ -38,9 +38,12 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     case _ => true
   }
 
-  private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, table: HeadwaterTable): LogicalPlan = {
+  private def resolve(write: V2WriteCommand, relation: DataSourceV2Relation, loaded: HeadwaterTable): LogicalPlan = {
+    val asked = ResolveHeadwaterWrites.options(write, relation)
+    val table = loaded.reachedWith(asked)
     table.requireLatest()
-    val options = ResolveHeadwaterWrites.options(write, relation)
+    // What creates a table needs all of them when it commits.
+    val options = if (table.isInstanceOf[HeadwaterStagedTable]) asked else StoreOptions.others(asked)
     val target = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
@@ -103,7 +106,8 @@ object ResolveHeadwaterWrites {
         isSql = isSql,
         mode = target.mode,
         replaceWhere = target.replaceWhere,
-        options = options))
+        options = StoreOptions.others(options)),
+      table.location)
     val expected = DataType.fromJson(answer.schema).asInstanceOf[StructType]
     SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName, casts)
   }

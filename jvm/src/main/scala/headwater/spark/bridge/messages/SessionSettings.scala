@@ -1,8 +1,17 @@
 package headwater.spark.bridge.messages
 
 /** What a handler may know of the session; with it, what every call and every error is made of. */
-final case class SessionSettings(timeZone: String, user: String, applicationId: String, sparkVersion: String, confs: Map[String, String])
+final case class SessionSettings(
+    timeZone: String,
+    user: String,
+    applicationId: String,
+    sparkVersion: String,
+    confs: Map[String, String],
+    stores: Seq[StoreIdentity] = Nil)
     extends Message
+
+/** Of the options that a table is reached with, no more than whether they are the same. Empty without any. */
+final case class StoreIdentity(root: String, identity: String) extends Message
 
 final case class Envelope(session: SessionSettings, request: Message) extends Message
 

@@ -2,9 +2,11 @@ package org.apache.spark.sql.headwater
 
 import scala.util.control.NonFatal
 
+import headwater.spark.bridge.TableLocation
 import headwater.spark.shims.AnalysisShim
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
@@ -33,7 +35,8 @@ object SparkInternals {
 
   def conf(session: SparkSession): SQLConf = classic(session).sessionState.conf
 
-  def hadoopConf(session: SparkSession): Configuration = classic(session).sessionState.newHadoopConf()
+  def hadoopConf(session: SparkSession, options: Map[String, String] = Map.empty): Configuration =
+    if (options.isEmpty) classic(session).sessionState.newHadoopConf() else classic(session).sessionState.newHadoopConfWithOptions(options)
 
   def sessionCatalog(session: SparkSession): SessionCatalog = classic(session).sessionState.catalog
 
@@ -128,6 +131,10 @@ object SparkInternals {
   /** Whether a name is that of a temporary view, of the session or global. */
   def isTemporaryView(session: SparkSession, name: Seq[String]): Boolean = sessionCatalog(session).isTempView(name)
 
+  /** The plan of a DataFrame that is a temporary view. */
+  def temporaryView(session: SparkSession, name: String): Option[LogicalPlan] =
+    sessionCatalog(session).getRawTempView(name).flatMap(_.plan)
+
   /** A name's parts, with backticks where SQL needs them. */
   def quoted(parts: Seq[String]): String = parts.map(QuotingUtils.quoteIfNeeded).mkString(".")
 
@@ -214,9 +221,15 @@ object SparkInternals {
    * Invalidates cached queries over the table's directory. Spark computes them again; one that no longer fits the table, as a column of it
    * was renamed, is no longer cached, and the statement that changed the table has still succeeded.
    */
-  def refreshCaches(session: SparkSession, path: String): Unit =
-    try classic(session).sharedState.cacheManager.recacheByPath(classic(session), path)
-    catch { case NonFatal(_) => }
+  def refreshCaches(session: SparkSession, table: TableLocation): Unit =
+    try {
+      val caches = classic(session).sharedState.cacheManager
+      if (table.store.isEmpty) caches.recacheByPath(classic(session), table.path)
+      else {
+        val path = new Path(table.path)
+        caches.recacheByPath(classic(session), path, path.getFileSystem(table.store.configuration(session)))
+      }
+    } catch { case NonFatal(_) => }
 
   /** The rows of a JSON array, typed by a schema. */
   def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {

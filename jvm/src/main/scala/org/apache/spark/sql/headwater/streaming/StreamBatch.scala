@@ -62,7 +62,7 @@ object StreamBatch {
 
   /**
    * A query whose sources of a kind know the columns that it was analysed with. Spark gives a source none but those that the user named,
-   * and takes what it reads by position.
+   * and takes what it reads by position. Spark also logs the sources of a query, so their options show no value from here on.
    */
   def withAnalysedColumns(starting: LogicalPlan, kind: Class[_]): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     starting.transform {
@@ -71,8 +71,9 @@ object StreamBatch {
           case column if !MetadataAttribute.isValid(column.metadata) =>
             StructField(column.name, column.dataType, column.nullable, column.metadata)
         })
-        if (relation.dataSource.userSpecifiedSchema.contains(columns)) relation
-        else relation.copy(dataSource = relation.dataSource.copy(userSpecifiedSchema = Some(columns)))
+        val source = relation.dataSource
+        if (source.userSpecifiedSchema.contains(columns) && source.options.isInstanceOf[QuietOptions]) relation
+        else relation.copy(dataSource = source.copy(userSpecifiedSchema = Some(columns), options = QuietOptions(source.options)))
     }
   }
 

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.headwater.write
 
 import headwater.spark.HeadwaterException
+import headwater.spark.bridge.{StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.WriteSpecification
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
@@ -9,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{ProjectExec, QueryExecution, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.FileFormatWriter
-import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.{DataType, StringType, StructType}
 
@@ -20,8 +20,12 @@ import org.apache.spark.sql.types.{DataType, StringType, StructType}
  * statistics it needs. The answer lists the files. Nothing refers to them until the handler commits.
  */
 object WriteJob {
-  /** The files and the tracking of a tracked query. */
-  def write(session: SparkSession, query: LogicalPlan, specification: WriteSpecification): (Seq[DescribedFile], Option[RewriteTracking]) = {
+  /** The files and the tracking of a tracked query. `store` is what was given to reach the table. */
+  def write(
+      session: SparkSession,
+      query: LogicalPlan,
+      specification: WriteSpecification,
+      store: StoreOptions): (Seq[DescribedFile], Option[RewriteTracking]) = {
     val schema = DataType.fromJson(specification.schema).asInstanceOf[StructType]
     val execution = WithoutVoidFields(session, Dataset.ofRows(session, distinctOutput(query)).queryExecution)
     def run(): (Seq[DescribedFile], Option[RewriteTracking]) =
@@ -29,12 +33,12 @@ object WriteJob {
       else {
         val committer = new HeadwaterCommitProtocol(specification.path, specification.statistics, specification.changeColumn)
         def cleaning: () => Unit = {
-          val conf = session.sessionState.newHadoopConf()
+          val conf = store.configuration(session)
           () => committer.removeAll(conf)
         }
         FailedJobCleanup.await(session.sparkContext, specification.path, cleaning) { cancelSoon =>
           committer.onRowError = cancelSoon
-          try writeFiles(session, execution, schema, committer, specification)
+          try writeFiles(session, execution, schema, committer, specification, store)
           catch { case e: Throwable => throw committer.rowError.getOrElse(e) }
           committer.rowError.foreach(throw _)
         }
@@ -53,7 +57,8 @@ object WriteJob {
       execution: QueryExecution,
       schema: StructType,
       committer: HeadwaterCommitProtocol,
-      specification: WriteSpecification): Unit = {
+      specification: WriteSpecification,
+      store: StoreOptions): Unit = {
     val path = specification.path
     val rows = RowErrorsExec(if (specification.tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
     val written = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
@@ -69,7 +74,7 @@ object WriteJob {
       new HeadwaterParquetFileFormat(path, schema.json, "none", false, -1L, hasChangeData = specification.changeColumn.isDefined),
       committer,
       FileFormatWriter.OutputSpec(path, Map.empty, columns),
-      session.sessionState.newHadoopConfWithOptions(specification.options),
+      session.sessionState.newHadoopConfWithOptions(specification.options ++ store.hadoop),
       partitions,
       specification.options)
   }
@@ -95,8 +100,8 @@ object WriteJob {
     }
 
   /** Deletes files of a write, which nothing refers to, by their paths below the table. Files that cannot be deleted stay. */
-  def discard(session: org.apache.spark.sql.SparkSession, table: String, files: Seq[String]): Unit =
-    HeadwaterCommitProtocol.discard(table, files, SparkInternals.hadoopConf(session))
+  def discard(session: org.apache.spark.sql.SparkSession, table: TableLocation, files: Seq[String]): Unit =
+    HeadwaterCommitProtocol.discard(table.path, files, table.store.configuration(session))
 
   /** Gives a column that occurs twice two ids: Spark's writer identifies columns by them. */
   private def distinctOutput(query: LogicalPlan): LogicalPlan =
