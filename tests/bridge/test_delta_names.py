@@ -42,7 +42,7 @@ def compile_programs(jars: list[str], to: Path) -> Path:
 def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
     programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
     arguments = ["--class", "ScalaProgram", str(programs), str(tmp_path)]
-    application: Any = sparks.shell("spark-submit", arguments, _NAMES)
+    application: Any = sparks.shell("spark-submit", arguments, {**_NAMES, "spark.sql.catalog.other": "WrappingCatalog"})
     assert application.process.wait(240) == 0, application.log[-3000:]
     assert [line for line in application.output.splitlines() if ": " in line] == [
         "read: 0,0,0 1,10,1 2,20,0",
@@ -64,6 +64,13 @@ def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
         "no expression: [PARSE_SYNTAX_ERROR]",
         "append only: [DELTA_CANNOT_MODIFY_APPEND_ONLY]",
         "streamed: 10",
+        "wrapped: 2,c,null",
+        "wrapped as select: 5 3",
+        "wrapped names: renamed t",
+        "wrapped history: CREATE TABLE WRITE",
+        "wrapped and dropped: [TABLE_OR_VIEW_NOT_FOUND]",
+        "wrapped namespace: [SCHEMA_NOT_FOUND]",
+        "wrapped alone: false false",
         "java: [[1,new!], [2,two]]",
     ]
 
