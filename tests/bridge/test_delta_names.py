@@ -12,6 +12,7 @@ import pytest
 
 import headwater
 from headwater import launch
+from headwater.exceptions import CONFLICTS
 from support.sparks.running import Sparks
 
 pytestmark = pytest.mark.spark
@@ -42,7 +43,12 @@ def compile_programs(jars: list[str], to: Path) -> Path:
 def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
     programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
     arguments = ["--class", "ScalaProgram", str(programs), str(tmp_path)]
-    application: Any = sparks.shell("spark-submit", arguments, {**_NAMES, "spark.sql.catalog.other": "WrappingCatalog"})
+    settings = {
+        **_NAMES,
+        "spark.sql.catalog.other": "WrappingCatalog",
+        "spark.driver.extraJavaOptions": f"-Dconflicts={','.join(CONFLICTS)}",
+    }
+    application: Any = sparks.shell("spark-submit", arguments, settings)
     assert application.process.wait(240) == 0, application.log[-3000:]
     assert [line for line in application.output.splitlines() if ": " in line] == [
         "read: 0,0,0 1,10,1 2,20,0",
@@ -71,6 +77,7 @@ def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
         "wrapped and dropped: [TABLE_OR_VIEW_NOT_FOUND]",
         "wrapped namespace: [SCHEMA_NOT_FOUND]",
         "wrapped alone: false false",
+        "conflicts: " + " ".join(f"io.delta.exceptions.{kind.__name__}" for kind in CONFLICTS.values()),
         "java: [[1,new!], [2,two]]",
     ]
 

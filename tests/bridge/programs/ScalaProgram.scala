@@ -1,3 +1,4 @@
+import io.delta.exceptions.DeltaConcurrentModificationException
 import io.delta.implicits._
 import io.delta.tables._
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -91,9 +92,20 @@ object ScalaProgram {
     stream.awaitTermination()
     println(s"streamed: ${spark.read.delta(s"$root/streamed").count()}")
     inAnotherCatalog(spark, root)
+    val conflicts = sys.props("conflicts").split(",").toSeq
+    println(s"conflicts: ${conflicts.map(conflict(spark, root, _)).mkString(" ")}")
     JavaProgram.run(spark, root)
     spark.stop()
   }
+
+  /** The class that a conflict is caught by. */
+  private def conflict(spark: SparkSession, root: String, condition: String): String =
+    try {
+      spark.sql(s"SELECT * FROM delta.`$root/raise_$condition`")
+      "no error"
+    } catch {
+      case e: DeltaConcurrentModificationException if e.getCondition == condition => e.getClass.getName
+    }
 
   /** Tables of a catalog that stands above Delta Lake's, whose entries are in a third one. */
   private def inAnotherCatalog(spark: SparkSession, root: String): Unit = {
