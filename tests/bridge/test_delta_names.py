@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater
-from support.programs import NAMES, PRINTED, compile_programs
+from support.programs import PRINTED, SETTINGS, compile_programs
 from support.sparks.running import Sparks
 
 pytestmark = pytest.mark.spark
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
     programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
     arguments = ["--class", "ScalaProgram", str(programs), str(tmp_path)]
-    application: Any = sparks.shell("spark-submit", arguments, NAMES)
+    application: Any = sparks.shell("spark-submit", arguments, SETTINGS)
     assert application.process.wait(240) == 0, application.log[-3000:]
     assert [line for line in application.output.splitlines() if ": " in line] == PRINTED
 

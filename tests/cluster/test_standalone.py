@@ -18,7 +18,7 @@ import pytest
 
 import headwater
 from headwater import launch
-from support.programs import NAMES, PRINTED, compile_programs
+from support.programs import PRINTED, SETTINGS, compile_programs
 from support.sparks.running import Sparks, family, free_port, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
@@ -127,7 +127,7 @@ def test_a_driver_inside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp
     """The worker that runs the driver has the package in the Python that a setting names, and the JARs as files."""
     programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
     arguments = ["--master", standalone.url, "--deploy-mode", "cluster", "--class", "ScalaProgram"]
-    settings = {**NAMES, "spark.driver.memory": "700m", "spark.executor.memory": "500m", "spark.cores.max": "1"}
+    settings = {**SETTINGS, "spark.driver.memory": "700m", "spark.executor.memory": "500m", "spark.cores.max": "1"}
     application: Any = sparks.shell("spark-submit", [*arguments, str(programs), str(tmp_path)], settings)
     application.process.wait(120)
 

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from headwater import launch
+from headwater.exceptions import CONFLICTS
 from support.paths import TESTS
 
 _PROGRAMS = sorted(str(file) for file in (TESTS / "bridge" / "programs").iterdir())
-NAMES = {
+SETTINGS = {
     "spark.sql.extensions": launch.DELTA_EXTENSION,
     "spark.sql.catalog.spark_catalog": launch.DELTA_CATALOG,
+    "spark.sql.catalog.other": "WrappingCatalog",
+    "spark.driver.extraJavaOptions": f"-Dconflicts={','.join(CONFLICTS)}",
 }
 #: What ``ScalaProgram`` prints.
 PRINTED = [
@@ -38,6 +41,14 @@ PRINTED = [
     "no expression: [PARSE_SYNTAX_ERROR]",
     "append only: [DELTA_CANNOT_MODIFY_APPEND_ONLY]",
     "streamed: 10",
+    "wrapped: 2,c,null",
+    "wrapped as select: 5 3",
+    "wrapped names: renamed t",
+    "wrapped history: CREATE TABLE WRITE",
+    "wrapped and dropped: [TABLE_OR_VIEW_NOT_FOUND]",
+    "wrapped namespace: [SCHEMA_NOT_FOUND]",
+    "wrapped alone: false false",
+    "conflicts: " + " ".join(f"io.delta.exceptions.{kind.__name__}" for kind in CONFLICTS.values()),
     "java: [[1,new!], [2,two]]",
 ]
 

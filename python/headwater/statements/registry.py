@@ -41,6 +41,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "check_change_files": Handler(read.CheckChangeFilesRequest, change_feed.check_change_files),
     "open_stream": Handler(follow.OpenStreamRequest, source.open_stream),
     "stream_end": Handler(follow.StreamEndRequest, source.stream_end),
+    "stream_condition": Handler(follow.StreamConditionRequest, source.stream_condition),
     "stream_files": Handler(follow.StreamFilesRequest, source.stream_files),
     "stream_changes": Handler(follow.StreamChangesRequest, source.stream_changes),
     "stream_committed": Handler(follow.StreamCommittedRequest, source.stream_committed),

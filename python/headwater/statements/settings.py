@@ -260,9 +260,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.lastCommitVersionInSession": "DESCRIBE HISTORY … LIMIT 1 shows the version",
     f"{_DELTA}.deltaLog.minorCompaction.useForReads": "compacted files of a log are read where they are",
     f"{_DELTA}.catalog.update.enabled": "columns and properties are in the log alone; a metastore has name and place",
-    f"{_DELTA}.withEventTimeOrder.enabled": (
-        "a stream reads the initial snapshot in the order in which its files were written"
-    ),
+    f"{_DELTA}.withEventTimeOrder.enabled": "the option withEventTimeOrder of a stream decides",
     f"{_DELTA}.restore.protocolDowngradeAllowed": "RESTORE keeps the table's features",
     f"{_DELTA}.tableFeatures.fastDropFeature.dvTombstoneCountThreshold": "tombstones of any number are written",
     f"{_DELTA}.vacuum.parallelDelete.": "VACUUM always deletes many files at a time",
@@ -282,10 +280,6 @@ UNUSED_SETTINGS: Mapping[str, str] = {
 }
 #: Options of Delta Lake's readers and writers that do nothing here.
 UNUSED_OPTIONS: Mapping[str, str] = {
-    "withEventTimeOrder": (
-        "a stream reads the initial snapshot in the order in which its files were written, so a watermark may drop "
-        "rows of it; process what is there by a batch, or let the watermark wait longer"
-    ),
     "writePartitionColumns": "the table property delta.writePartitionColumnsToParquet decides",
     "parquet.writer.version": "Spark writes the version it is set to",
     "useNullIntolerantEqualityWithDPO": "a dynamic overwrite replaces the partition of null values, too",

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.log.snapshot import Snapshot
+from headwater.streaming.event_time import EventTimes, event_times
 
 #: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
 LISTED = (
@@ -43,6 +44,7 @@ class InitialFiles:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
+        self._event_times: dict[str, EventTimes] = {}
 
     def __len__(self) -> int:
         return self.snapshot.num_files
@@ -82,6 +84,13 @@ class InitialFiles:
     def listed(self) -> pa.Table:
         """What a scan needs of each file, in the order of ``snapshot.files``."""
         return self.snapshot.select(LISTED)
+
+    def event_times(self, column: str) -> EventTimes:
+        """Where the files lie by a column of the stream's event time, in the order of ``snapshot.files``."""
+        if column not in self._event_times:
+            sizes = self.snapshot.select(["size"])["size"].to_numpy()
+            self._event_times[column] = event_times(self.snapshot, column, sizes)
+        return self._event_times[column]
 
     def places(self, first: int, end: int) -> pa.Array:
         """Where the files from the ``first`` to before the ``end`` are in ``snapshot.files``."""

@@ -41,6 +41,11 @@ class Limits:
         self._use(len(sizes), sizes)
         return len(sizes)
 
+    @property
+    def room(self) -> tuple[int | None, int | None]:
+        """How many files and bytes may still be taken; None is without limit."""
+        return self._files, self._bytes
+
     def _use(self, count: int, sizes: np.ndarray) -> None:
         self._taken = self._taken or count > 0
         if self._files is not None:

@@ -20,7 +20,7 @@ from headwater.changes.bounds import VersionRange
 from headwater.changes.feed import require_recorded
 from headwater.changes.files import INSERT, ChangedFile, changed_files
 from headwater.changes.schemas import VersionedDefinition
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.snapshot import Snapshot, snapshot_of_files
 from headwater.protocol.actions import DeletionVector
@@ -30,6 +30,7 @@ from headwater.pruning.predicates import Predicate
 from headwater.stores import Store
 from headwater.streaming.commits import Commits, StreamCommit
 from headwater.streaming.compatibility import Rules, check_change
+from headwater.streaming.event_time import condition
 from headwater.streaming.initial import LISTED, InitialFiles, InitialSnapshots
 from headwater.streaming.limits import Limits
 from headwater.streaming.offsets import AFTER_DEFINITION_CHANGE, BASE, DEFINITION_CHANGE, Offset, other_table
@@ -51,6 +52,7 @@ class Reading:
     :param excludes: files whose path has a match are not read.
     :param told_where_to_start: whether an option says so.
     :param reads_changes: read the change data feed: what commits insert, delete and update. A commit is taken whole.
+    :param event_time: the column in whose order the initial snapshot is read; None where it is read file by file.
     """
 
     ignores_deletes: bool = False
@@ -61,6 +63,7 @@ class Reading:
     excludes: re.Pattern[str] | None = None
     told_where_to_start: bool = False
     reads_changes: bool = False
+    event_time: str | None = None
     rules: Rules = field(default_factory=Rules)
 
 
@@ -195,12 +198,16 @@ class TableStream:
         first = self._definition.version if version is None else version
         return Offset(self.table_id, first, BASE, is_initial=version is None)
 
-    def end(self, start: Offset, limits: Limits, until: Offset | None = None) -> End | None:
+    def end(
+        self, start: Offset, limits: Limits, until: Offset | None = None, *, looks_ahead: bool = False
+    ) -> End | None:
         """Where a micro-batch after ``start`` ends; None where there is nothing after it.
 
         :param until: what it does not go beyond.
+        :param looks_ahead: whether the answer is only what later micro-batches do not go beyond.
         :raises HeadwaterError: those of reading commits, and of one that the stream cannot read on after.
         """
+        self._check_order(start)
         found: End | None = None
         version, index = start.position
         if self._tracks and index == DEFINITION_CHANGE:
@@ -212,7 +219,8 @@ class TableStream:
             return None
         if start.is_initial:
             found = self._end_in_initial(start, limits, until)
-            if found.offset.is_initial:
+            # The condition on rows in the order of event time is not one on those of commits.
+            if found.offset.is_initial or (start.event_time is not None and not looks_ahead):
                 return found if found.offset != start else None
             version, index = found.offset.position
         for commit in self._commits_from(version):
@@ -252,8 +260,9 @@ class TableStream:
         if after.is_initial:
             files = self._initial_files(version)
             first, last = max(index + 1, 0), self._last_initial(files, version, until)
-            rows = _counted(files)
-            found = found.with_files(files.sizes[first:last], None if rows is None else rows[first:last])
+            rows = _counted(files) if after.event_time is None else None
+            sizes = files.sizes[first:last] if after.event_time is None else self._from_on(files, after)
+            found = found.with_files(sizes, None if rows is None else rows[first:last])
             version, index = version + 1, BASE
         newest = version - 1
         if until is None or (not until.is_initial and (version, BASE) < until.position):
@@ -284,6 +293,8 @@ class TableStream:
 
     def _end_in_initial(self, start: Offset, limits: Limits, until: Offset | None) -> End:
         files = self._initial_files(start.version)
+        if self._reading.event_time is not None:
+            return self._end_by_event_time(files, self._reading.event_time, start, limits)
         first = max(start.index + 1, 0)
         sizes = files.sizes[first : self._last_initial(files, start.version, until)]
         taken = limits.take(sizes)
@@ -294,6 +305,48 @@ class TableStream:
             offset = replace(start, index=done - 1) if done else start
         return End(offset, taken, int(sizes[:taken].sum()), is_all=taken == len(sizes))
 
+    def _end_by_event_time(self, files: InitialFiles, column: str, start: Offset, limits: Limits) -> End:
+        taken = files.event_times(column).take(start.event_time, *limits.room)
+        if taken.end is not None:
+            offset = replace(start, event_time=taken.end, event_column=column)
+            return End(offset, taken.files, taken.size, is_all=False)
+        limits.take(files.sizes)
+        return End(self._in_commit(start.version + 1), taken.files, taken.size)
+
+    @staticmethod
+    def _from_on(files: InitialFiles, after: Offset) -> np.ndarray:
+        """The bytes of the files that may have a row after an offset in event time."""
+        chosen = files.event_times(after.event_column or "").from_on(after.event_time)
+        sizes: np.ndarray = files.snapshot.select(["size"])["size"].to_numpy()[chosen]
+        return sizes
+
+    def condition(self, start: Offset | None, end: Offset) -> str | None:
+        """Which rows of the files between two offsets are of the micro-batch, as SQL; None where all are."""
+        self._check_order(*(offset for offset in (start, end) if offset is not None))
+        first = None if start is None else start.event_time
+        column = end.event_column or (None if start is None else start.event_column)
+        return None if column is None else condition(column, first, end.event_time)
+
+    def _check_order(self, *offsets: Offset) -> None:
+        """That the order of an initial snapshot is the one that it was begun in.
+
+        :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
+        """
+        column = self._reading.event_time
+        for offset in offsets:
+            if offset.is_initial and (
+                offset.event_column != column
+                if offset.event_time is not None
+                else offset.index >= 0 and column is not None
+            ):
+                given = "false" if column is None else f"true, with a watermark on {column}"
+                began = "false" if offset.event_column is None else f"true, with a watermark on {offset.event_column}"
+                explain = (
+                    f"must be as it was when the stream began ({began}), until the rows that the table had then are "
+                    "read. Set it back, or start with a new checkpoint location"
+                )
+                raise illegal_option("withEventTimeOrder", given, explain)
+
     def files(
         self, start: Offset | None, end: Offset, told_version: int | None = None, predicates: Sequence[Predicate] = ()
     ) -> StreamFiles:
@@ -301,6 +354,7 @@ class TableStream:
 
         :param start: None for the first micro-batch; it begins at ``told_version``, or with the initial snapshot.
         """
+        self._check_order(*(offset for offset in (start, end) if offset is not None))
         if start is None:
             start = self._first_start(end, told_version)
         tables: list[pa.Table] = []
@@ -308,7 +362,9 @@ class TableStream:
         if start.is_initial:
             files = self._initial_files(version)
             within = end.is_initial and end.version == version
-            tables.append(_pruned_rows(files, max(index + 1, 0), end.index + 1 if within else len(files), predicates))
+            # By event time, the condition on the rows leaves files out.
+            last = end.index + 1 if within and end.event_time is None else len(files)
+            tables.append(_pruned_rows(files, max(index + 1, 0), last, predicates))
             if within:
                 return self._found(tables)
             version, index = version + 1, BASE

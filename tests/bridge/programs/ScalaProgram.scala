@@ -1,3 +1,4 @@
+import io.delta.exceptions.DeltaConcurrentModificationException
 import io.delta.implicits._
 import io.delta.tables._
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -90,7 +91,40 @@ object ScalaProgram {
       .trigger(org.apache.spark.sql.streaming.Trigger.AvailableNow()).delta(s"$root/streamed")
     stream.awaitTermination()
     println(s"streamed: ${spark.read.delta(s"$root/streamed").count()}")
+    inAnotherCatalog(spark, root)
+    val conflicts = sys.props("conflicts").split(",").toSeq
+    println(s"conflicts: ${conflicts.map(conflict(spark, root, _)).mkString(" ")}")
     JavaProgram.run(spark, root)
     spark.stop()
+  }
+
+  /** The class that a conflict is caught by. */
+  private def conflict(spark: SparkSession, root: String, condition: String): String =
+    try {
+      spark.sql(s"SELECT * FROM delta.`$root/raise_$condition`")
+      "no error"
+    } catch {
+      case e: DeltaConcurrentModificationException if e.getCondition == condition => e.getClass.getName
+    }
+
+  /** Tables of a catalog that stands above Delta Lake's, whose entries are in a third one. */
+  private def inAnotherCatalog(spark: SparkSession, root: String): Unit = {
+    val table = "other.space.t"
+    spark.sql(s"CREATE TABLE $table (id BIGINT COMMENT 'the key', name STRING) USING delta")
+    spark.sql(s"INSERT INTO $table VALUES (1, 'a'), (2, 'b')")
+    spark.sql(s"MERGE INTO $table t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = 'c'")
+    spark.sql(s"DELETE FROM $table WHERE id = 1")
+    spark.sql(s"ALTER TABLE $table ADD COLUMN more INT")
+    show("wrapped", spark.table(table))
+    spark.sql(s"CREATE TABLE other.space.made USING delta LOCATION '$root/elsewhere' AS SELECT id FROM range(3)")
+    spark.sql(s"CREATE OR REPLACE TABLE other.space.made USING delta AS SELECT id FROM range(5)")
+    println(s"wrapped as select: ${spark.table("other.space.made").count()} ${spark.read.delta(s"$root/elsewhere").count()}")
+    spark.sql("ALTER TABLE other.space.made RENAME TO space.renamed")
+    show("wrapped names", spark.sql("SHOW TABLES IN other.space").select("tableName").orderBy("tableName"))
+    show("wrapped history", spark.sql("DESCRIBE HISTORY other.space.renamed").select("operation"))
+    spark.sql("DROP TABLE other.space.renamed")
+    fails("wrapped and dropped")(spark.table("other.space.renamed").count())
+    fails("wrapped namespace")(spark.sql("CREATE TABLE other.nowhere.t (id INT) USING delta"))
+    println(s"wrapped alone: ${spark.catalog.tableExists("spark_catalog.default.t")} ${spark.catalog.databaseExists("space")}")
   }
 }

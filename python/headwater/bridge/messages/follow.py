@@ -57,6 +57,7 @@ class StreamDescription(Answer, kw_only=True):
     :param table: what the stream reads with.
     :param schema: the columns of the stream's rows.
     :param reads_changes: whether the stream reads the change data feed.
+    :param has_conditions: whether ``stream_condition`` is to be called for each micro-batch.
     :param notes_ends: whether ``stream_committed`` is to be called for each micro-batch that is done.
     :param max_files: how many files a micro-batch takes, and ``max_bytes`` how many bytes; None is without limit.
     :param stream: a :class:`StreamedTable`, which Spark's side does not look into.
@@ -65,6 +66,7 @@ class StreamDescription(Answer, kw_only=True):
     table: TableDescription
     schema: str
     reads_changes: bool
+    has_conditions: bool = False
     notes_ends: bool
     max_files: int | None = None
     max_bytes: int | None = None
@@ -77,6 +79,7 @@ class StreamEndRequest(Request, kw_only=True):
     :param start: the offset it begins after; None for the first.
     :param max_files: the most files to take, and ``max_bytes`` bytes; None is without limit.
     :param until: the offset it does not go beyond.
+    :param looks_ahead: whether the answer is only what later requests do not go beyond.
     """
 
     stream: StreamedTable
@@ -84,6 +87,7 @@ class StreamEndRequest(Request, kw_only=True):
     max_files: int | None = None
     max_bytes: int | None = None
     until: str | None = None
+    looks_ahead: bool = False
 
 
 class StreamEndAnswer(Answer, kw_only=True):
@@ -111,6 +115,23 @@ class StreamFilesRequest(Request, kw_only=True):
     start: str | None = None
     end: str
     filters: list[dict[str, Any]]
+
+
+class StreamConditionRequest(Request, kw_only=True):
+    """Asks which rows of the files of a micro-batch belong to it."""
+
+    stream: StreamedTable
+    start: str | None = None
+    end: str
+
+
+class StreamCondition(Answer, kw_only=True):
+    """The rows of a micro-batch.
+
+    :param condition: what is true of them, as SQL over the stream's columns; None where all rows are read.
+    """
+
+    condition: str | None = None
 
 
 class StreamChangesRequest(Request, kw_only=True):

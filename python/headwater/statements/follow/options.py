@@ -23,6 +23,9 @@ _DEFAULT_FILES = 1000
 #: What Spark's limits hold.
 _MOST_FILES, _MOST_BYTES = (1 << 31) - 1, (1 << 63) - 1
 _LATEST = "latest"
+#: Set by Spark's side beside ``withEventTimeOrder``: the column of the query's watermark; empty where the watermark is
+#: on something else than one column of the table.
+EVENT_COLUMN = "headwater.eventTimeColumn"
 #: What a stream reads on through although it may then miss or misread rows.
 _UNSAFE_RENAMES = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 _UNSAFE_PARTITIONING = "spark.databricks.delta.streaming.unsafeReadOnPartitionColumnChanges.enabled"
@@ -79,6 +82,7 @@ def source_options(given: Mapping[str, str | None], statement: Statement) -> Sou
     files = options.get("maxfilespertrigger")
     max_files = _positive("maxFilesPerTrigger", files) if files is not None else None
     changes = asked_form(options)
+    event_time = _event_time(options, start, reads_changes=changes is not None)
     return SourceOptions(
         Reading(
             ignores_deletes=_flag(options, "ignoreDeletes") or _flag(options, "ignoreFileDeletion"),
@@ -89,6 +93,7 @@ def source_options(given: Mapping[str, str | None], statement: Statement) -> Sou
             excludes=_pattern(options),
             told_where_to_start=start.is_told,
             reads_changes=changes is not None,
+            event_time=event_time,
             rules=_rules(statement),
         ),
         changes,
@@ -113,6 +118,25 @@ def _start(options: Options) -> Start:
     if not (text.isascii() and text.isdigit()):
         raise illegal_option("startingVersion", version, "must be a version, that is zero or greater, or 'latest'")
     return Start(version=int(text))
+
+
+def _event_time(options: Options, start: Start, *, reads_changes: bool) -> str | None:
+    """The column in whose order the initial snapshot is read. Without a watermark, no row can be late in any order; a
+    stream that begins with a commit has no initial snapshot.
+    """
+    if not _flag(options, "withEventTimeOrder") or start.is_told:
+        return None
+    if reads_changes:
+        explain = "cannot be used with a stream of changes. Leave it out, or set startingVersion"
+        raise illegal_option("withEventTimeOrder", "true", explain)
+    column = options.get(EVENT_COLUMN.lower())
+    if column == "":
+        explain = (
+            "needs a watermark on one column of the table, or on another name of it. Store the time in a column of "
+            "type TIMESTAMP, or leave the option out"
+        )
+        raise illegal_option("withEventTimeOrder", "true", explain)
+    return column
 
 
 def _rules(statement: Statement) -> Rules:

@@ -19,6 +19,8 @@ from headwater.bridge.messages.follow import (
     OpenStreamRequest,
     StreamChangesRequest,
     StreamCommittedRequest,
+    StreamCondition,
+    StreamConditionRequest,
     StreamDescription,
     StreamedTable,
     StreamEndAnswer,
@@ -30,13 +32,13 @@ from headwater.bridge.statement import Statement
 from headwater.changes.bounds import Bound, resolve
 from headwater.changes.changelog import key_columns
 from headwater.changes.schemas import VersionedDefinition
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot, snapshot_of_files
 from headwater.protocol.columns import as_nullable
-from headwater.protocol.types import DataType, StructType, parse_schema, schema_string
+from headwater.protocol.types import DataType, PrimitiveType, StructType, parse_schema, schema_string
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
 from headwater.statements.commit.opening import Options, locate, open_snapshot
@@ -79,6 +81,7 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
     if not snapshot.schema.fields:
         raise HeadwaterError("DELTA_SCHEMA_NOT_SET", {"tableName": snapshot.table_path, "state": "has no columns"})
     schema = schema_string(visible.for_reading(snapshot.schema))
+    _check_event_time(options.reading.event_time, snapshot.schema)
     read = schema if options.changes is None else schema_string(_columns_of_changes(snapshot, options.changes))
     if request.checkpoint is None:
         _check_given(request, schema)
@@ -98,11 +101,21 @@ def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescr
         table=msgspec.structs.replace(describe(snapshot), size_in_bytes=newest.size_in_bytes),
         schema=read,
         reads_changes=options.reading.reads_changes,
+        has_conditions=options.reading.event_time is not None,
         notes_ends=schema_log(Options(request.options), snapshot.metadata.id, statement) is not None,
         max_files=options.max_files,
         max_bytes=options.max_bytes,
         stream=msgspec.Raw(msgspec.json.encode(stream)),
     )
+
+
+def _check_event_time(column: str | None, schema: StructType) -> None:
+    """That the column of a stream's event time has times."""
+    field = None if column is None else schema.find(column)
+    if column is not None and (field is None or field.type != PrimitiveType("timestamp")):
+        kind = "no column of the table" if field is None else f"of type {field.type.sql().upper()}"
+        explain = f"needs a watermark on a column of type TIMESTAMP: {column} is {kind}"
+        raise illegal_option("withEventTimeOrder", "true", explain)
 
 
 def _as_defined(newest: Snapshot, definition: VersionedDefinition) -> Snapshot:
@@ -178,7 +191,7 @@ def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnsw
         stream = _stream(request.stream, options, statement, tracks=True)
     else:
         _check_start(request.stream, start.version, options, statement)
-    end = stream.end(start, Limits(request.max_files, request.max_bytes), until)
+    end = stream.end(start, Limits(request.max_files, request.max_bytes), until, looks_ahead=request.looks_ahead)
     if end is None:
         return StreamEndAnswer(offset=request.start, size_in_bytes=0, metrics=_metrics(Outstanding()))
     left = Outstanding() if end.is_all else stream.outstanding(end.offset, until)
@@ -205,6 +218,15 @@ def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListA
     predicates = [decode(tree) for tree in request.filters]
     found = between.stream.files(between.start, between.end, between.told_version, predicates)
     return answer_files(found.definition, found.files, statement, is_whole=False)
+
+
+def stream_condition(request: StreamConditionRequest, statement: Statement) -> StreamCondition:
+    """Which rows of its files belong to a micro-batch.
+
+    :raises HeadwaterError: as :func:`stream_end`.
+    """
+    between = _between(request, statement)
+    return StreamCondition(condition=between.stream.condition(between.start, between.end))
 
 
 def stream_changes(request: StreamChangesRequest, statement: Statement) -> ChangesAnswer:
@@ -239,7 +261,9 @@ class _Between(NamedTuple):
     form: ChangesForm
 
 
-def _between(request: StreamFilesRequest | StreamChangesRequest, statement: Statement) -> _Between:
+def _between(
+    request: StreamFilesRequest | StreamConditionRequest | StreamChangesRequest, statement: Statement
+) -> _Between:
     options = source_options(request.stream.options, statement)
     stream = _stream(request.stream, options, statement)
     form = options.changes or ChangesForm()

@@ -12,7 +12,8 @@ import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableVersion
+  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableRegistry,
+  TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.CatalogShim
@@ -31,11 +32,11 @@ import org.apache.spark.sql.types.StructType
 
 /**
  * `spark.sql.catalog.spark_catalog` names this class: Spark's session catalog, with Delta tables by name and by path (``delta.`/path` ``).
- * Tables of other formats are left to the session catalog.
+ * Tables of other formats are left to the session catalog. Another catalog may put one of its own in that place (`setDelegateCatalog`).
  */
 class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatalog with TableCatalog with CatalogShim {
   private def session: SparkSession = SparkSession.active
-  private def sessionCatalog = SparkInternals.sessionCatalog(session)
+  private def registry: TableRegistry = TableRegistry.of(session, delegate)
 
   /** Spark's plans show the catalog like this. */
   override def toString: String = name()
@@ -75,7 +76,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       catch {
         case e: NoSuchTableException if version.isLatest => return named(ident).getOrElse(throw e)
       }
-      SparkInternals.catalogTable(found) match {
+      TableRegistry.entry(found, identifier(ident)) match {
         case Some(table) if isDelta(table.provider) =>
           HeadwaterTable.load(session, locationOf(table), version, Some(table))
         case _ if version.isLatest => found
@@ -90,7 +91,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     case HeadwaterCatalog.NameWithVersion(name, version) =>
       val found = try Some(super.loadTable(Identifier.of(ident.namespace(), name)))
       catch { case _: NoSuchTableException => None }
-      found.flatMap(SparkInternals.catalogTable).filter(table => isDelta(table.provider))
+      found.flatMap(TableRegistry.entry(_, identifier(Identifier.of(ident.namespace(), name)))).filter(table => isDelta(table.provider))
         .map { table =>
           val location = locationOf(table)
           HeadwaterTable.load(session, location.copy(path = location.path + version), catalogTable = Some(table))
@@ -115,7 +116,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private[spark] def isPath(ident: Identifier): Boolean =
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
-      !sessionCatalog.databaseExists(ident.namespace()(0)) && ident.name().contains("/")
+      ident.name().contains("/") && !registry.hasNamespace(ident.namespace())
 
   private def locationOf(ident: Identifier): TableLocation =
     HandedTable.find(session, ident.name()).getOrElse(TableLocation(pathOf(ident)))
@@ -213,9 +214,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val options = HeadwaterCatalog.options(properties) ++ writeOptions
     def at(path: Path): TableLocation = TableLocation.of(session, path, options)
     val existing = if (isPath(ident)) None
-    else scala.util.Try(sessionCatalog.getTableMetadata(identifier(ident))).toOption.filter(t => isDelta(t.provider))
-    val chosen =
-      Option(properties.get(TableCatalog.PROP_LOCATION)).filterNot(_ => properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true")
+    else registry.find(ident).filter(t => isDelta(t.provider))
+    val isManaged = properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true"
+    val placed = Option(properties.get(TableCatalog.PROP_LOCATION))
+    val chosen = placed.filterNot(_ => isManaged)
     val known = if (isPath(ident)) Some(at(pathIn(ident))) else existing.map(locationOf(_, options))
     val location = chosen.map(path => at(new Path(path)))
     for (place <- known.map(_.path); other <- location.map(_.path) if other != place) {
@@ -224,10 +226,14 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (isPath(ident)) (known.get, true)
     else existing.map(table => (known.get, table.tableType == CatalogTableType.EXTERNAL))
       .orElse(location.map((_, true)))
-      .getOrElse((at(new Path(sessionCatalog.defaultTablePath(identifier(ident)))), false))
+      .getOrElse((at(managedLocation(ident, placed.filter(_ => isManaged))), false))
   }
 
-  private def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
+  /** A catalog above ours may have chosen the place of its managed table. */
+  private def managedLocation(ident: Identifier, placed: Option[String]): Path =
+    placed.filterNot(_ => SparkInternals.isSessionCatalog(delegate)).map(new Path(_)).getOrElse(registry.defaultLocation(ident))
+
+  private def identifier(ident: Identifier): TableIdentifier = registry.identifier(ident)
 
   /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
   private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
@@ -235,7 +241,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       options: Map[String, String]): Unit = {
     val properties = table.properties.asScala.toMap
     val byPath = isPath(ident)
-    if (!byPath && !sessionCatalog.databaseExists(ident.namespace().last)) {
+    if (!byPath && !registry.hasNamespace(ident.namespace())) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
     }
     val (location, external) = newLocation(ident, table.properties, options)
@@ -245,7 +251,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
-      if (!byPath && !known) register(ident, location, external, properties)
+      if (!byPath && !known) register(ident, location, external, table)
       return
     }
     val context = new StatementContext(session, location)
@@ -277,20 +283,19 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           options = StoreOptions.others(options)))
     finally context.close()
     if (!byPath && !known) {
-      register(ident, location, external, properties)
+      register(ident, location, external, table)
     }
     SparkInternals.refreshCaches(session, location)
   }
 
-  private def register(ident: Identifier, location: TableLocation, external: Boolean, properties: Map[String, String]): Unit =
-    sessionCatalog.createTable(entry(ident, location, external, properties), ignoreIfExists = false, validateLocation = false)
+  private def register(ident: Identifier, location: TableLocation, external: Boolean, table: TableInfo): Unit =
+    registry.add(entry(ident, location, external, table.properties.asScala.toMap), ident, table)
 
   private def refuseOtherFormat(ident: Identifier): Unit = {
-    val entry = sessionCatalog.getTableMetadata(identifier(ident))
-    if (!isDelta(entry.provider)) {
-      throw Bridge.refusal(
-        session,
-        ReplaceOtherFormatRequest(identifier(ident).unquotedString, entry.provider.getOrElse(entry.tableType.name)))
+    val entry = registry.find(ident)
+    if (!isDelta(entry.flatMap(_.provider))) {
+      val format = entry.map(found => found.provider.getOrElse(found.tableType.name)).getOrElse("another format")
+      throw Bridge.refusal(session, ReplaceOtherFormatRequest(identifier(ident).unquotedString, format))
     }
   }
 
@@ -327,9 +332,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     refuseForPath(ident, "ALTER TABLE SET LOCATION")
     val path = HeadwaterTable.path(session, location)
     Bridge.call(session, CheckSameSchemaRequest(table.path, path), table.location, TableLocation(path))
-    val entry = sessionCatalog.getTableMetadata(identifier(ident))
-    sessionCatalog.alterTable(entry.copy(storage =
-      entry.storage.copy(locationUri = Some(TableLocation.qualified(session, new Path(path)).toUri))))
+    registry.move(ident, TableLocation.qualified(session, new Path(path)).toUri)
   }
 
   override def dropTable(ident: Identifier): Boolean = {

@@ -26,7 +26,26 @@ object HeadwaterException {
   def render(condition: String, state: String, text: String): String = s"[$condition] $text SQLSTATE: $state"
 
   def of(error: ErrorDescription): HeadwaterException =
-    new HeadwaterException(error.condition, error.sqlState, error.text, error.parameters)
+    Conflicts.get(error.condition).flatMap(named(_, error))
+      .getOrElse(new HeadwaterException(error.condition, error.sqlState, error.text, error.parameters))
+
+  /** The classes in `headwater-delta.jar` by which programs catch conflicts. */
+  private val Conflicts = Map(
+    "DELTA_CONCURRENT_WRITE" -> "ConcurrentWriteException",
+    "DELTA_METADATA_CHANGED" -> "MetadataChangedException",
+    "DELTA_PROTOCOL_CHANGED" -> "ProtocolChangedException",
+    "DELTA_CONCURRENT_APPEND" -> "ConcurrentAppendException",
+    "DELTA_CONCURRENT_DELETE_READ" -> "ConcurrentDeleteReadException",
+    "DELTA_CONCURRENT_DELETE_DELETE" -> "ConcurrentDeleteDeleteException",
+    "DELTA_CONCURRENT_TRANSACTION" -> "ConcurrentTransactionException")
+
+  /** An error of a class of Delta Lake's name, if the JAR that has it is there. */
+  private def named(name: String, error: ErrorDescription): Option[HeadwaterException] =
+    try {
+      val kind = Class.forName(s"io.delta.exceptions.$name", true, getClass.getClassLoader)
+      Some(kind.getConstructors.head.newInstance(error.condition, error.sqlState, error.text, error.parameters)
+        .asInstanceOf[HeadwaterException])
+    } catch { case _: ReflectiveOperationException => None }
 
   /** An error that this side raises where it cannot ask a handler. The text is in the JAR's copy of `error-conditions.json`. */
   def apply(condition: String, parameters: (String, String)*): HeadwaterException = {

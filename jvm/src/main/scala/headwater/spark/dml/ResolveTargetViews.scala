@@ -61,7 +61,7 @@ case class ResolveTargetViews(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def nameOf(table: HeadwaterTable): Seq[String] =
-    table.catalogTable.map(entry => "spark_catalog" +: entry.identifier.nameParts.takeRight(2))
+    table.catalogTable.map(entry => entry.identifier.catalog.getOrElse("spark_catalog") +: entry.identifier.nameParts.takeRight(2))
       .getOrElse(Seq("delta", table.path))
 
   private def pending(statement: String, name: Seq[String], view: LogicalPlan): PendingView = {

@@ -7,7 +7,8 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
-  OpenStreamRequest, StreamChangesRequest, StreamCommittedRequest, StreamDescription, StreamEndAnswer, StreamEndRequest
+  OpenStreamRequest, StreamChangesRequest, StreamCommittedRequest, StreamConditionRequest, StreamDescription, StreamEndAnswer,
+  StreamEndRequest
 }
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
@@ -51,13 +52,14 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
 
   override def latestOffset(start: AnyOffset, limit: ReadLimit): AnyOffset = {
     val after = Option(start).map(_.json)
-    if (endsWithAvailable && available.isEmpty) available = Some(end(after, ReadLimit.allAvailable(), None).offset)
-    val answer = end(after, limit, available.flatten)
+    if (endsWithAvailable && available.isEmpty) available =
+      Some(end(after, ReadLimit.allAvailable(), None, looksAhead = true).offset)
+    val answer = end(after, limit, available.flatten, looksAhead = false)
     last = Some(answer)
     answer.offset.map(HeadwaterOffset(_)).orNull
   }
 
-  private def end(after: Option[String], limit: ReadLimit, until: Option[String]): StreamEndAnswer = {
+  private def end(after: Option[String], limit: ReadLimit, until: Option[String], looksAhead: Boolean): StreamEndAnswer = {
     val limits = limit match {
       case composite: CompositeReadLimit => composite.getReadLimits.toSeq
       case one => Seq(one)
@@ -69,12 +71,19 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
         after,
         limits.collectFirst { case files: ReadMaxFiles => files.maxFiles().toLong },
         limits.collectFirst { case bytes: ReadMaxBytes => bytes.maxBytes() },
-        until),
+        until,
+        looksAhead),
       table.location)
   }
 
-  override def getBatch(start: Option[Offset], end: Offset): DataFrame =
-    SparkInternals.ofRows(session, if (info.readsChanges) changes(start, end) else files(start, end))
+  override def getBatch(start: Option[Offset], end: Offset): DataFrame = {
+    val rows = SparkInternals.ofRows(session, if (info.readsChanges) changes(start, end) else files(start, end))
+    condition(start, end).map(rows.where).getOrElse(rows)
+  }
+
+  private def condition(start: Option[Offset], end: Offset): Option[String] =
+    if (!info.hasConditions) None
+    else Bridge.call(session, StreamConditionRequest(info.stream, start.map(_.json), end.json), table.location).condition
 
   private def files(start: Option[Offset], end: Offset): LogicalPlan = {
     // After a restart, Spark asks for micro-batches that were planned before it.

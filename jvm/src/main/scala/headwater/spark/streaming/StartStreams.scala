@@ -13,7 +13,7 @@ import org.apache.spark.sql.headwater.streaming.StreamBatch
 case class StartStreams(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case StreamBatch.Starting(sink, name) =>
-      val told = StreamBatch.withAnalysedColumns(plan, classOf[DeltaDataSource])
+      val told = StreamBatch.withEventTimes(StreamBatch.withAnalysedColumns(plan, classOf[DeltaDataSource]), classOf[DeltaDataSource])
       sink match {
         case ours: HeadwaterSink =>
           val checked = StreamBatch.checked(told)

@@ -14,6 +14,7 @@ final case class StreamDescription(
     table: TableDescription,
     schema: String,
     readsChanges: Boolean,
+    hasConditions: Boolean,
     notesEnds: Boolean,
     maxFiles: Option[Long],
     maxBytes: Option[Long],
@@ -26,6 +27,7 @@ object StreamDescription {
       in[TableDescription]("table"),
       in[String]("schema"),
       in[Boolean]("readsChanges"),
+      in[Boolean]("hasConditions"),
       in[Boolean]("notesEnds"),
       in[Option[Long]]("maxFiles"),
       in[Option[Long]]("maxBytes"),
@@ -37,7 +39,8 @@ final case class StreamEndRequest(
     start: Option[String],
     maxFiles: Option[Long],
     maxBytes: Option[Long],
-    until: Option[String])
+    until: Option[String],
+    looksAhead: Boolean)
     extends Call[StreamEndAnswer]("stream_end")
 
 final case class StreamEndAnswer(offset: Option[String], sizeInBytes: Long, metrics: Map[String, String]) extends Message
@@ -52,6 +55,15 @@ object StreamEndAnswer {
 
 final case class StreamFilesRequest(stream: JsonNode, start: Option[String], end: String, filters: Seq[JsonNode])
     extends Call[FileListAnswer]("stream_files")
+
+final case class StreamConditionRequest(stream: JsonNode, start: Option[String], end: String)
+    extends Call[StreamCondition]("stream_condition")
+
+final case class StreamCondition(condition: Option[String]) extends Message
+
+object StreamCondition {
+  implicit val fromJson: FromJson[StreamCondition] = FromJson.message(in => StreamCondition(in[Option[String]]("condition")))
+}
 
 final case class StreamChangesRequest(stream: JsonNode, start: Option[String], end: String) extends Call[ChangesAnswer]("stream_changes")
 

@@ -24,6 +24,7 @@ import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldRefe
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
 import org.apache.spark.sql.execution.datasources.{DataSourceStrategy, HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
@@ -39,6 +40,9 @@ object SparkInternals {
     if (options.isEmpty) classic(session).sessionState.newHadoopConf() else classic(session).sessionState.newHadoopConfWithOptions(options)
 
   def sessionCatalog(session: SparkSession): SessionCatalog = classic(session).sessionState.catalog
+
+  /** Whether a catalog is Spark's view of its session catalog. */
+  def isSessionCatalog(catalog: CatalogPlugin): Boolean = catalog.isInstanceOf[V2SessionCatalog]
 
   /** Spark's session catalog; ours, if the settings name it. */
   def catalog(session: SparkSession): TableCatalog =

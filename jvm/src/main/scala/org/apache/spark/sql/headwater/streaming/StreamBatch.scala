@@ -5,8 +5,8 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.shims.LogicalRddShim
 import org.apache.spark.sql.{classic, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.MetadataAttribute
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, MetadataAttribute}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.{WriteToStream, WriteToStreamStatement}
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.streaming.runtime.{ResolveWriteToStream, StreamExecution, StreamingRelation}
@@ -75,5 +75,47 @@ object StreamBatch {
         if (source.userSpecifiedSchema.contains(columns) && source.options.isInstanceOf[QuietOptions]) relation
         else relation.copy(dataSource = source.copy(userSpecifiedSchema = Some(columns), options = QuietOptions(source.options)))
     }
+  }
+
+  /**
+   * A query whose sources of a kind, where they have the option `withEventTimeOrder`, know the column of the query's watermark: its name if
+   * it is one column of the source, under whatever names between them; else nothing.
+   */
+  def withEventTimes(starting: LogicalPlan, kind: Class[_]): LogicalPlan = {
+    def isMeant(relation: StreamingRelation) = kind.isAssignableFrom(relation.dataSource.providingClass) &&
+      relation.dataSource.options.keys.exists(_.equalsIgnoreCase("withEventTimeOrder"))
+    val found = starting.collect { case relation: StreamingRelation if isMeant(relation) => relation }
+    if (found.isEmpty) starting
+    else {
+      val watermarks = starting.collect { case watermark: EventTimeWatermark => watermark }
+      def column(relation: StreamingRelation): Option[String] = {
+        val over = watermarks.filter(_.exists(node => node eq relation))
+        val columns = over.map(watermark => origin(watermark.eventTime, watermark.child, relation))
+        if (columns.isEmpty) None else Some(if (columns.distinct.size == 1) columns.head.getOrElse("") else "")
+      }
+      AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        starting.transform {
+          case relation: StreamingRelation if isMeant(relation) =>
+            val options = relation.dataSource.options ++ column(relation).map(EventTimeColumn -> _)
+            relation.copy(dataSource = relation.dataSource.copy(options = options))
+        }
+      }
+    }
+  }
+
+  private val EventTimeColumn = "headwater.eventTimeColumn"
+
+  /** The column of a relation that an attribute above it is, under another name or not. */
+  private def origin(attribute: Attribute, plan: LogicalPlan, relation: StreamingRelation): Option[String] = {
+    val renamed = plan.collect { case project: Project => project.projectList }.flatten.collect {
+      case alias @ Alias(from: Attribute, _) => alias.exprId -> from
+    }.toMap
+    @scala.annotation.tailrec
+    def follow(at: Attribute): Attribute = renamed.get(at.exprId) match {
+      case Some(from) => follow(from)
+      case None => at
+    }
+    val source = follow(attribute)
+    relation.output.find(_.exprId == source.exprId).map(_.name)
   }
 }
