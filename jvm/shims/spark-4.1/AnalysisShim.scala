@@ -36,7 +36,8 @@ object AnalysisShim {
         have.find(each => resolver(each.name, field.name)).fold(field.nullable)(each => lacks(each.dataType, field.dataType, resolver))
       }
     case (ArrayType(have, _), ArrayType(want, _)) => lacks(have, want, resolver)
-    case (MapType(key, value, _), MapType(wantedKey, wantedValue, _)) => lacks(key, wantedKey, resolver) || lacks(value, wantedValue, resolver)
+    case (MapType(key, value, _), MapType(wantedKey, wantedValue, _)) => lacks(key, wantedKey, resolver) ||
+      lacks(value, wantedValue, resolver)
     case _ => false
   }
 
@@ -60,7 +61,8 @@ object AnalysisShim {
         LambdaFunction(body(k, v), Seq(k, v))
       }
       val values =
-        if (lacks(haveValue, wantValue, resolver)) TransformValues(value, lambda((_, v) => filled(v, wantValue, resolver), haveValue)) else value
+        if (lacks(haveValue, wantValue, resolver)) TransformValues(value, lambda((_, v) => filled(v, wantValue, resolver), haveValue))
+        else value
       val valueType = values.dataType.asInstanceOf[MapType].valueType
       if (lacks(haveKey, wantKey, resolver)) TransformKeys(values, lambda((k, _) => filled(k, wantKey, resolver), valueType)) else values
     case _ => value

@@ -23,5 +23,6 @@ object ClassPathCheck {
 
   private def found(loader: ClassLoader, name: String): Seq[URL] = loader.getResources(name).asScala.toSeq
 
-  private def jar(url: URL, name: String): String = url.toString.stripPrefix("jar:").stripSuffix(s"!/$name").stripSuffix(s"/$name").stripPrefix("file:")
+  private def jar(url: URL, name: String): String =
+    url.toString.stripPrefix("jar:").stripSuffix(s"!/$name").stripSuffix(s"/$name").stripPrefix("file:")
 }
