@@ -68,7 +68,8 @@ def build(spark_jars: Path | None = None, *, folder: Path = JARS, force: bool = 
 
 def compat_jar(jar: Path) -> Path:
     """Where the JAR of :data:`COMPAT` lies: beside ``jar``."""
-    return jar.with_name(f"{jar.stem}-delta.jar")
+    compat: Path = _versions()["delta_jar"](jar)
+    return compat
 
 
 def _is_built(jar: Path, expected: str) -> bool:
@@ -157,7 +158,7 @@ def _versions() -> dict[str, Any]:
 
 def _kind(spark_jars: Path) -> Any:
     """The ``versions.Build`` for a Spark."""
-    version = spark_version(spark_jars)
+    version = _versions()["spark_version"](spark_jars)
     kind = None if version is None else _versions()["build_for"](version)
     if kind is None:
         supported = ", ".join(_versions()["SUPPORTED_SPARK"])
@@ -165,11 +166,6 @@ def _kind(spark_jars: Path) -> Any:
             f"There is no build for the Spark in {spark_jars} ({version}). Headwater works with {supported}."
         )
     return kind
-
-
-def spark_version(spark_jars: Path) -> str | None:
-    """The version of the Spark that a ``jars`` folder is of; None where it is of none."""
-    return _versions()["spark_version"](spark_jars)  # type: ignore[no-any-return]
 
 
 def _build_properties(kind: Any) -> bytes:

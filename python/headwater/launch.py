@@ -101,14 +101,10 @@ def delta_jar_path() -> Path:
 
 
 def _beside(jar: Path) -> Path:
-    delta = _delta_names(jar)
+    delta = versions.delta_jar(jar)
     if not delta.is_file():
         raise RuntimeError(_missing(delta))
     return delta
-
-
-def _delta_names(jar: Path) -> Path:
-    return jar.with_name(f"{jar.stem}-delta.jar")
 
 
 def settings(existing: Mapping[str, str], jar: Path, *, delta_names: bool = False) -> dict[str, str]:
@@ -149,7 +145,7 @@ def configure(builder: Any, *, delta_names: bool = False) -> None:
     merged = settings({**default_settings(spark_home()), **options}, jar, delta_names=delta_names)
     for key, value in merged.items():
         builder.config(key, value)
-    for own in (jar, _delta_names(jar)):
+    for own in (jar, versions.delta_jar(jar)):
         if str(own) in items_of(merged[_JARS_KEY]):
             _add_to_running_driver(own)
 

@@ -72,6 +72,11 @@ def _supported(sparks: Sequence[str]) -> str:
     return rf"({'|'.join(map(re.escape, lines))})\.[0-9]+([-.].*)?"
 
 
+def delta_jar(jar: Path) -> Path:
+    """The JAR of Delta Lake's names, which lies beside each of ours."""
+    return jar.with_name(f"{jar.stem}-delta.jar")
+
+
 def spark_version(jars: Path) -> str | None:
     """The version of the Spark that a ``jars`` folder is of, from its files' names; None if they do not show it."""
     names = [path.stem for path in jars.glob("spark-core_*.jar")]

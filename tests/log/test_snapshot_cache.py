@@ -232,3 +232,24 @@ def test_what_a_session_is_given_reads_through_its_own_store(store):
         earlier = cache.get(PATH, sessions[-1], version=1)
         assert earlier.store is sessions[-1]
         assert earlier.commit_info == known.commit_info
+
+
+def test_what_was_read_with_options_is_given_to_those_with_the_same(store):
+    def reached(identity: str) -> OfOneSession:
+        session = OfOneSession(store)
+        session.identity = identity
+        return session
+
+    cache = SnapshotCache()
+    cache.put(cache.get(PATH, reached("one"), version=1))
+    newest = cache.get(PATH, reached("one"))
+    for identity in ("", "other"):
+        stranger = reached(identity)
+        stranger.ended = True  # whatever is read fails, so that what is given was not read
+        for asked in ({"version": 1}, {"version": newest.version}, {"staleness_limit": HOUR}):
+            with pytest.raises(AssertionError):
+                cache.get(PATH, stranger, **asked)
+    assert cache.get(PATH, reached("one"), staleness_limit=HOUR).state is newest.state
+    commit(store, 3)
+    cache.forget(PATH)
+    assert cache.get(PATH, reached("one"), staleness_limit=HOUR).version == 3

@@ -97,12 +97,12 @@ def test_a_writer_among_quick_ones_has_its_turn(table, monkeypatch):
     """Whatever others commit while it waits after a lost race, it knows before its next attempt."""
     committer = StagingCommitter(table.store, "lose", "lose")
 
-    def others_commit(seconds):
+    def others_commit(*_):
         newest = load_snapshot(PATH, table.store).version
         for version in range(newest + 1, newest + 4):
             committer.take(version)
 
-    monkeypatch.setattr("headwater.backoff.time.sleep", others_commit)
+    monkeypatch.setattr("headwater.backoff.Backoff.wait", others_commit)
     committed, _ = append(table, committer)
     assert (committed.version, committer.asked) == (6, [1, 2, 6])
 

@@ -29,13 +29,13 @@ object WriteShim {
       evolves: Boolean): OverwriteByExpression = OverwriteByExpression(table, condition, query, options, byName)
 
   /** INSERT … REPLACE USING or ON. */
-  object Replacing {
+  object ReplacingInsert {
     def unapply(insert: InsertIntoStatement): Option[Replacing] = insert match {
       case InsertIntoStatement(table: UnresolvedRelation, _, _, query, _, _, byName)
           if table.options.containsKey(Using) || table.options.containsKey(On) =>
         val others = table.options.asCaseSensitiveMap().asScala.filterNot { case (key, _) => Set(Using, On, Alias)(key) }
         Some(
-          new Replacing(
+          Replacing(
             table.copy(options = new CaseInsensitiveStringMap(others.asJava)),
             query,
             byName,
@@ -50,13 +50,4 @@ object WriteShim {
       case column: UnresolvedAttribute => column.nameParts.mkString(".")
     }
   }
-
-  final class Replacing(
-      val table: NamedRelation,
-      val query: LogicalPlan,
-      val byName: Boolean,
-      val evolves: Boolean,
-      val using: Seq[String],
-      val on: Option[Expression],
-      val alias: Option[String])
 }

@@ -18,11 +18,11 @@ object WriteShim {
       evolves: Boolean): OverwriteByExpression = OverwriteByExpression(table, condition, query, options, byName, evolves)
 
   /** INSERT … REPLACE USING or ON. */
-  object Replacing {
+  object ReplacingInsert {
     def unapply(insert: InsertIntoStatement): Option[Replacing] = insert match {
       case InsertIntoStatement(table: NamedRelation, _, _, query, _, _, byName, Some(criteria), evolves) =>
         def replacing(using: Seq[String], on: Option[Expression], alias: Option[String]) =
-          Some(new Replacing(table, query, byName, evolves, using, on, alias))
+          Some(Replacing(table, query, byName, evolves, using, on, alias))
         criteria match {
           case InsertReplaceUsing(columns) => replacing(columns, None, None)
           case InsertReplaceOn(condition, alias) => replacing(Nil, Some(condition), alias)
@@ -31,13 +31,4 @@ object WriteShim {
       case _ => None
     }
   }
-
-  final class Replacing(
-      val table: NamedRelation,
-      val query: LogicalPlan,
-      val byName: Boolean,
-      val evolves: Boolean,
-      val using: Seq[String],
-      val on: Option[Expression],
-      val alias: Option[String])
 }

@@ -77,8 +77,9 @@ class EventTimes:
         return Range(end, int(np.count_nonzero(chosen)), int(self._sizes[chosen].sum()))
 
     def from_on(self, start: int | None) -> np.ndarray:
-        """Which files may have a row from a time on."""
-        return self._within(start, None)
+        """The bytes of each file that may have a row from a time on."""
+        sizes: np.ndarray = self._sizes[self._within(start, None)]
+        return sizes
 
     def _within(self, start: int | None, end: int | None) -> np.ndarray:
         chosen = np.ones(len(self._sizes), bool)

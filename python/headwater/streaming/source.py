@@ -260,9 +260,12 @@ class TableStream:
         if after.is_initial:
             files = self._initial_files(version)
             first, last = max(index + 1, 0), self._last_initial(files, version, until)
-            rows = _counted(files) if after.event_time is None else None
-            sizes = files.sizes[first:last] if after.event_time is None else self._from_on(files, after)
-            found = found.with_files(sizes, None if rows is None else rows[first:last])
+            if after.event_time is not None:
+                times = files.event_times(after.event_column or "")
+                found = found.with_files(times.from_on(after.event_time), None)
+            else:
+                rows = _counted(files)
+                found = found.with_files(files.sizes[first:last], None if rows is None else rows[first:last])
             version, index = version + 1, BASE
         newest = version - 1
         if until is None or (not until.is_initial and (version, BASE) < until.position):
@@ -312,13 +315,6 @@ class TableStream:
             return End(offset, taken.files, taken.size, is_all=False)
         limits.take(files.sizes)
         return End(self._in_commit(start.version + 1), taken.files, taken.size)
-
-    @staticmethod
-    def _from_on(files: InitialFiles, after: Offset) -> np.ndarray:
-        """The bytes of the files that may have a row after an offset in event time."""
-        chosen = files.event_times(after.event_column or "").from_on(after.event_time)
-        sizes: np.ndarray = files.snapshot.select(["size"])["size"].to_numpy()[chosen]
-        return sizes
 
     def condition(self, start: Offset | None, end: Offset) -> str | None:
         """Which rows of the files between two offsets are of the micro-batch, as SQL; None where all are."""

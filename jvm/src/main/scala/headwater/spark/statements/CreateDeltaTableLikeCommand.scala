@@ -8,7 +8,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
-import org.apache.spark.sql.connector.catalog.{Column, Identifier, Table, TableCatalog, TableInfo}
+import org.apache.spark.sql.connector.catalog.{Column, Identifier, TableCatalog, TableInfo}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -26,9 +26,10 @@ case class CreateDeltaTableLikeCommand(like: CreateTableLikeCommand) extends Lea
     if (catalog.tableExists(ident)) {
       if (!like.ifNotExists) throw new TableAlreadyExistsException(ident)
     } else (catalog, model(session, like)) match {
-      case (own: HeadwaterCatalog, Right(table)) =>
+      case (own: HeadwaterCatalog, Right(source)) =>
+        val table = own.loadTable(source)
         own.createLike(ident, definition(table.columns, table.partitioning, table.properties.get(TableCatalog.PROP_PROVIDER)), table)
-      case (_, Right(table)) => throw new IllegalStateException(s"no catalog of ours has ${table.name}")
+      case (_, Right(source)) => throw new IllegalStateException(s"no catalog of ours has $source")
       case (_, Left(entry)) =>
         val partitions = entry.partitionColumnNames.map(name => Expressions.identity("`" + name.replace("`", "``") + "`"): Transform)
         catalog.createTable(
@@ -62,16 +63,14 @@ object CreateDeltaTableLikeCommand {
   private def identifier(session: SparkSession, table: TableIdentifier): Identifier =
     Identifier.of(Array(table.database.getOrElse(SparkInternals.sessionCatalog(session).getCurrentDatabase)), table.table)
 
-  /** What the table is to be like: a Delta table, or the catalog's entry of a view or another table. */
-  private def model(session: SparkSession, like: CreateTableLikeCommand): Either[CatalogTable, Table] = {
-    val catalog = SparkInternals.catalog(session)
+  /** What the table is to be like: the name of a Delta table, or the catalog's entry of a view or another table. */
+  private def model(session: SparkSession, like: CreateTableLikeCommand): Either[CatalogTable, Identifier] = {
     val ident = identifier(session, like.sourceTable)
-    def table = catalog.loadTable(ident)
-    catalog match {
-      case own: HeadwaterCatalog if own.isPath(ident) => Right(table)
+    SparkInternals.catalog(session) match {
+      case own: HeadwaterCatalog if own.isPath(ident) => Right(ident)
       case _ =>
         val entry = SparkInternals.sessionCatalog(session).getTempViewOrPermanentTableMetadata(like.sourceTable)
-        if (entry.provider.exists(isDelta)) Right(table) else Left(entry)
+        if (entry.provider.exists(isDelta)) Right(ident) else Left(entry)
     }
   }
 }

@@ -25,7 +25,7 @@ object ReplaceCriteria {
   def overwrites(plan: LogicalPlan): LogicalPlan = plan match {
     case explain @ ExplainCommand(statement, _) => explain.copy(logicalPlan = overwrites(statement))
     case other => other.transformDown {
-        case insert @ WriteShim.Replacing(asked) =>
+        case insert @ WriteShim.ReplacingInsert(asked) =>
           val criteria = ReplaceCriteria(asked.using, asked.on, asked.alias)
           CurrentOrigin.withOrigin(insert.origin) {
             WriteShim.overwrite(asked.table, criteria, asked.query, Map.empty, asked.byName, asked.evolves)
