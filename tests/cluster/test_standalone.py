@@ -33,7 +33,8 @@ spark = SparkSession.builder.getOrCreate()
 rows = lambda text: [tuple(row) for row in spark.sql(text).collect()]
 t = f"delta.`{path}`"
 rows(f"CREATE TABLE {t} (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-print("ready", flush=True)
+# spark-submit shows what is printed when the program ends.
+open(f"{path}.ready", "w").close()
 for number in range(8):
     rows(f"INSERT INTO {t} SELECT id, 'new' FROM range({1000 * number}, {1000 * number + 1000}, 1, 4)")
 rows(f"DELETE FROM {t} WHERE id % 10 = 0")
@@ -116,8 +117,9 @@ def test_a_driver_outside_of_the_cluster(standalone: Cluster, sparks: Sparks, tm
     program.write_text(PROGRAM)
     arguments = ["--master", standalone.url, str(program), str(tmp_path / "t")]
     application: Any = sparks.shell("spark-submit", arguments, ALLOCATION)
-    wait_for(lambda: "ready" in application.output or application.process.poll() is not None, 180, "the program")
-    time.sleep(2)
+    wait_for((tmp_path / "t.ready").exists, 180, "the program's first table")
+    wait_for(lambda: bool(standalone.executors()), 60, "an executor")
+    time.sleep(1)
     os.kill(standalone.executors()[0], signal.SIGKILL)
     assert application.process.wait(300) == 0, application.log[-3000:]
     assert FOUND in application.output, application.output
