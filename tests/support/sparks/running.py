@@ -249,7 +249,9 @@ class Sparks:
 
 def family(root: int) -> list[tuple[int, str]]:
     """A process and those it started, with their command lines, in no order but parents first."""
-    listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,command="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "pid=,ppid=,command="], capture_output=True, text=True, check=True
+    ).stdout
     children: dict[int, list[tuple[int, str]]] = {}
     commands: dict[int, str] = {}
     for line in listed.splitlines():
