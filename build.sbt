@@ -19,7 +19,7 @@ lazy val headwater = (project in file("."))
     scalacOptions ++= IO.readLines(baseDirectory.value / "jvm" / "scalac.options"),
     javacOptions ++= Seq("-encoding", "UTF-8", "--release", "17"),
     Compile / sourceDirectory := baseDirectory.value / "jvm" / "src" / "main",
-    Compile / unmanagedSourceDirectories ++= Seq("shims/common", "shims/spark-4.2", "compat").map(baseDirectory.value / "jvm" / _),
+    Compile / unmanagedSourceDirectories ++= Seq("shims/common", "shims/since-4.1", "shims/spark-4.2", "compat").map(baseDirectory.value / "jvm" / _),
     Test / sourceDirectory := baseDirectory.value / "jvm" / "src" / "test",
     target := baseDirectory.value / "target",
     libraryDependencies ++= Seq(
@@ -43,9 +43,9 @@ lazy val headwater = (project in file("."))
   )
 
 // What an older Spark needs is compiled by jvm/build.py, beside that Spark; here it is formatted.
-lazy val older = (project in file("jvm/shims/spark-4.1"))
+lazy val older = (project in file("jvm/shims"))
   .settings(
     autoScalaLibrary := false,
-    Compile / unmanagedSourceDirectories := Seq(baseDirectory.value),
+    Compile / unmanagedSourceDirectories := Seq("until-4.1", "spark-4.0").map(baseDirectory.value / _),
     target := (ThisBuild / baseDirectory).value / "target" / "older"
   )

@@ -138,8 +138,8 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _shims(kind: Any) -> list[Path]:
-    """What all builds have, and what one has alone."""
-    return [*_files(SHIMS / "common"), *_files(SHIMS / kind.shims)]
+    """What all builds have, and what this one has beside it."""
+    return [path for folder in ("common", *kind.shims) for path in _files(SHIMS / folder)]
 
 
 def _resources(kind: Any) -> Mapping[str, bytes]:

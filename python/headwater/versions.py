@@ -20,18 +20,23 @@ class Build(NamedTuple):
     """A JAR, and the Sparks that it is for. Sparks of one build have one source of each of its shims.
 
     :param jar: the JAR's name.
-    :param shims: the folder of ``jvm/shims`` that it alone has.
+    :param shims: the folders of ``jvm/shims`` that it has beside what all have.
     :param sparks: every Spark version that it is tested with, oldest first.
     """
 
     jar: str
-    shims: str
+    shims: tuple[str, ...]
     sparks: tuple[str, ...]
 
 
+SPARK_4_0 = ("4.0.0", "4.0.1", "4.0.2", "4.0.3", "4.0.4", "4.0.5")
 SPARK_4_1 = ("4.1.0", "4.1.1", "4.1.2", "4.1.3", "4.1.4")
 SPARK_4_2 = ("4.2.0", "4.2.1", "4.3.0")
-BUILDS = (Build("headwater-4.1.jar", "spark-4.1", SPARK_4_1), Build("headwater.jar", "spark-4.2", SPARK_4_2))
+BUILDS = (
+    Build("headwater-4.0.jar", ("until-4.1", "spark-4.0"), SPARK_4_0),
+    Build("headwater-4.1.jar", ("until-4.1", "since-4.1"), SPARK_4_1),
+    Build("headwater.jar", ("since-4.1", "spark-4.2"), SPARK_4_2),
+)
 """The JARs of this release, that for the oldest Sparks first."""
 
 SUPPORTED_SPARK = tuple(version for build in BUILDS for version in build.sparks)

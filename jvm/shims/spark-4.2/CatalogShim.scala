@@ -5,14 +5,15 @@ import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** What Spark asks a catalog beyond what all Sparks ask. */
-trait CatalogShim extends DelegatingCatalogExtension {
+trait CatalogShim extends StagingShim {
   /** For `SELECT … FROM t CHANGES FROM …` and `spark.read.changes`: the changes of a table of ours; None for another. */
   protected def changesOf(ident: Identifier, bounds: Seq[ChangesBound], deduplicationMode: String): Option[ChangelogShim]
 
   /** CREATE TABLE … LIKE. */
-  def createLike(ident: Identifier, table: TableInfo, source: Table): Table
+  def createLike(ident: Identifier, table: NewTable, source: Table): Table
 
-  override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table = createLike(ident, table, source)
+  override def createTableLike(ident: Identifier, table: TableInfo, source: Table): Table =
+    createLike(ident, StagingShim.asked(table), source)
 
   override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog =
     changesOf(ident, bounds(context), context.deduplicationMode.value).getOrElse(super.loadChangelog(ident, context, options))

@@ -10,13 +10,14 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.shims.SaveAsTable
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, EvalMode, Literal}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
-import org.apache.spark.sql.connector.catalog.{SupportsV1OverwriteWithSaveAsTable, Table}
+import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.execution.streaming.{Sink, Source}
@@ -32,7 +33,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** `format("delta")`: reads and writes a table by its path. `META-INF/services` names this class, and some of Spark's errors do. */
 class DeltaDataSource
     extends DataSourceRegister
-    with SupportsV1OverwriteWithSaveAsTable
+    with SaveAsTable
     with CreatableRelationProvider
     with SupportsStreamSourceMetadataColumns
     with StreamSinkProvider {

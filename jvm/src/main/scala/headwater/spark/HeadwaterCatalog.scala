@@ -16,7 +16,7 @@ import headwater.spark.catalog.{
   TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.shims.CatalogShim
+import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
 import headwater.spark.streaming.PlannedTable
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
@@ -46,7 +46,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     all.add(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
     all.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS)
     all.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS)
-    all.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT)
+    ChangeShim.capabilities.foreach(all.add)
     all
   }
 
@@ -145,11 +145,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       columns: Array[Column],
       partitions: Array[Transform],
       properties: util.Map[String, String]): Table =
-    createTable(ident, new TableInfo.Builder().withColumns(columns).withPartitions(partitions).withProperties(properties).build())
+    create(ident, NewTable(columns, partitions, properties))
 
-  override def createTable(ident: Identifier, table: TableInfo): Table =
+  override protected def create(ident: Identifier, table: NewTable): Table =
     if (isDelta(providerOf(table.properties))) {
-      def make(): Unit = create(ident, table, "create")(None, Map.empty)
+      def make(): Unit = commit(ident, table, "create")(None, Map.empty)
       lazy val (location, external) = newLocation(ident, table.properties)
       if (PlannedTable.isForStream && !exists(location)) {
         val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
@@ -158,7 +158,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       loadTable(ident)
     } else super.createTable(ident, table.columns, table.partitions, table.properties)
 
-  override def createLike(ident: Identifier, table: TableInfo, source: Table): Table = {
+  override def createLike(ident: Identifier, table: NewTable, source: Table): Table = {
     val provider =
       Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
     if (isDelta(provider)) {
@@ -166,34 +166,24 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         case delta: HeadwaterTable => Some(delta.path)
         case _ => None
       }
-      create(ident, table, "create", like)(None, Map.empty)
+      commit(ident, table, "create", like)(None, Map.empty)
       loadTable(ident)
-    } else super.createTable(ident, table)
+    } else super.createTable(ident, table.columns, table.partitions, table.properties)
   }
 
-  override def stageCreate(ident: Identifier, table: TableInfo): StagedTable = {
-    if (tableExists(ident)) throw new TableAlreadyExistsException(ident)
-    stage(ident, table, "create")
-  }
-
-  override def stageReplace(ident: Identifier, table: TableInfo): StagedTable = {
-    if (!tableExists(ident)) throw new NoSuchTableException(ident)
-    stage(ident, table, "replace")
-  }
-
-  override def stageCreateOrReplace(ident: Identifier, table: TableInfo): StagedTable =
-    stage(ident, table, "create_or_replace")
-
-  private def stage(ident: Identifier, table: TableInfo, mode: String): StagedTable =
+  override protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable = {
+    if (mode == "create" && tableExists(ident)) throw new TableAlreadyExistsException(ident)
+    if (mode == "replace" && !tableExists(ident)) throw new NoSuchTableException(ident)
     if (isDelta(providerOf(table.properties))) {
       new HeadwaterStagedTable(
         session,
         newLocation(ident, table.properties)._1,
         SparkInternals.schema(table.columns),
         partitionNames(table.partitions),
-        create(ident, table, mode))
+        commit(ident, table, mode))
     } else
       new NonDeltaStagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
+  }
 
   private def providerOf(properties: util.Map[String, String]): Option[String] =
     Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(SparkInternals.conf(session).defaultDataSourceName))
@@ -236,7 +226,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def identifier(ident: Identifier): TableIdentifier = registry.identifier(ident)
 
   /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
-  private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
+  private def commit(ident: Identifier, table: NewTable, mode: String, like: Option[String] = None)(
       rows: Option[DataFrame],
       options: Map[String, String]): Unit = {
     val properties = table.properties.asScala.toMap
@@ -248,7 +238,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
     if (known) refuseOtherFormat(ident)
-    if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
+    if (SaveAsTable.overwrites(options) && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
       if (!byPath && !known) register(ident, location, external, table)
@@ -269,7 +259,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           comment = properties.get(TableCatalog.PROP_COMMENT),
           properties = properties -- HeadwaterCatalog.options(table.properties).keys -- properties.keys.filter(HeadwaterCatalog.isReserved),
           like = like,
-          constraints = table.constraints.toSeq.map(TableChangeMessage.describe),
+          constraints = table.constraints,
           identity = table.columns.toSeq.flatMap(c =>
             Option(c.identityColumnSpec()).map(s =>
               IdentitySpecification(
@@ -288,7 +278,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     SparkInternals.refreshCaches(session, location)
   }
 
-  private def register(ident: Identifier, location: TableLocation, external: Boolean, table: TableInfo): Unit =
+  private def register(ident: Identifier, location: TableLocation, external: Boolean, table: NewTable): Unit =
     registry.add(entry(ident, location, external, table.properties.asScala.toMap), ident, table)
 
   private def refuseOtherFormat(ident: Identifier): Unit = {

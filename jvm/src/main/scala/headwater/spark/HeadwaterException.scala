@@ -3,17 +3,11 @@ package headwater.spark
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.Json
 import headwater.spark.bridge.messages.ErrorDescription
-import org.apache.spark.sql.AnalysisException
+import headwater.spark.shims.StatementError
 
 /** The error of a statement. Its text is the handler's and final: Spark renders no template for it. */
 class HeadwaterException(condition: String, state: String, text: String, parameters: Map[String, String])
-    extends AnalysisException(
-      errorClass = condition,
-      sqlState = state,
-      messageTemplate = text,
-      messageParameters = parameters,
-      cause = None,
-      message = Some(HeadwaterException.render(condition, state, text)))
+    extends StatementError(condition, state, text, parameters, HeadwaterException.render(condition, state, text))
     with HeadwaterThrowable {
   /** The same error, for a task to throw. */
   def inRow: HeadwaterRowException = new HeadwaterRowException(condition, state, text, parameters)

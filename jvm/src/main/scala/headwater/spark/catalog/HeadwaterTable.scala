@@ -32,7 +32,7 @@ class HeadwaterTable(
     val catalogTable: Option[CatalogTable],
     val info: TableDescription,
     val store: StoreOptions = StoreOptions.none)
-    extends Table
+    extends ColumnsTable
     with SupportsRead
     with SupportsWrite
     with TruncatableTable

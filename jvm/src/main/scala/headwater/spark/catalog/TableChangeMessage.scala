@@ -2,10 +2,10 @@ package headwater.spark.catalog
 
 import headwater.spark.bridge.messages
 import headwater.spark.bridge.messages.{AnyTableChange, ChangeColumnDefault, ChangeColumnNullability, ChangeColumnType, ColumnPosition}
-import headwater.spark.bridge.messages.{CommentColumn, DropColumn, MoveColumn, TableConstraint, UnsupportedChange}
+import headwater.spark.bridge.messages.{CommentColumn, DropColumn, MoveColumn, UnsupportedChange}
+import headwater.spark.shims.ChangeShim
 import org.apache.spark.sql.connector.catalog.TableChange
 import org.apache.spark.sql.connector.catalog.TableChange._
-import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
@@ -29,19 +29,13 @@ object TableChangeMessage {
       val stored = SparkInternals.storedTypes(new StructType().add(c.fieldNames.last, c.newDataType)).head
       ChangeColumnType(c.fieldNames.toSeq, stored.dataType.json, SparkInternals.declaredType(stored))
     case c: UpdateColumnNullability => ChangeColumnNullability(c.fieldNames.toSeq, c.nullable)
-    case c: UpdateColumnDefaultValue => ChangeColumnDefault(c.fieldNames.toSeq, Option(c.newCurrentDefault).map(_.getSql))
+    case c: UpdateColumnDefaultValue => ChangeColumnDefault(c.fieldNames.toSeq, ChangeShim.newDefault(c))
     case c: UpdateColumnPosition => MoveColumn(c.fieldNames.toSeq, position(c.position))
     case c: RenameColumn => messages.RenameColumn(c.fieldNames.toSeq, c.newName)
     case c: DeleteColumn => DropColumn(c.fieldNames.toSeq, c.ifExists)
-    case c: AddConstraint => messages.AddConstraint(describe(c.constraint))
-    case c: DropConstraint => messages.DropConstraint(c.name, c.ifExists)
     case c: ClusterBy => messages.ClusterBy(c.clusteringColumns.map(_.fieldNames.toSeq).toSeq)
-    case other => UnsupportedChange(other.getClass.getSimpleName.replaceAll("([a-z])([A-Z])", "$1_$2").toLowerCase)
-  }
-
-  def describe(constraint: Constraint): TableConstraint = constraint match {
-    case check: Check => TableConstraint("check", Option(check.name()), Option(check.predicateSql()))
-    case other => TableConstraint(other.toDDL, Option(other.name()), None)
+    case other => ChangeShim.constraint(other)
+        .getOrElse(UnsupportedChange(other.getClass.getSimpleName.replaceAll("([a-z])([A-Z])", "$1_$2").toLowerCase))
   }
 
   private def position(asked: TableChange.ColumnPosition): ColumnPosition = asked match {

@@ -5,6 +5,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.shims.{NewTable, StagingShim}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -23,7 +24,7 @@ trait TableRegistry {
   /** Where a table lies that nobody has chosen a place for. */
   def defaultLocation(ident: Identifier): Path
 
-  def add(entry: CatalogTable, ident: Identifier, table: TableInfo): Unit
+  def add(entry: CatalogTable, ident: Identifier, table: NewTable): Unit
 
   def move(ident: Identifier, to: URI): Unit
 
@@ -43,7 +44,7 @@ object TableRegistry {
     override def hasNamespace(namespace: Array[String]): Boolean = catalog.databaseExists(namespace.last)
     override def find(ident: Identifier): Option[CatalogTable] = scala.util.Try(catalog.getTableMetadata(identifier(ident))).toOption
     override def defaultLocation(ident: Identifier): Path = new Path(catalog.defaultTablePath(identifier(ident)))
-    override def add(entry: CatalogTable, ident: Identifier, table: TableInfo): Unit =
+    override def add(entry: CatalogTable, ident: Identifier, table: NewTable): Unit =
       catalog.createTable(entry, ignoreIfExists = false, validateLocation = false)
     override def move(ident: Identifier, to: URI): Unit = {
       val entry = catalog.getTableMetadata(identifier(ident))
@@ -73,15 +74,13 @@ object TableRegistry {
     }
 
     /** It gets the columns, too. */
-    override def add(entry: CatalogTable, ident: Identifier, table: TableInfo): Unit = {
+    override def add(entry: CatalogTable, ident: Identifier, table: NewTable): Unit = {
       val properties = new util.HashMap[String, String](table.properties)
       properties.put(TableCatalog.PROP_PROVIDER, "delta")
       properties.put(TableCatalog.PROP_LOCATION, CatalogUtils.URIToString(entry.location))
       if (entry.tableType == CatalogTableType.EXTERNAL) properties.put(TableCatalog.PROP_EXTERNAL, "true")
       else properties.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true")
-      delegate.createTable(
-        ident,
-        new TableInfo.Builder().withColumns(table.columns).withPartitions(table.partitions).withProperties(properties).build())
+      StagingShim.createIn(delegate, ident, NewTable(table.columns, table.partitions, properties))
     }
 
     override def move(ident: Identifier, to: URI): Unit =

@@ -8,6 +8,7 @@ import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
+import headwater.spark.catalog.ColumnsTable
 import headwater.spark.scan.TableState
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
@@ -16,7 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.util.ArrayData
-import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, TableCapability}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -28,7 +29,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The changes of a range of versions, as the handler described them: groups of files, each of which one file relation reads. */
-class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => ChangesAnswer) extends Table with SupportsRead
+class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => ChangesAnswer) extends ColumnsTable with SupportsRead
     with ChangelogShim {
   private lazy val info = load
   private def path = info.path

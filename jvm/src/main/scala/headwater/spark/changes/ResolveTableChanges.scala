@@ -4,14 +4,13 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{BoundsOfCallRequest, NotDeltaRequest}
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, View}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** Turns `table_changes`, CHANGES FROM and the reader's option into the relations that read the changes. */
 case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] {
@@ -23,8 +22,8 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
       else ChangesOf(UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(named.table)), named.bounds, named.form, Some(function))
     case ChangesOf(child, bounds, form, function) if child.resolved =>
       EliminateSubqueryAliases(child) match {
-        case DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) => child.transform {
-            case DataSourceV2Relation(table: HeadwaterTable, _, _, _, options, _) =>
+        case CatalogRelation(_: HeadwaterTable, _, _) => child.transform {
+            case CatalogRelation(table: HeadwaterTable, _, options) =>
               val location = table.reachedWith(options.asCaseSensitiveMap().asScala.toMap).location
               HeadwaterChangelog.load(session, location, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
           }
@@ -32,8 +31,8 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
           throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))
         case _ => child
       }
-    case DataSourceV2Relation(changes: HeadwaterChangelog, output, _, _, _, _) => changes.toPlan(Some(output))
-    case DataSourceV2Relation(ChangelogShim(changes: HeadwaterChangelog), output, _, _, _, _) => changes.toPlan(Some(output))
+    case CatalogRelation(changes: HeadwaterChangelog, output, _) => changes.toPlan(Some(output))
+    case CatalogRelation(ChangelogShim(changes: HeadwaterChangelog), output, _) => changes.toPlan(Some(output))
   }
 }
 

@@ -50,7 +50,7 @@ class AssignedColumns(merge: MergeIntoTable, resolver: Resolver) {
 
 object AssignedColumns {
   def of(action: MergeAction): Seq[Assignment] = action match {
-    case UpdateAction(_, assignments, _) => assignments
+    case update: UpdateAction => update.assignments
     case InsertAction(_, assignments) => assignments
     case _ => Nil
   }

@@ -8,9 +8,10 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{AssignedTwiceRequest, NotATableRequest, NotOfOneRowRequest, ReplaceConditionRequest}
 import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.shims.MergeShim
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.catalyst.analysis.{AssignmentUtils, EliminateSubqueryAliases}
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
@@ -124,12 +125,12 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       case DeleteAction(condition) =>
         checked(both, condition)
         DmlClause("delete", condition)
-      case UpdateAction(condition, assignments, fromStar) =>
-        checked(both, condition, assignments)
-        updating(target, table, condition, assignments, fromStar, evolves)
+      case update: UpdateAction =>
+        checked(both, update.condition, update.assignments)
+        updating(target, table, update.condition, update.assignments, MergeShim.isOfStar(update), evolves)
       case InsertAction(condition, assignments) =>
         checked(both, condition, assignments)
-        val values = aligned(table, assignments, insert = true)(AssignmentUtils.alignInsertAssignments(declared(target, table), _, evolves))
+        val values = aligned(table, assignments, insert = true)(MergeShim.alignInsert(declared(target, table), _, evolves))
         DmlClause("insert", condition, values, assigned(assignments))
       case other => throw new IllegalStateException(s"an unresolved action: $other")
     }
@@ -145,7 +146,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     assignments.map(_.key).find(key => !key.references.subsetOf(target.outputSet)).foreach { key =>
       throw new IllegalStateException(s"the column ${key.sql} of an assignment is none of ${table.name()}")
     }
-    val values = aligned(table, assignments)(AssignmentUtils.alignUpdateAssignments(declared(target, table), _, fromStar, coerce))
+    val values = aligned(table, assignments)(MergeShim.alignUpdate(declared(target, table), _, fromStar, coerce))
     DmlClause("update", condition, values, assigned(assignments))
   }
 

@@ -3,6 +3,7 @@ package headwater.spark.dml
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{MergeTargetAnswer, MergeTargetRequest, NotATableRequest}
 import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.shims.MergeShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -110,8 +111,8 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
         case UpdateStarAction(condition) if merge.withSchemaEvolution =>
           // A field that the source lacks keeps its value, as a column that it lacks does.
           val kept = assignments.map(assignment => assignment.copy(value = FieldsKept(assignment.value, assignment.key, resolver)))
-          UpdateAction(condition, kept, fromStar = true)
-        case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
+          MergeShim.updateOfStar(condition, kept)
+        case UpdateStarAction(condition) => MergeShim.updateOfStar(condition, assignments)
         case other => other
       },
       notMatchedActions = merge.notMatchedActions.map {

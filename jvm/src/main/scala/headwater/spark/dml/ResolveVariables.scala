@@ -1,12 +1,11 @@
 package headwater.spark.dml
 
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.dml.VariableResolver
 
 /**
@@ -30,7 +29,7 @@ case class ResolveVariables(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other.resolveOperatorsDown {
         case overwrite: OverwriteByExpression if !overwrite.deleteExpr.resolved =>
           overwrite.table match {
-            case table @ DataSourceV2Relation(_: HeadwaterTable, _, _, _, _, _) =>
+            case table @ CatalogRelation(_: HeadwaterTable, _, _) =>
               overwrite.copy(deleteExpr = names.resolve(overwrite.deleteExpr, table))
             case _ => overwrite
           }

@@ -6,7 +6,7 @@ import scala.util.Try
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{ScanRequest, ScanStatistics}
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, HadoopFsRelation, LogicalRelation, PartitionDirectory}
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 
@@ -145,7 +144,7 @@ object HeadwaterFileIndex {
     case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
       // Changes are read up to the version that was the latest when they were asked for.
       (index.live || index.onlyFiles.nonEmpty) && index.path == path
-    case DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) => table.path == path
+    case CatalogRelation(table: HeadwaterTable, _, _) => table.path == path
     case other => other.subqueries.exists(isReadIn(_, path))
   }
 }

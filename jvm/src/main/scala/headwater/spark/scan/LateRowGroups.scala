@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.parquet.column.page.PageReadStore
 import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.schema.MessageType
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types.DataType
 
@@ -24,7 +25,10 @@ private final class LateRowGroups(
   private val groups = reader.getRowGroups.asScala.toArray
   private var first, end = 0L
   private val found = types.zip(readers).map { case (dataType, read) => new Found(dataType, read) }
-  reader.setRequestedSchema(readers.flatMap(_.column).toSeq.asJava)
+  reader.setRequestedSchema {
+    val file = reader.getFileMetaData.getSchema
+    new MessageType(file.getName, readers.toSeq.flatMap(_.column).map(column => file.getType(file.getFieldIndex(column.getPath.head))).asJava)
+  }
 
   def columns: Array[LateColumn] = found.map(column => column: LateColumn)
 

@@ -2,14 +2,13 @@ package headwater.spark.scan
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.dml.PendingTarget
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** Turns a table that a query reads into the file relation that Spark's own Parquet path scans. */
 case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[LogicalPlan] {
@@ -21,7 +20,7 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
 
   private def read(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperatorsDown {
-      case DataSourceV2Relation(table: HeadwaterTable, output, _, _, options, _) =>
+      case CatalogRelation(table: HeadwaterTable, output, options) =>
         // FindChangeReads has taken reads of changes already, except for those of an older version, which the handler rejects.
         HeadwaterChangelog.asked(session, options).foreach(HeadwaterChangelog.load(session, table.location, Nil, _, timeTravel = true))
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)

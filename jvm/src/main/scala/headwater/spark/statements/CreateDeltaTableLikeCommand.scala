@@ -3,12 +3,12 @@ package headwater.spark.statements
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.HeadwaterCatalog
-import headwater.spark.shims.AnalysisShim
+import headwater.spark.shims.{AnalysisShim, NewTable, StagingShim}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
-import org.apache.spark.sql.connector.catalog.{Column, Identifier, TableCatalog, TableInfo}
+import org.apache.spark.sql.connector.catalog.{Column, Identifier, TableCatalog}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -32,20 +32,18 @@ case class CreateDeltaTableLikeCommand(like: CreateTableLikeCommand) extends Lea
       case (_, Right(source)) => throw new IllegalStateException(s"no catalog of ours has $source")
       case (_, Left(entry)) =>
         val partitions = entry.partitionColumnNames.map(name => Expressions.identity("`" + name.replace("`", "``") + "`"): Transform)
-        catalog.createTable(
+        StagingShim.createIn(
+          catalog,
           ident,
           definition(SparkInternals.columns(SparkInternals.declaredTypes(entry.schema)), partitions.toArray, "delta"))
     }
     Nil
   }
 
-  private def definition(columns: Array[Column], partitions: Array[Transform], provider: String): TableInfo = {
+  private def definition(columns: Array[Column], partitions: Array[Transform], provider: String): NewTable = {
     val location = like.fileFormat.locationUri.map(TableCatalog.PROP_LOCATION -> CatalogUtils.URIToString(_))
-    new TableInfo.Builder()
-      .withColumns(columns)
-      .withPartitions(partitions)
-      .withProperties((like.properties ++ location + (TableCatalog.PROP_PROVIDER -> like.provider.getOrElse(provider))).asJava)
-      .build()
+    val properties = like.properties ++ location + (TableCatalog.PROP_PROVIDER -> like.provider.getOrElse(provider))
+    NewTable(columns, partitions, properties.asJava)
   }
 }
 

@@ -7,7 +7,7 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
-import headwater.spark.shims.ForwardingParser
+import headwater.spark.shims.{ParameterValues, ParserShim}
 import headwater.spark.write.ReplaceCriteria
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   CompoundBody, CompoundPlanStatement, DescribeColumn, ExceptionHandler, LogicalPlan, SingleStatement
 }
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
-import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_WITH_UNRESOLVED_IDENTIFIER, RELATION_TIME_TRAVEL}
+import org.apache.spark.sql.catalyst.trees.TreePattern.RELATION_TIME_TRAVEL
 import org.apache.spark.sql.execution.command.{DescribeQueryCommand, ExplainCommand}
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -29,7 +29,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * Parses the statements that Spark's parser does not know: their first words identify them, and the handler parses the rest. Everything
  * else goes to Spark's parser.
  */
-class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ForwardingParser(spark) {
+class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends ParserShim(spark) {
   @volatile private var hasEarlyRules = false
 
   /** Each way to a table's name goes through the session's parser, so this is in time; when the parser is made, the session is not yet. */
@@ -43,35 +43,28 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     super.parseMultipartIdentifier(text)
   }
 
-  override def parsePlan(text: String): LogicalPlan = parsed(text, None)(spark.parsePlan)
-
-  override def parsePlanWithParameters(text: String, parameters: ParameterContext): LogicalPlan =
-    parsed(text, Some(parameters))(spark.parsePlanWithParameters(_, parameters))
-
   /**
    * One of our statements with values in place of its variables, `${name}`, and of its parameter markers. Spark substitutes markers only in
    * what it can parse, so they pose as a select list.
    */
-  private def substituted(written: String, parameters: Option[ParameterContext]): String = {
+  private def substituted(written: String, parameters: Option[ParameterValues]): String = {
     val text = new VariableSubstitution().substitute(written)
-    parameters.filter(HeadwaterParser.hasValues).map(withMarkers(text, _)).getOrElse(text)
+    parameters.filterNot(_.isEmpty).map(withMarkers(text, _)).getOrElse(text)
   }
 
-  private def withMarkers(text: String, values: ParameterContext): String = {
+  private def withMarkers(text: String, values: ParameterValues): String = {
     val pieces = Bridge.call(session, ParameterMarkersRequest(text))
     if (pieces.size == 1) text
     else {
       val between = s" /*${UUID.randomUUID()}*/, "
       val markers = pieces.indices.collect { case i if i % 2 == 1 => pieces(i) }
-      val literals = ParameterHandler.substituteParameters(
-        "SELECT " + markers.mkString(between),
-        values)._1.stripPrefix("SELECT ").split(Pattern.quote(between))
+      val literals = values.substitute("SELECT " + markers.mkString(between)).stripPrefix("SELECT ").split(Pattern.quote(between))
       pieces.indices.map(i => if (i % 2 == 1) literals(i / 2) else pieces(i)).mkString
     }
   }
 
   /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
-  private def parsed(text: String, parameters: Option[ParameterContext])(plan: String => LogicalPlan): LogicalPlan = {
+  override protected def parse(text: String, parameters: Option[ParameterValues])(plan: String => LogicalPlan): LogicalPlan = {
     HiveSessionClassLoader.protect()
     completeRules()
     try early(text, parameters).getOrElse(own(refused(text, parameters)(plan)))
@@ -82,7 +75,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
    * A text that Spark rejects may be a statement of ours, or one of another system; the handler's error then says what to use instead. If
    * the handler cannot be reached, Spark's error stands.
    */
-  private def refused(text: String, parameters: Option[ParameterContext])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text)
+  private def refused(text: String, parameters: Option[ParameterValues])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text)
   catch {
     case e: ParseException =>
       val found = try {
@@ -112,10 +105,10 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   }
 
   /** A statement of ours that Spark would read as something else. */
-  private def early(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
+  private def early(text: String, parameters: Option[ParameterValues]): Option[LogicalPlan] =
     if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None else ask(substituted(text, parameters), parameters)
 
-  private def ask(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
+  private def ask(text: String, parameters: Option[ParameterValues]): Option[LogicalPlan] =
     Bridge.call(session, ParseRequest(text)).map { parsed =>
       val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
       HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
@@ -128,7 +121,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
     }
 
   /** A parameter marker can stand in `identifier(…)`. */
-  private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
+  private def target(parsed: ParsedStatement, parameters: Option[ParameterValues]): LogicalPlan = {
     val name = parsed.table
     def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
@@ -138,7 +131,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
       quoted.setTagValue(ResolvePathTables.Quoted, ())
       quoted
     } else if (HeadwaterParser.Identifier.findPrefixOf(name).isEmpty) table(spark.parseMultipartIdentifier(name))
-    else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(spark.parsePlanWithParameters(s"SELECT * FROM $name", _)).collectFirst {
+    else parameters.fold(spark.parsePlan(s"SELECT * FROM $name"))(_.parse(s"SELECT * FROM $name")).collectFirst {
       case UnresolvedRelation(parts, _, _) => table(parts)
       case named: PlanWithUnresolvedIdentifier => new PlanWithUnresolvedIdentifier(named.identifierExpr, Nil, (parts, _) => table(parts))
     }.get
@@ -158,7 +151,7 @@ object HeadwaterParser {
     case describe: DescribeQueryCommand => describe.copy(plan = qualified(describe.plan))
     case other => other.transformDownWithSubqueriesAndPruning(_.containsAnyPattern(
         RELATION_TIME_TRAVEL,
-        PLAN_WITH_UNRESOLVED_IDENTIFIER)) {
+        ParserShim.UnresolvedIdentifier)) {
         case travel @ RelationTimeTravel(relation: UnresolvedRelation, _, _) => travel.copy(relation = inCatalog(relation))
         case named: PlanWithUnresolvedIdentifier => named.copy(planBuilder = (parts, children) =>
             named.planBuilder(parts, children) match {
@@ -174,12 +167,6 @@ object HeadwaterParser {
       named.copyTagsFrom(relation)
       named
     case _ => relation
-  }
-
-  private def hasValues(parameters: ParameterContext): Boolean = parameters match {
-    case NamedParameterContext(values) => values.nonEmpty
-    case PositionalParameterContext(values) => values.nonEmpty
-    case HybridParameterContext(values, _) => values.nonEmpty
   }
 
   /** How the conditions begin that say that there is no handler to ask. */

@@ -5,16 +5,15 @@ import headwater.spark.bridge.messages.{
   AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedChangeRequest
 }
 import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
-import headwater.spark.bridge.messages.{ShowPartitionsRequest, TableConstraint, TruncatePartitionRequest}
+import headwater.spark.bridge.messages.{ShowPartitionsRequest, TruncatePartitionRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.PendingTarget
+import headwater.spark.shims.ChangeShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
-import org.apache.spark.sql.catalyst.plans.logical.{
-  AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns
-}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, InsertIntoDir, LogicalPlan, ShowColumns}
 import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -78,13 +77,12 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
         resolved.name,
         DataTypeUtils.fromAttributes(output),
         Some(table.location))
-    case AddCheckConstraint(Filter(_, PendingTarget(table)), check) =>
+    case ChangeShim.AddedCheck(PendingTarget(table), check) =>
       // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition
       // resolved.
       table.requireLatest()
-      val change = AddConstraint(TableConstraint("check", Some(check.name), Some(check.condition)))
-      HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(change)), table.location, table.name())
-    case AddCheckConstraint(Filter(_, SubqueryAlias(_, view: View)), _) =>
+      HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(AddConstraint(check))), table.location, table.name())
+    case ChangeShim.AddedCheck(SubqueryAlias(_, view: View), _) =>
       // Spark has no error of its own for it.
       throw SparkInternals.notATable(view, "ALTER TABLE ... ADD CONSTRAINT")
     case AnalyzeTable(Delta(_, table), partition, noScan) if partition.isEmpty =>

@@ -2,6 +2,7 @@ package headwater.spark.streaming
 
 import java.util
 
+import headwater.spark.catalog.ColumnsTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.connector.catalog.{Column, Identifier, TableCapability}
 import org.apache.spark.sql.headwater.streaming.TableForStreams
@@ -13,7 +14,8 @@ import org.apache.spark.sql.headwater.streaming.TableForStreams
  * @param catalogTable the catalog's entry as it will be; None for a table that is only a path
  */
 final class PlannedTable(val identifier: Identifier, val path: String, val catalogTable: Option[CatalogTable], creation: () => Unit)
-    extends TableForStreams {
+    extends TableForStreams
+    with ColumnsTable {
   private var created = false
 
   def create(): Unit = synchronized {

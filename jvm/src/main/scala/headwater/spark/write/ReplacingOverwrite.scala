@@ -2,7 +2,7 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
+import headwater.spark.catalog.{CatalogRelation, HeadwaterStagedTable, HeadwaterTable}
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OverwriteByExpression}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 object ReplacingOverwrite {
   def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, DataSourceV2Relation, HeadwaterTable)] = plan match {
     case overwrite: OverwriteByExpression => overwrite.table match {
-        case relation @ DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _)
+        case relation @ CatalogRelation(table: HeadwaterTable, _, _)
             if !table.isInstanceOf[HeadwaterStagedTable] && replaces(overwrite, relation) => Some((overwrite, relation, table))
         case _ => None
       }

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
-import headwater.spark.catalog.{HeadwaterStagedTable, HeadwaterTable}
+import headwater.spark.catalog.{CatalogRelation, HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
 import headwater.spark.shims.WriteShim
 import org.apache.spark.sql.SparkSession
@@ -28,7 +28,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     case replacing @ ReplacingOverwrite(_, _, _) => replacing
     case write: V2WriteCommand if write.query.resolved && isReady(write) =>
       write.table match {
-        case relation @ DataSourceV2Relation(table: HeadwaterTable, _, _, _, _, _) => resolve(write, relation, table)
+        case relation @ CatalogRelation(table: HeadwaterTable, _, _) => resolve(write, relation, table)
         case _ => write
       }
   }

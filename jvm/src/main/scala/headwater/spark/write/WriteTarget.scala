@@ -2,10 +2,10 @@ package headwater.spark.write
 
 import java.util
 
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{ColumnsTable, HeadwaterTable}
 import headwater.spark.scan.HeadwaterFileIndex
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.connector.catalog.{Column, SupportsWrite, Table, TableCapability}
+import org.apache.spark.sql.connector.catalog.{Column, SupportsWrite, TableCapability}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.headwater.write.FixedRows
@@ -21,7 +21,7 @@ final case class WriteTarget(
     replaceWhere: Option[String] = None,
     readsTable: Boolean = false,
     rowsAreFixed: Boolean = false)
-    extends Table
+    extends ColumnsTable
     with SupportsWrite {
   def of(rows: LogicalPlan): WriteTarget =
     copy(readsTable = HeadwaterFileIndex.isReadIn(rows, table.path), rowsAreFixed = FixedRows.areIn(rows))

@@ -169,7 +169,10 @@ object SparkInternals {
 
   def columns(schema: StructType): Array[Column] = CatalogV2Util.structTypeToV2Columns(schema)
 
-  def schema(columns: Array[Column]): StructType = storedTypes(CatalogV2Util.v2ColumnsToStructType(columns))
+  def schema(columns: Array[Column]): StructType = storedTypes(declaredSchema(columns))
+
+  /** Columns with the types that they were declared with. */
+  def declaredSchema(columns: Array[Column]): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
 
   /** CHAR and VARCHAR become STRING, as they are stored; Spark keeps the declared type in the metadata. */
   def storedTypes(schema: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)

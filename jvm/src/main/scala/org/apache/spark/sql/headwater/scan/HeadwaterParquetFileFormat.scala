@@ -146,7 +146,7 @@ class HeadwaterParquetFileFormat(
         present = positioned(StructType(present.map(schema)), present.indexOf(position)),
         whole = positioned(schema, position),
         rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead,
-        conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf))
+        conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
     }
 
     val index = required.fieldNames.indexOf(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
@@ -162,7 +162,7 @@ class HeadwaterParquetFileFormat(
       val withIndex = if (!added) plain
       else positioned(StructType(required.fields :+ positionField), position)
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
-      val conf = SerializableConfiguration.broadcast(session.sparkContext, hadoopConf)
+      val conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf))
       (file: PartitionedFile) =>
         file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
           case Some(description) =>

@@ -2,21 +2,21 @@ package org.apache.spark.sql.headwater.streaming
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.shims.LogicalRddShim
+import headwater.spark.shims.{LogicalRddShim, StreamingShim}
+import headwater.spark.shims.StreamingShim.StreamingRelation
 import org.apache.spark.sql.{classic, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, MetadataAttribute}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.{WriteToStream, WriteToStreamStatement}
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.streaming.runtime.{ResolveWriteToStream, StreamExecution, StreamingRelation}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Small wrappers around what Spark's streaming keeps to itself. */
 object StreamBatch {
   /** The query's id, which its checkpoint keeps over restarts. */
-  def queryId(session: SparkSession): String = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
+  def queryId(session: SparkSession): String = session.sparkContext.getLocalProperty(StreamingShim.QueryId)
 
   /**
    * A plan that reads a micro-batch's rows. They are consumed through the batch's own execution: a plan over the batch's logical plan would
@@ -37,7 +37,7 @@ object StreamBatch {
 
   /** Spark's own check of a streaming query and of its checkpoint location. Throws what it refuses. */
   def checked(starting: LogicalPlan): LogicalPlan = {
-    val checked = ResolveWriteToStream(starting)
+    val checked = StreamingShim.checked(starting)
     // Spark refreshes the sink's table after each batch, which fails for one that is only a path. The sink does what that is for.
     val arguments = checked.productIterator.map {
       case Some(table: CatalogTable) if table.identifier.table.contains("/") => None

@@ -1,0 +1,37 @@
+package headwater.spark.shims
+
+import headwater.spark.bridge.messages
+import headwater.spark.bridge.messages.{AnyTableChange, TableConstraint}
+import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, Filter, LogicalPlan}
+import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
+import org.apache.spark.sql.connector.catalog.TableChange.{AddConstraint, DropConstraint, UpdateColumnDefaultValue}
+import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
+
+/** What ALTER TABLE says about defaults and constraints. */
+object ChangeShim {
+  /** What a catalog says that can have constraints. */
+  val capabilities: Seq[TableCatalogCapability] = Seq(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT)
+
+  /** A column's new default; None where it is dropped. */
+  def newDefault(change: UpdateColumnDefaultValue): Option[String] = Option(change.newCurrentDefault).map(_.getSql)
+
+  /** A change of constraints; None for another. */
+  def constraint(change: TableChange): Option[AnyTableChange] = change match {
+    case add: AddConstraint => Some(messages.AddConstraint(described(add.constraint)))
+    case drop: DropConstraint => Some(messages.DropConstraint(drop.name, drop.ifExists))
+    case _ => None
+  }
+
+  def described(constraint: Constraint): TableConstraint = constraint match {
+    case check: Check => TableConstraint("check", Option(check.name()), Option(check.predicateSql()))
+    case other => TableConstraint(other.toDDL, Option(other.name()), None)
+  }
+
+  /** Spark's plan of ADD CONSTRAINT … CHECK: the table, and the constraint. */
+  object AddedCheck {
+    def unapply(plan: LogicalPlan): Option[(LogicalPlan, TableConstraint)] = plan match {
+      case AddCheckConstraint(Filter(_, table), check) => Some((table, TableConstraint("check", Some(check.name), Some(check.condition))))
+      case _ => None
+    }
+  }
+}

@@ -1,0 +1,28 @@
+package headwater.spark.shims
+
+import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Identifier, StagedTable, StagingTableCatalog, Table, TableCatalog, TableInfo}
+
+/** How Spark asks a catalog for a new table: by a `TableInfo`. */
+trait StagingShim extends DelegatingCatalogExtension with StagingTableCatalog {
+  /** CREATE TABLE. */
+  protected def create(ident: Identifier, table: NewTable): Table
+
+  /** CREATE and REPLACE TABLE … AS SELECT, and REPLACE TABLE. */
+  protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable
+
+  override def createTable(ident: Identifier, table: TableInfo): Table = create(ident, StagingShim.asked(table))
+  override def stageCreate(ident: Identifier, table: TableInfo): StagedTable = stage(ident, StagingShim.asked(table), "create")
+  override def stageReplace(ident: Identifier, table: TableInfo): StagedTable = stage(ident, StagingShim.asked(table), "replace")
+  override def stageCreateOrReplace(ident: Identifier, table: TableInfo): StagedTable =
+    stage(ident, StagingShim.asked(table), "create_or_replace")
+}
+
+object StagingShim {
+  private[shims] def asked(table: TableInfo): NewTable =
+    NewTable(table.columns, table.partitions, table.properties, table.constraints.toSeq.map(ChangeShim.described))
+
+  /** Asks a catalog for a new table. */
+  def createIn(catalog: TableCatalog, ident: Identifier, table: NewTable): Table = catalog.createTable(
+    ident,
+    new TableInfo.Builder().withColumns(table.columns).withPartitions(table.partitions).withProperties(table.properties).build())
+}

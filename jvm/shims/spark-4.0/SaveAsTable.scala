@@ -1,0 +1,13 @@
+package headwater.spark.shims
+
+import org.apache.spark.sql.classic.DataFrameWriter
+import org.apache.spark.sql.connector.catalog.TableProvider
+
+/** A source that `saveAsTable` in mode overwrite tells from REPLACE TABLE … AS SELECT. This Spark plans both alike and marks neither. */
+trait SaveAsTable extends TableProvider
+
+object SaveAsTable {
+  /** Whether a staged table's rows come from `saveAsTable` in mode overwrite: that writer is then on the stack. */
+  def overwrites(options: Map[String, String]): Boolean =
+    StackWalker.getInstance().walk[Boolean](_.anyMatch(_.getClassName == classOf[DataFrameWriter[_]].getName))
+}

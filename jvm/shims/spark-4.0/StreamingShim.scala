@@ -1,0 +1,15 @@
+package headwater.spark.shims
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.streaming
+
+/** What Spark's streaming has in packages that differ between Sparks. */
+object StreamingShim {
+  type StreamingRelation = streaming.StreamingRelation
+
+  /** The local property of a job that has its query's id. */
+  val QueryId: String = streaming.StreamExecution.QUERY_ID_KEY
+
+  /** Spark's check of a streaming query that is to start. */
+  def checked(starting: LogicalPlan): LogicalPlan = streaming.ResolveWriteToStream(starting)
+}
