@@ -61,8 +61,8 @@ def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
 def test_the_jar_is_for_the_spark_that_it_is_compiled_with(checkout: SimpleNamespace, tmp_path: Path) -> None:
     """A stand-in for another Spark: the same JARs under the name of its version."""
     others = _spark_named(tmp_path / "4.1", "4.1.3")
-    for line, name in (("4.1", "Older"), ("4.2", "Newer")):
-        folder = tmp_path / "jvm" / "shims" / f"spark-{line}"
+    for shims, name in (("until-4.1", "Older"), ("spark-4.2", "Newer")):
+        folder = tmp_path / "jvm" / "shims" / shims
         folder.mkdir(parents=True)
         (folder / f"{name}.scala").write_text(f"package a\nclass {name}\n")
     newer, older = checkout.build(), checkout.build(others)
@@ -73,8 +73,8 @@ def test_the_jar_is_for_the_spark_that_it_is_compiled_with(checkout: SimpleNames
             assert f"a/{other}.class" not in archive.namelist()
             assert f"jar={jar.name}".encode() in archive.read("headwater/build.properties")
         assert jar.with_name(f"{jar.stem}-delta.jar").is_file()
-    with pytest.raises(checkout.BuildError, match=r"4\.0\.5.*works with 4\.1\.0"):
-        checkout.build(_spark_named(tmp_path / "4.0", "4.0.5"))
+    with pytest.raises(checkout.BuildError, match=r"3\.5\.5.*works with 4\.0\.0"):
+        checkout.build(_spark_named(tmp_path / "3.5", "3.5.5"))
 
 
 def _spark_named(folder: Path, version: str) -> Path:

@@ -1,11 +1,11 @@
-"""Forms of statements that Spark 4.1 does not parse, in words that it does."""
+"""Forms of statements that older Sparks do not parse, in words that they do."""
 
 from __future__ import annotations
 
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql import scripts
+from headwater.sql import older_sparks, scripts
 from headwater.sql.older_sparks import for_spark
 
 EVOLVES = "'mergeSchema' = 'true'"
@@ -56,6 +56,67 @@ OTHERS = (
     "SELECT 'WITH SCHEMA EVOLUTION'",
     "",
 )
+
+
+NAMED = "TBLPROPERTIES ('headwater.constraint.c' = 'a > 0')"
+#: What Spark 4.0 alone does not parse.
+CREATIONS = {
+    "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0)) USING delta": f"CREATE TABLE t (a INT) {NAMED} USING delta",
+    "create or replace table IF NOT EXISTS a.`b c` (a INT CONSTRAINT `c` CHECK (a > 0) NOT NULL, b INT) using Delta": (
+        f"create or replace table IF NOT EXISTS a.`b c` (a INT NOT NULL, b INT) {NAMED} using Delta"
+    ),
+    "CREATE TABLE t (m MAP<STRING, ARRAY<INT>>, CHECK (size(m) IN (1, 2)), b INT) USING delta": (
+        "CREATE TABLE t (m MAP<STRING, ARRAY<INT>>, b INT) "
+        "TBLPROPERTIES ('headwater.constraint.' = 'size(m) IN (1, 2)') USING delta"
+    ),
+    "CREATE TABLE t (a INT CHECK (b <> ')')) USING delta TBLPROPERTIES ('x' = 'y') COMMENT 'c'": (
+        "CREATE TABLE t (a INT) USING delta "
+        "TBLPROPERTIES ('headwater.constraint.' = 'b <> \\')\\'', 'x' = 'y') COMMENT 'c'"
+    ),
+}
+NO_CREATIONS = (
+    "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0)) USING parquet",
+    "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0))",
+    "CREATE TABLE t (a INT, CONSTRAINT c PRIMARY KEY (a)) USING delta",
+    "CREATE TABLE t (a INT, `check` INT COMMENT 'CHECK (a)') USING delta",
+    "CREATE TABLE t USING delta AS SELECT 1 AS a",
+    "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0) USING",
+)
+
+
+@pytest.mark.parametrize("text", CREATIONS)
+def test_check_constraints_of_a_new_table_become_properties(text: str) -> None:
+    assert for_spark(text, "4.0.5") == CREATIONS[text]
+    assert for_spark(text, "4.1.0") is None
+
+
+@pytest.mark.parametrize("text", NO_CREATIONS)
+def test_other_creations_stay_as_they_are(text: str) -> None:
+    assert for_spark(text, "4.0.0") is None
+
+
+def test_constraints_are_added_and_dropped_by_commands() -> None:
+    def asked(text: str, version: str = "4.0.1") -> object:
+        return older_sparks.parse(text, version)
+
+    added = {"name": "c d", "expression": "a IN (1, 2) AND b <> ')'"}
+    statement = "ALTER TABLE a.b ADD CONSTRAINT `c d` CHECK (a IN (1, 2) AND b <> ')');"
+    assert asked(statement) == {"command": "add_constraint", "table": "a.b", "arguments": added}
+    for words, if_exists in (("", False), ("if exists ", True)):
+        dropped = {"name": "c", "ifExists": if_exists}
+        assert asked(f"alter table '/p' drop constraint {words}c") == {
+            "command": "drop_constraint",
+            "table": "'/p'",
+            "arguments": dropped,
+        }
+    assert asked(statement, "4.1.0") is None
+    for other in (
+        "ADD CONSTRAINT c CHECK (a) b",
+        "ADD CONSTRAINT c PRIMARY KEY (a)",
+        "DROP CONSTRAINT",
+        "ADD COLUMN a INT",
+    ):
+        assert asked(f"ALTER TABLE t {other}") is None
 
 
 @pytest.mark.parametrize("text", FORMS)

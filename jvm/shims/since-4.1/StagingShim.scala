@@ -1,6 +1,9 @@
 package headwater.spark.shims
 
-import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Identifier, StagedTable, StagingTableCatalog, Table, TableCatalog, TableInfo}
+import java.util
+
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.Transform
 
 /** How Spark asks a catalog for a new table: by a `TableInfo`. */
 trait StagingShim extends DelegatingCatalogExtension with StagingTableCatalog {
@@ -9,6 +12,12 @@ trait StagingShim extends DelegatingCatalogExtension with StagingTableCatalog {
 
   /** CREATE and REPLACE TABLE … AS SELECT, and REPLACE TABLE. */
   protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable
+
+  override def createTable(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): Table = create(ident, NewTable(columns, partitions, properties))
 
   override def createTable(ident: Identifier, table: TableInfo): Table = create(ident, StagingShim.asked(table))
   override def stageCreate(ident: Identifier, table: TableInfo): StagedTable = stage(ident, StagingShim.asked(table), "create")

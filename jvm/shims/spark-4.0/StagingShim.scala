@@ -2,6 +2,9 @@ package headwater.spark.shims
 
 import java.util
 
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.bridge.messages.TableConstraint
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 
@@ -13,27 +16,44 @@ trait StagingShim extends DelegatingCatalogExtension with StagingTableCatalog {
   /** CREATE and REPLACE TABLE … AS SELECT, and REPLACE TABLE. */
   protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable
 
+  override def createTable(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): Table = create(ident, StagingShim.asked(columns, partitions, properties))
+
   override def stageCreate(
       ident: Identifier,
       columns: Array[Column],
       partitions: Array[Transform],
-      properties: util.Map[String, String]): StagedTable = stage(ident, NewTable(columns, partitions, properties), "create")
+      properties: util.Map[String, String]): StagedTable = stage(ident, StagingShim.asked(columns, partitions, properties), "create")
 
   override def stageReplace(
       ident: Identifier,
       columns: Array[Column],
       partitions: Array[Transform],
-      properties: util.Map[String, String]): StagedTable = stage(ident, NewTable(columns, partitions, properties), "replace")
+      properties: util.Map[String, String]): StagedTable = stage(ident, StagingShim.asked(columns, partitions, properties), "replace")
 
   override def stageCreateOrReplace(
       ident: Identifier,
       columns: Array[Column],
       partitions: Array[Transform],
       properties: util.Map[String, String]): StagedTable =
-    stage(ident, NewTable(columns, partitions, properties), "create_or_replace")
+    stage(ident, StagingShim.asked(columns, partitions, properties), "create_or_replace")
 }
 
 object StagingShim {
+  /** How properties begin that are CHECK constraints: the handler writes them so (`headwater/sql/older_sparks.py`). */
+  private val Constraint = "headwater.constraint."
+
+  private[shims] def asked(columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String]): NewTable = {
+    val (constraints, others) = properties.asScala.toMap.partition(_._1.startsWith(Constraint))
+    val checks = constraints.toSeq.map { case (key, condition) =>
+      TableConstraint("check", Some(key.stripPrefix(Constraint)).filter(_.nonEmpty), Some(condition))
+    }
+    NewTable(columns, partitions, others.asJava, checks)
+  }
+
   /** Asks a catalog for a new table. */
   def createIn(catalog: TableCatalog, ident: Identifier, table: NewTable): Table =
     catalog.createTable(ident, table.columns, table.partitions, table.properties)

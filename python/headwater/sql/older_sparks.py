@@ -1,24 +1,28 @@
 """Forms of statements that only newer Sparks parse, for the Sparks before them.
 
 Owns the same statement in words that those Sparks take: WITH SCHEMA EVOLUTION and REPLACE USING or ON of an INSERT
-become options that mean the same. And the error for CHANGES FROM, which no other words express.
+become options that mean the same. And the error for CHANGES FROM, which no other words express. CHECK constraints are
+in :mod:`headwater.sql.older_constraints`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
+from headwater.sql import older_constraints
+from headwater.sql.older_constraints import after, quoted
 from headwater.sql.tokens import Token, end_of_table, text_of, tokens
 
 #: What REPLACE USING or ON becomes: options of the table, which the JVM's parser of such a Spark makes a replacing
 #: write of. Spark refuses that write to a table of another format, where it would let an overwrite pass.
 _USING, _ON, _ALIAS = "headwater.replaceUsing", "headwater.replaceOn", "headwater.targetAlias"
-#: The first line of Spark that parses all of them.
-_FIRST = (4, 2)
+#: The first line of Spark that parses all of them, and the first that parses CHECK constraints.
+_FIRST, _WITH_CONSTRAINTS = (4, 2), (4, 1)
 _QUERIES = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "MAP", "REDUCE")
 #: Words after which a query in brackets is part of a condition, and does not follow it.
 _BEFORE_OPERANDS = ("IN", "EXISTS", "ANY", "ALL", "SOME", "AND", "OR", "NOT", "LIKE", "BETWEEN", "WHEN", "THEN", "ELSE")
@@ -43,11 +47,21 @@ def for_spark(text: str, spark_version: str | None) -> str | None:
                 "HEADWATER_NEEDS_NEWER_SPARK",
                 {"statement": "CHANGES FROM", "version": spark_version, "first": "4.2", "instead": instead},
             )
+    if _line(spark_version) < _WITH_CONSTRAINTS and (created := older_constraints.creation(text, found)) is not None:
+        return created
     start = _outer(found, 0, "INSERT")
     if start is None or (start > 0 and not found[0].is_word_of("EXPLAIN", "WITH")):
         return None
     insert = _Reader(text, found, start + 1).insert()
     return None if insert is None else text[: found[start].start] + insert
+
+
+def parse(text: str, spark_version: str | None) -> dict[str, Any] | None:
+    """The command of a statement that this Spark lacks and newer ones have, with its table and arguments; else None."""
+    if spark_version is None or _line(spark_version) >= _WITH_CONSTRAINTS:
+        return None
+    found = tokens(text)
+    return older_constraints.alteration(text, found) if found else None
 
 
 def _line(version: str) -> tuple[int, ...]:
@@ -60,18 +74,8 @@ def _outer(found: Sequence[Token], start: int, *words: str) -> int | None:
     while at < len(found):
         if found[at].is_word_of(*words):
             return at
-        at = _after(found, at)
+        at = after(found, at)
     return None
-
-
-def _after(found: Sequence[Token], at: int) -> int:
-    """What follows a token, or the brackets that it opens."""
-    depth = 0
-    for end in range(at, len(found)):
-        depth += {_OPENING: 1, _CLOSING: -1}.get(found[end].kind, 0)
-        if depth <= 0:
-            return end + 1
-    return len(found)
 
 
 @dataclass
@@ -103,7 +107,7 @@ class _Reader:
             return None
         if _USING in options or _ON in options:
             overwrites = True
-        listed = ", ".join([*([given] if given else []), *(f"'{k}' = {_quoted(v)}" for k, v in options.items())])
+        listed = ", ".join([*([given] if given else []), *(f"'{k}' = {quoted(v)}" for k, v in options.items())])
         words = ["INSERT", "OVERWRITE" if overwrites else "INTO", table, f"WITH ({listed})"]
         query = self._aliased() if _ON in options else self._rest()
         return " ".join([*words, *(["BY NAME"] if by_name else []), query])
@@ -126,7 +130,7 @@ class _Reader:
     def _table(self) -> str | None:
         end = end_of_table(self.found, self.at)
         if end is not None and self.found[self.at].is_word_of("IDENTIFIER") and self._opens(end):
-            end = _after(self.found, end)
+            end = after(self.found, end)
         return None if end is None else self._until(end)
 
     def _opens(self, at: int) -> bool:
@@ -136,7 +140,7 @@ class _Reader:
         """What stands in the brackets that come next."""
         if not self._opens(self.at):
             return ""
-        end = _after(self.found, self.at)
+        end = after(self.found, self.at)
         inside = text_of(self.text, self.found, self.at + 1, end - 1)
         self.at = end
         return inside
@@ -167,7 +171,7 @@ class _Reader:
                     inner += 1
                 if inner < len(self.found) and self.found[inner].is_word_of(*_QUERIES):
                     return at
-            at = _after(self.found, at)
+            at = after(self.found, at)
         return len(self.found)
 
     def _is_operand(self, at: int) -> bool:
@@ -180,12 +184,8 @@ class _Reader:
     def _aliased(self) -> str:
         """The query. Spark takes ``(query) AS name`` only where it reads from it."""
         if self._opens(self.at):
-            end = _after(self.found, self.at)
+            end = after(self.found, self.at)
             named = end + 1 if end < len(self.found) and self.found[end].is_word_of("AS") else end
             if named + 1 == len(self.found) and self.found[named].is_part:
                 return f"SELECT * FROM {self._rest()}"
         return self._rest()
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -39,7 +39,7 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
 
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``.
     """
-    parsed = statements.parse(request.text)
+    parsed = statements.parse(request.text) or older_sparks.parse(request.text, statement.spark_version)
     if parsed is None:
         return None
     output = _OUTPUT.get(parsed["command"])

@@ -67,6 +67,8 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "auto_compact": Handler(maintain.AutoCompactRequest, auto_compaction.auto_compact),
     "reorg": Handler(maintain.ReorgRequest, reorg.reorg),
     "generate": Handler(maintain.GenerateRequest, generate.generate),
+    "add_constraint": Handler(define.AddConstraintRequest, alter.add_constraint),
+    "drop_constraint": Handler(define.DropConstraintRequest, alter.drop_constraint),
     "drop_feature": Handler(define.DropFeatureRequest, drop_feature.drop_feature),
     "check_same_place": Handler(define.CheckSamePlaceRequest, create.check_same_place),
     "check_same_schema": Handler(define.CheckSameSchemaRequest, alter.check_same_schema),

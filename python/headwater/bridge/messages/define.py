@@ -272,6 +272,36 @@ class DropFeatureRequest(Request, kw_only=True):
     arguments: DropFeatureArguments
 
 
+class AddConstraintArguments(Request, kw_only=True):
+    """What ALTER TABLE … ADD CONSTRAINT … CHECK is asked, where Spark does not parse it."""
+
+    name: str
+    expression: str
+
+
+class AddConstraintRequest(Request, kw_only=True):
+    """ALTER TABLE … ADD CONSTRAINT. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: AddConstraintArguments
+
+
+class DropConstraintArguments(Request, kw_only=True):
+    """What ALTER TABLE … DROP CONSTRAINT is asked, where Spark does not parse it."""
+
+    name: str
+    if_exists: bool = False
+
+
+class DropConstraintRequest(Request, kw_only=True):
+    """ALTER TABLE … DROP CONSTRAINT. ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: DropConstraintArguments
+
+
 class ShowColumnsRequest(Request, kw_only=True):
     """SHOW COLUMNS; ``namespace`` is what IN or FROM adds to the table's name."""
 

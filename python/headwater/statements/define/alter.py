@@ -9,6 +9,7 @@ from typing import Any
 from headwater.bridge.messages.define import (
     AddColumn,
     AddConstraint,
+    AddConstraintRequest,
     AlterTableRequest,
     AnyTableChange,
     CheckSameSchemaRequest,
@@ -16,8 +17,10 @@ from headwater.bridge.messages.define import (
     CommitAnswer,
     DropColumn,
     DropConstraint,
+    DropConstraintRequest,
     RemoveProperty,
     SetProperty,
+    TableConstraint,
     UnsupportedChange,
 )
 from headwater.bridge.statement import Statement
@@ -69,6 +72,19 @@ def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswe
     if clusterings and len(clusterings) == len(request.changes):
         return alter(request.table, request.name, statement, to_clustered(clusterings), discards=False)
     return alter(request.table, request.name, statement, lambda draft: _apply(request.changes, draft))
+
+
+def add_constraint(request: AddConstraintRequest, statement: Statement) -> CommitAnswer:
+    """ADD CONSTRAINT of a Spark that does not parse it."""
+    asked = request.arguments
+    change = AddConstraint(constraint=TableConstraint(kind="check", name=asked.name, expression=asked.expression))
+    return alter_table(AlterTableRequest(table=request.table, name=request.name, changes=[change]), statement)
+
+
+def drop_constraint(request: DropConstraintRequest, statement: Statement) -> CommitAnswer:
+    """DROP CONSTRAINT of a Spark that does not parse it."""
+    change = DropConstraint(name=request.arguments.name, if_exists=request.arguments.if_exists)
+    return alter_table(AlterTableRequest(table=request.table, name=request.name, changes=[change]), statement)
 
 
 def _ends_mapping(request: AlterTableRequest) -> bool:

@@ -140,13 +140,6 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   // --- create and replace ----------------------------------------------------------------------------------------------------------
 
-  override def createTable(
-      ident: Identifier,
-      columns: Array[Column],
-      partitions: Array[Transform],
-      properties: util.Map[String, String]): Table =
-    create(ident, NewTable(columns, partitions, properties))
-
   override protected def create(ident: Identifier, table: NewTable): Table =
     if (isDelta(providerOf(table.properties))) {
       def make(): Unit = commit(ident, table, "create")(None, Map.empty)

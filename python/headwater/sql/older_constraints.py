@@ -1,0 +1,135 @@
+"""CHECK constraints in statements for a Spark whose parser has none: Spark 4.0.
+
+Owns ``ALTER TABLE … ADD CONSTRAINT`` and ``DROP CONSTRAINT`` as commands of ours, and CREATE TABLE with CHECK
+constraints in words that such a Spark takes: each becomes a table property, which the JVM makes a constraint again
+before anybody sees the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import TokenType
+
+from headwater.sql.tokens import Pattern, Token, end_of_table, text_of
+
+#: How the properties begin that stand for constraints; the constraint's name follows.
+PROPERTY = "headwater.constraint."
+_OPENING, _CLOSING = TokenType.L_PAREN, TokenType.R_PAREN
+_ALTER = Pattern("ALTER TABLE")
+_ADD = Pattern(r"ADD CONSTRAINT <name> CHECK \(")
+_DROP = Pattern("DROP CONSTRAINT")
+_IF_EXISTS = Pattern("IF EXISTS")
+_CREATE = Pattern("(CREATE|REPLACE|CREATE OR REPLACE) TABLE [IF NOT EXISTS]")
+_NAMED_CHECK = Pattern(r"CONSTRAINT <name> CHECK \(")
+_CHECK = Pattern(r"CHECK \(")
+
+
+def alteration(text: str, found: Sequence[Token]) -> dict[str, Any] | None:
+    """The command of an ADD or DROP CONSTRAINT; None for any other text."""
+    begun = _ALTER.match(found)
+    end = None if begun is None else end_of_table(found, begun.end)
+    if begun is None or end is None:
+        return None
+    table, rest = text_of(text, found, begun.end, end), found[end:]
+    if (added := _ADD.match(rest)) is not None:
+        condition = after(rest, added.end - 1)
+        if condition == len(rest):
+            arguments = {"name": rest[2].value, "expression": text_of(text, rest, added.end, condition - 1)}
+            return {"command": "add_constraint", "table": table, "arguments": arguments}
+    if (dropped := _DROP.match(rest)) is not None:
+        if_exists = _IF_EXISTS.match(rest[dropped.end :])
+        named = dropped.end + (0 if if_exists is None else if_exists.end)
+        if named + 1 == len(rest) and rest[named].is_part:
+            asked: dict[str, Any] = {"name": rest[named].value, "ifExists": if_exists is not None}
+            return {"command": "drop_constraint", "table": table, "arguments": asked}
+    return None
+
+
+def creation(text: str, found: Sequence[Token]) -> str | None:
+    """A CREATE or REPLACE TABLE of a Delta table with its CHECK constraints as properties; None for any other text."""
+    for start in sorted(_CREATE.ends(found), reverse=True):
+        end = end_of_table(found, start)
+        if end is None or end >= len(found) or found[end].kind is not _OPENING:
+            continue
+        closing = after(found, end)
+        clauses = list(_outer(found, closing))
+        if any(found[at].is_word_of("USING") and found[at + 1].value.lower() == "delta" for at in clauses[:-1]):
+            return _with_properties(text, found, end, closing, clauses)
+    return None
+
+
+def _with_properties(
+    text: str, found: Sequence[Token], opening: int, closing: int, clauses: Sequence[int]
+) -> str | None:
+    columns, constraints = _without_checks(text, found, opening + 1, closing - 1)
+    if not constraints:
+        return None
+    listed = ", ".join(f"{quoted(PROPERTY + name)} = {quoted(expression)}" for name, expression in constraints)
+    head = f"{text[: found[opening].end]}{columns})"
+    for at in clauses:
+        if found[at].is_word_of("TBLPROPERTIES") and at + 1 < len(found) and found[at + 1].kind is _OPENING:
+            bracket = found[at + 1].end
+            return f"{head}{text[found[closing - 1].end : bracket]}{listed}, {text[bracket:]}"
+    return f"{head} TBLPROPERTIES ({listed}){text[found[closing - 1].end :]}"
+
+
+def _without_checks(text: str, found: Sequence[Token], start: int, end: int) -> tuple[str, list[tuple[str, str]]]:
+    """A list of columns without its constraints, and their names, empty for none, and conditions."""
+    kept: list[str] = []
+    constraints: list[tuple[str, str]] = []
+    for first, last in _items(found, start, end):
+        written, at = "", first
+        begin = first
+        while at < last:
+            named = _NAMED_CHECK.match(found[at:last])
+            check = named or _CHECK.match(found[at:last])
+            if check is None:
+                at = after(found, at)
+                continue
+            closed = after(found, at + check.end - 1)
+            name = found[at + 1].value if named is not None else ""
+            constraints.append((name, text_of(text, found, at + check.end, closed - 1)))
+            written += text_of(text, found, begin, at) + " "
+            begin = at = closed
+        written = (written + text_of(text, found, begin, last)).strip()
+        if written:
+            kept.append(written)
+    return ", ".join(kept), constraints
+
+
+def _items(found: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a list between commas. The brackets of types count, too."""
+    first, angles, at = start, 0, start
+    while at < end:
+        if not found[at].is_string and set(found[at].value) <= {"<", ">"}:
+            angles += found[at].value.count("<") - found[at].value.count(">")
+        elif found[at].kind is TokenType.COMMA and angles <= 0:
+            yield first, at
+            first = at + 1
+        at = after(found, at)
+    yield first, end
+
+
+def _outer(found: Sequence[Token], start: int) -> Iterator[int]:
+    """The tokens outside of brackets."""
+    at = start
+    while at < len(found):
+        yield at
+        at = after(found, at)
+
+
+def after(found: Sequence[Token], at: int) -> int:
+    """What follows a token, or the brackets that it opens."""
+    depth = 0
+    for end in range(at, len(found)):
+        depth += {_OPENING: 1, _CLOSING: -1}.get(found[end].kind, 0)
+        if depth <= 0:
+            return end + 1
+    return len(found)
+
+
+def quoted(value: str) -> str:
+    """A string of SQL."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
