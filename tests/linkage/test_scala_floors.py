@@ -46,7 +46,8 @@ ORDER = (
 )
 #: Arrows that run up: package, then what it imports.
 UP: dict[str, set[str]] = {
-    "errors": {"bridge"},
+    # What an error extends differs between Sparks; a shim refuses a Spark by such an error.
+    "errors": {"bridge", "shims"},
     "sql": {"bridge", "sql.scan", "write"},
     "sql.dml": {"dml"},
     "scan": {"bridge", "catalog", "changes", "dml", "sql.scan"},

@@ -1,7 +1,7 @@
 package headwater.spark.shims
 
-import headwater.spark.bridge.messages
-import headwater.spark.bridge.messages.{AnyTableChange, TableConstraint}
+import headwater.spark.bridge.messages.{AddConstraint => AddedConstraint, AnyTableChange, DropConstraint => DroppedConstraint}
+import headwater.spark.bridge.messages.TableConstraint
 import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, Filter, LogicalPlan}
 import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
 import org.apache.spark.sql.connector.catalog.TableChange.{AddConstraint, DropConstraint, UpdateColumnDefaultValue}
@@ -17,8 +17,8 @@ object ChangeShim {
 
   /** A change of constraints; None for another. */
   def constraint(change: TableChange): Option[AnyTableChange] = change match {
-    case add: AddConstraint => Some(messages.AddConstraint(described(add.constraint)))
-    case drop: DropConstraint => Some(messages.DropConstraint(drop.name, drop.ifExists))
+    case add: AddConstraint => Some(AddedConstraint(described(add.constraint)))
+    case drop: DropConstraint => Some(DroppedConstraint(drop.name, drop.ifExists))
     case _ => None
   }
 

@@ -27,7 +27,9 @@ private final class LateRowGroups(
   private val found = types.zip(readers).map { case (dataType, read) => new Found(dataType, read) }
   reader.setRequestedSchema {
     val file = reader.getFileMetaData.getSchema
-    new MessageType(file.getName, readers.toSeq.flatMap(_.column).map(column => file.getType(file.getFieldIndex(column.getPath.head))).asJava)
+    new MessageType(
+      file.getName,
+      readers.toSeq.flatMap(_.column).map(column => file.getType(file.getFieldIndex(column.getPath.head))).asJava)
   }
 
   def columns: Array[LateColumn] = found.map(column => column: LateColumn)

@@ -3,7 +3,6 @@ package org.apache.spark.sql.headwater.streaming
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.shims.{LogicalRddShim, StreamingShim}
-import headwater.spark.shims.StreamingShim.StreamingRelation
 import org.apache.spark.sql.{classic, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, MetadataAttribute}
@@ -66,7 +65,7 @@ object StreamBatch {
    */
   def withAnalysedColumns(starting: LogicalPlan, kind: Class[_]): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     starting.transform {
-      case relation: StreamingRelation if kind.isAssignableFrom(relation.dataSource.providingClass) =>
+      case relation: StreamingShim.StreamingRelation if kind.isAssignableFrom(relation.dataSource.providingClass) =>
         val columns = StructType(relation.output.collect {
           case column if !MetadataAttribute.isValid(column.metadata) =>
             StructField(column.name, column.dataType, column.nullable, column.metadata)
@@ -82,20 +81,20 @@ object StreamBatch {
    * it is one column of the source, under whatever names between them; else nothing.
    */
   def withEventTimes(starting: LogicalPlan, kind: Class[_]): LogicalPlan = {
-    def isMeant(relation: StreamingRelation) = kind.isAssignableFrom(relation.dataSource.providingClass) &&
+    def isMeant(relation: StreamingShim.StreamingRelation) = kind.isAssignableFrom(relation.dataSource.providingClass) &&
       relation.dataSource.options.keys.exists(_.equalsIgnoreCase("withEventTimeOrder"))
-    val found = starting.collect { case relation: StreamingRelation if isMeant(relation) => relation }
+    val found = starting.collect { case relation: StreamingShim.StreamingRelation if isMeant(relation) => relation }
     if (found.isEmpty) starting
     else {
       val watermarks = starting.collect { case watermark: EventTimeWatermark => watermark }
-      def column(relation: StreamingRelation): Option[String] = {
+      def column(relation: StreamingShim.StreamingRelation): Option[String] = {
         val over = watermarks.filter(_.exists(node => node eq relation))
         val columns = over.map(watermark => origin(watermark.eventTime, watermark.child, relation))
         if (columns.isEmpty) None else Some(if (columns.distinct.size == 1) columns.head.getOrElse("") else "")
       }
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         starting.transform {
-          case relation: StreamingRelation if isMeant(relation) =>
+          case relation: StreamingShim.StreamingRelation if isMeant(relation) =>
             val options = relation.dataSource.options ++ column(relation).map(EventTimeColumn -> _)
             relation.copy(dataSource = relation.dataSource.copy(options = options))
         }
@@ -106,7 +105,7 @@ object StreamBatch {
   private val EventTimeColumn = "headwater.eventTimeColumn"
 
   /** The column of a relation that an attribute above it is, under another name or not. */
-  private def origin(attribute: Attribute, plan: LogicalPlan, relation: StreamingRelation): Option[String] = {
+  private def origin(attribute: Attribute, plan: LogicalPlan, relation: StreamingShim.StreamingRelation): Option[String] = {
     val renamed = plan.collect { case project: Project => project.projectList }.flatten.collect {
       case alias @ Alias(from: Attribute, _) => alias.exprId -> from
     }.toMap
