@@ -79,8 +79,8 @@ in. A statement that fails writes nothing, unless its text says otherwise. In Py
 #: How the sentence begins that says what to do.
 _DOES = """
 Add Assign Begin Call Cast Change Check Choose Compute Create Declare Delete Disable Drop Enable Find Fix Give Install
-Keep Leave Look Make Mark Name Partition Pass Qualify Quote Read Remove Rename Replace Restart Restore Retain Rewrite Run
-Select Set See Shorten Start Store Swap To Update Upgrade Use Write If <hint> <advice> <instead> <suggestion>
+Keep Leave Look Make Mark Name Partition Pass Qualify Quote Read Remove Rename Replace Restart Restore Retain Rewrite
+Run Select Set See Shorten Start Store Swap To Update Upgrade Use Write If <hint> <advice> <instead> <suggestion>
 """
 _CURE = re.compile(rf"(?<=[.?:])\s+(?=(?:{'|'.join(map(re.escape, _DOES.split()))})[\s.;:])")
 
