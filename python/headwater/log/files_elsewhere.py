@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.log import deletion_vectors
-from headwater.log.files import FILE_SCHEMA
+from headwater.log.files import FILE_SCHEMA, canonical_path
+from headwater.log.vacuum import inside_table
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.partition_paths import encode_path
 from headwater.stores import absolute_path
@@ -61,6 +62,15 @@ def absolute_uris(paths: pa.ChunkedArray, table_path: str) -> pa.ChunkedArray:
         pa.string(),
     )
     return pc.replace_with_mask(joined, elsewhere.combine_chunks(), spelled)
+
+
+def lie_elsewhere(paths: pa.ChunkedArray, table_path: str) -> pa.ChunkedArray:
+    """Which paths of a table's log lead out of the table, as those of a shallow clone do."""
+    odd = pc.match_substring_regex(paths, rf"{_NOT_RELATIVE}|(^|/)\.\.(/|$)")
+    if not pc.any(odd).as_py():
+        return odd
+    found = [inside_table(canonical_path(path), table_path) is None for path in paths.filter(odd).to_pylist()]
+    return pc.replace_with_mask(odd, odd.combine_chunks(), pa.array(found, pa.bool_()))
 
 
 def _vectors(vectors: Iterable[dict[str, Any] | None], table_path: str) -> pa.Array:
