@@ -72,13 +72,12 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     target = _target(location, request, statement)
     draft = _definition(source, request, statement)
     txn = transaction(request.table, statement, target)
-    txn.read_whole_table()
+    txn.follow_directly()
     if target is None:
         txn.update_protocol(draft.protocol)
         txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
         domain = source.definition.clustering_domain
     else:
-        txn.follow_directly()
         metadata = metadata_after(target, draft.metadata, draft.schema)
         txn.update_metadata(
             replace(metadata, id=target.metadata.id, name=target.metadata.name, description=_description(draft, target))
