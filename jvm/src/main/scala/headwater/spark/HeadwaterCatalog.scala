@@ -7,7 +7,8 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StatementContext, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
-  AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CloneRequest, CommitAnswer, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
+  AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CloneRequest, CommitAnswer, CreateTableRequest, IdentitySpecification,
+  InvalidVersionRequest
 }
 import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
