@@ -84,11 +84,11 @@ def test_clones_by_names_and_paths_of_versions_and_times(spark, rows, source, da
     assert properties(rows, "at")["mine"] == "2"
     assert (tmp_path / "v 1/_delta_log").is_dir()
     # The Python API; a table without rows is replaced.
-    table = DeltaTable.forName(spark, "s")
+    api = DeltaTable.forName(spark, "s")
     spark.sql("CREATE TABLE e (z STRING) USING delta")
-    assert table.cloneAtVersion(1, "e", True, True, {"mine": "3"}).toDF().count() == 4
-    assert table.clone(str(tmp_path / "q"), isShallow=True).toDF().count() == 13
-    assert table.cloneAtTimestamp(str(time), f"{database}.r", isShallow=True).toDF().count() == 4
+    assert api.cloneAtVersion(1, "e", True, True, {"mine": "3"}).toDF().count() == 4
+    assert api.clone(str(tmp_path / "q"), isShallow=True).toDF().count() == 13
+    assert api.cloneAtTimestamp(str(time), f"{database}.r", isShallow=True).toDF().count() == 4
     assert properties(rows, "e")["mine"] == "3"
     assert [row["operation"] for row in spark.sql("DESCRIBE HISTORY e").collect()] == ["CLONE", "CREATE TABLE"]
     spark.sql("EXECUTE IMMEDIATE 'CREATE TABLE x SHALLOW CLONE s'")

@@ -263,7 +263,8 @@ def test_no_clone_is_half_there_where_a_store_fails(monkeypatch):
     create_table(create_request("/s", COLUMNS, plan=0, rowSchema=COLUMNS), first)
     for fault in (Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.NO_SPACE):
         for at in range(100):
-            CACHE.forget("/s"), CACHE.forget("/c")
+            CACHE.forget("/s")
+            CACHE.forget("/c")
             store[0] = FaultyStore(disk.copy(), at, fault)
             ended = None
             with contextlib.suppress(OSError, HeadwaterError):

@@ -40,7 +40,7 @@ _LONG = PrimitiveType("long")
 _OF_FILES = (properties.MAX_COLUMN_ID.name,)
 
 _INSTEAD_OF_DEEP = (
-    "Use CREATE TABLE … USING delta AS SELECT, which copies the rows, or SHALLOW CLONE, whose files stay where they are."
+    "Use CREATE TABLE … USING delta AS SELECT, which copies the rows, or SHALLOW CLONE, which copies no file."
 )
 
 #: The row of the answer, under the names that users of the format know; sizes in bytes.
