@@ -65,6 +65,8 @@ def test_files_and_rows(path):
         "bytes": (4 << 30) + 200,
         "averageBytes": (1 << 30) + 50,
         "smallFiles": 2,
+        "filesElsewhere": 0,
+        "bytesElsewhere": 0,
         "smallBytes": 200,
         "smallerThan": 1 << 30,
         "partitions": 1,
