@@ -33,7 +33,18 @@ _PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_tex
 )
 def test_an_installed_spark_that_works_is_not_replaced(requirements: list[str]) -> None:
     (spark,) = [found for found in map(Requirement, requirements) if found.name == "pyspark"]
-    for version in (*SUPPORTED_SPARK, "4.1.9", "4.2.2", "4.2.10", "4.3.1", "4.0.9", "3.5.9", "4.4.0", "4.4.0.dev1", "5.0.0"):
+    for version in (
+        *SUPPORTED_SPARK,
+        "4.1.9",
+        "4.2.2",
+        "4.2.10",
+        "4.3.1",
+        "4.0.9",
+        "3.5.9",
+        "4.4.0",
+        "4.4.0.dev1",
+        "5.0.0",
+    ):
         # Spark 4.0 has no pipelines.
         works = is_supported(version) and not ("pipelines" in spark.extras and version.startswith("4.0."))
         assert spark.specifier.contains(version, prereleases=True) is works, version
@@ -69,7 +80,10 @@ def test_is_supported(version: str, supported: bool, tested: bool) -> None:
 
 
 def test_each_spark_has_one_jar() -> None:
-    jars = {version: build_for(version) for version in ("4.0.0", "4.0.5", "4.1.0", "4.1.4-vendor", "4.2.0", "4.3.1", "3.5.9", "4.4.0")}
+    jars = {
+        version: build_for(version)
+        for version in ("4.0.0", "4.0.5", "4.1.0", "4.1.4-vendor", "4.2.0", "4.3.1", "3.5.9", "4.4.0")
+    }
     assert {version: build and build.jar for version, build in jars.items()} == {
         **dict.fromkeys(("4.0.0", "4.0.5"), "headwater-4.0.jar"),
         **dict.fromkeys(("4.1.0", "4.1.4-vendor"), "headwater-4.1.jar"),

@@ -61,13 +61,13 @@ OTHERS = (
 NAMED = "TBLPROPERTIES ('headwater.constraint.c' = 'a > 0')"
 #: What Spark 4.0 alone does not parse.
 CREATIONS = {
-    "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0)) USING delta": f"CREATE TABLE t (a INT) {NAMED} USING delta",
+    "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0)) USING delta": f"CREATE TABLE t (a INT) USING delta {NAMED}",
     "create or replace table IF NOT EXISTS a.`b c` (a INT CONSTRAINT `c` CHECK (a > 0) NOT NULL, b INT) using Delta": (
-        f"create or replace table IF NOT EXISTS a.`b c` (a INT NOT NULL, b INT) {NAMED} using Delta"
+        f"create or replace table IF NOT EXISTS a.`b c` (a INT NOT NULL, b INT) using Delta {NAMED}"
     ),
     "CREATE TABLE t (m MAP<STRING, ARRAY<INT>>, CHECK (size(m) IN (1, 2)), b INT) USING delta": (
-        "CREATE TABLE t (m MAP<STRING, ARRAY<INT>>, b INT) "
-        "TBLPROPERTIES ('headwater.constraint.' = 'size(m) IN (1, 2)') USING delta"
+        "CREATE TABLE t (m MAP<STRING, ARRAY<INT>>, b INT) USING delta "
+        "TBLPROPERTIES ('headwater.constraint.' = 'size(m) IN (1, 2)')"
     ),
     "CREATE TABLE t (a INT CHECK (b <> ')')) USING delta TBLPROPERTIES ('x' = 'y') COMMENT 'c'": (
         "CREATE TABLE t (a INT) USING delta "
@@ -112,11 +112,18 @@ def test_constraints_are_added_and_dropped_by_commands() -> None:
     assert asked(statement, "4.1.0") is None
     for other in (
         "ADD CONSTRAINT c CHECK (a) b",
-        "ADD CONSTRAINT c PRIMARY KEY (a)",
         "DROP CONSTRAINT",
         "ADD COLUMN a INT",
     ):
         assert asked(f"ALTER TABLE t {other}") is None
+    with pytest.raises(HeadwaterError, match="CONSTRAINT c PRIMARY KEY"):
+        asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a)")
+    named = asked("ALTER TABLE identifier(:t) DROP CONSTRAINT c")
+    assert isinstance(named, dict)
+    assert named["table"] == "identifier(:t)"
+    script = "BEGIN ALTER TABLE t DROP CONSTRAINT c; END"
+    assert scripts.for_spark(script, "4.0.0") == "BEGIN EXECUTE IMMEDIATE 'ALTER TABLE t DROP CONSTRAINT c'; END"
+    assert scripts.for_spark(script, "4.1.0") is None
 
 
 @pytest.mark.parametrize("text", FORMS)

@@ -12,38 +12,50 @@ from typing import Any
 
 from sqlglot import TokenType
 
+from headwater.errors import HeadwaterError
+from headwater.sql.statements import ends_of_table
 from headwater.sql.tokens import Pattern, Token, end_of_table, text_of
 
 #: How the properties begin that stand for constraints; the constraint's name follows.
 PROPERTY = "headwater.constraint."
 _OPENING, _CLOSING = TokenType.L_PAREN, TokenType.R_PAREN
 _ALTER = Pattern("ALTER TABLE")
-_ADD = Pattern(r"ADD CONSTRAINT <name> CHECK \(")
-_DROP = Pattern("DROP CONSTRAINT")
-_IF_EXISTS = Pattern("IF EXISTS")
+_ADD_CHECK = Pattern(r"ADD CONSTRAINT <name> CHECK \(")
+_ADD_KEY = Pattern("ADD CONSTRAINT <name> (PRIMARY KEY|UNIQUE|FOREIGN KEY)")
+_DROP = Pattern("DROP CONSTRAINT [IF EXISTS]")
 _CREATE = Pattern("(CREATE|REPLACE|CREATE OR REPLACE) TABLE [IF NOT EXISTS]")
 _NAMED_CHECK = Pattern(r"CONSTRAINT <name> CHECK \(")
 _CHECK = Pattern(r"CHECK \(")
 
 
 def alteration(text: str, found: Sequence[Token]) -> dict[str, Any] | None:
-    """The command of an ADD or DROP CONSTRAINT; None for any other text."""
+    """The command of an ADD or DROP CONSTRAINT; None for any other text.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_CONSTRAINT`` for a key.
+    """
     begun = _ALTER.match(found)
-    end = None if begun is None else end_of_table(found, begun.end)
-    if begun is None or end is None:
-        return None
-    table, rest = text_of(text, found, begun.end, end), found[end:]
-    if (added := _ADD.match(rest)) is not None:
-        condition = after(rest, added.end - 1)
-        if condition == len(rest):
-            arguments = {"name": rest[2].value, "expression": text_of(text, rest, added.end, condition - 1)}
-            return {"command": "add_constraint", "table": table, "arguments": arguments}
-    if (dropped := _DROP.match(rest)) is not None:
-        if_exists = _IF_EXISTS.match(rest[dropped.end :])
-        named = dropped.end + (0 if if_exists is None else if_exists.end)
+    for end in () if begun is None else sorted(ends_of_table(found, begun.end)):
+        assert begun is not None
+        rest = found[end:]
+        asked = _added(text, rest) or _dropped(rest)
+        if asked is not None:
+            return {"command": asked[0], "table": text_of(text, found, begun.end, end), "arguments": asked[1]}
+    return None
+
+
+def _added(text: str, rest: Sequence[Token]) -> tuple[str, dict[str, Any]] | None:
+    if (added := _ADD_CHECK.match(rest)) is not None and after(rest, added.end - 1) == len(rest):
+        expression = text_of(text, rest, added.end, len(rest) - 1)
+        return "add_constraint", {"name": rest[2].value, "expression": expression}
+    if _ADD_KEY.match(rest) is not None:
+        raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": text_of(text, rest, 1, len(rest))})
+    return None
+
+
+def _dropped(rest: Sequence[Token]) -> tuple[str, dict[str, Any]] | None:
+    for named in sorted(_DROP.ends(rest), reverse=True):
         if named + 1 == len(rest) and rest[named].is_part:
-            asked: dict[str, Any] = {"name": rest[named].value, "ifExists": if_exists is not None}
-            return {"command": "drop_constraint", "table": table, "arguments": asked}
+            return "drop_constraint", {"name": rest[named].value, "ifExists": rest[named - 1].is_word_of("EXISTS")}
     return None
 
 
@@ -54,25 +66,24 @@ def creation(text: str, found: Sequence[Token]) -> str | None:
         if end is None or end >= len(found) or found[end].kind is not _OPENING:
             continue
         closing = after(found, end)
-        clauses = list(_outer(found, closing))
-        if any(found[at].is_word_of("USING") and found[at + 1].value.lower() == "delta" for at in clauses[:-1]):
-            return _with_properties(text, found, end, closing, clauses)
+        if [token.value.lower() for token in found[closing : closing + 2]] == ["using", "delta"]:
+            return _with_properties(text, found, end, closing)
     return None
 
 
-def _with_properties(
-    text: str, found: Sequence[Token], opening: int, closing: int, clauses: Sequence[int]
-) -> str | None:
+def _with_properties(text: str, found: Sequence[Token], opening: int, closing: int) -> str | None:
     columns, constraints = _without_checks(text, found, opening + 1, closing - 1)
     if not constraints:
         return None
     listed = ", ".join(f"{quoted(PROPERTY + name)} = {quoted(expression)}" for name, expression in constraints)
     head = f"{text[: found[opening].end]}{columns})"
-    for at in clauses:
+    for at in _outer(found, closing):
         if found[at].is_word_of("TBLPROPERTIES") and at + 1 < len(found) and found[at + 1].kind is _OPENING:
             bracket = found[at + 1].end
             return f"{head}{text[found[closing - 1].end : bracket]}{listed}, {text[bracket:]}"
-    return f"{head} TBLPROPERTIES ({listed}){text[found[closing - 1].end :]}"
+    # The provider must follow the columns.
+    provider = found[closing + 1].end
+    return f"{head}{text[found[closing - 1].end : provider]} TBLPROPERTIES ({listed}){text[provider:]}"
 
 
 def _without_checks(text: str, found: Sequence[Token], start: int, end: int) -> tuple[str, list[tuple[str, str]]]:

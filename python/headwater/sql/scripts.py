@@ -30,7 +30,7 @@ def for_spark(text: str, spark_version: str | None = None) -> str | None:
             continue
         end = next((end for end in range(at, len(found)) if _is_end(found[end])), at)
         statement = text[found[at].start : found[end - 1].end] if end > at else ""
-        if statement and statements.parse(statement) is not None:
+        if statement and (statements.parse(statement) or older_sparks.parse(statement, spark_version)):
             quoted = statement.replace("\\", "\\\\").replace("'", "\\'")
             made += f"{text[written : found[at].start]}EXECUTE IMMEDIATE '{quoted}'"
             written = found[end - 1].end

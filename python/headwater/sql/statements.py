@@ -69,9 +69,9 @@ def parse(text: str) -> dict[str, Any] | None:
     if found is not None and _RESTORE.match(found) is not None:
         return _restoration(found, text)
     for parse_kind in (optimize.parse, reorg.parse, clone.parse):
-        if found is not None and (command := parse_kind(found, text, _ends_of_table, _not_parsed)) is not None:
+        if found is not None and (command := parse_kind(found, text, ends_of_table, _not_parsed)) is not None:
             return command
-    if found is not None and found and found[0].is_word_of("VACUUM") and (ends := _ends_of_table(found, 1)):
+    if found is not None and found and found[0].is_word_of("VACUUM") and (ends := ends_of_table(found, 1)):
         return _vacuum(found, max(ends), text)
     described = _DESCRIBE.match(found) if found is not None else None
     if found is None or described is None or described.end == len(found):
@@ -88,7 +88,7 @@ def parse(text: str) -> dict[str, Any] | None:
 
 def _alteration(found: Sequence[Token], start: int, text: str) -> dict[str, Any] | None:
     """An ALTER TABLE that Spark's parser does not know."""
-    for end in sorted(_ends_of_table(found, start)):
+    for end in sorted(ends_of_table(found, start)):
         rest = found[end:]
         table = text_of(text, found, start, end)
         if (column := _synced_column(rest)) is not None:
@@ -101,7 +101,7 @@ def _alteration(found: Sequence[Token], start: int, text: str) -> dict[str, Any]
 
 def _analysis(found: Sequence[Token], start: int, text: str) -> dict[str, Any] | None:
     """An ANALYZE TABLE with the word DELTA; without it, the statement is Spark's."""
-    for end in sorted(_ends_of_table(found, start)):
+    for end in sorted(ends_of_table(found, start)):
         rest = found[end:]
         if (computing := _COMPUTE.match(rest)) is not None:
             table = text_of(text, found, start, end)
@@ -149,14 +149,14 @@ def _restoration(found: Sequence[Token], text: str) -> dict[str, Any] | None:
     """A RESTORE; None for a text that is no more than a word of that name."""
     begins = sorted(_RESTORE.ends(found), reverse=True)
     for start in begins:
-        for end in sorted(_ends_of_table(found, start)):
+        for end in sorted(ends_of_table(found, start)):
             to = _TO.match(found[end:])
             if to is None or end + to.end == len(found):
                 continue
             kind = "version" if "VERSION" in found[end + to.end - 3].value.upper() else "timestamp"
             arguments = {kind: text_of(text, found, end + to.end, len(found))}
             return {"command": "restore", "table": text_of(text, found, start, end), "arguments": arguments}
-    if any(_ends_of_table(found, start) for start in begins):
+    if any(ends_of_table(found, start) for start in begins):
         raise _not_parsed(text, "RESTORE is written RESTORE [TABLE] t TO VERSION AS OF 1, or TO TIMESTAMP AS OF '…'")
     return None
 
@@ -199,7 +199,7 @@ def _end_of_inventory(rest: Sequence[Token], start: int) -> int | None:
             if not depth:
                 return end
         return None
-    return max(_ends_of_table(rest, start), default=None)
+    return max(ends_of_table(rest, start), default=None)
 
 
 def _inventory(rest: Sequence[Token], start: int, end: int, text: str) -> str:
@@ -225,7 +225,7 @@ def _synced_column(rest: Sequence[Token]) -> list[str] | None:
     return None
 
 
-def _ends_of_table(found: Sequence[Token], start: int) -> set[int]:
+def ends_of_table(found: Sequence[Token], start: int) -> set[int]:
     """Where a table, by name, by path or by ``IDENTIFIER(…)``, that begins at a token may end."""
     ends = {start + end for end in _IDENTIFIER.ends(found[start:]) if _is_balanced(found[start : start + end])}
     named = end_of_table(found, start)

@@ -151,7 +151,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         PlannedTable.note(new PlannedTable(ident, location.path, registered, () => make()))
       } else make()
       loadTable(ident)
-    } else super.createTable(ident, table.columns, table.partitions, table.properties)
+    } else createBelow(ident, table)
 
   override def createLike(ident: Identifier, table: NewTable, source: Table): Table = {
     val provider =
@@ -163,7 +163,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       }
       commit(ident, table, "create", like)(None, Map.empty)
       loadTable(ident)
-    } else super.createTable(ident, table.columns, table.partitions, table.properties)
+    } else createBelow(ident, table)
   }
 
   override protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable = {
@@ -177,7 +177,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         partitionNames(table.partitions),
         commit(ident, table, mode))
     } else
-      new NonDeltaStagedTable(this, ident, table, mode, () => super.createTable(ident, table.columns, table.partitions, table.properties))
+      new NonDeltaStagedTable(this, ident, table, mode, () => createBelow(ident, table))
   }
 
   private def providerOf(properties: util.Map[String, String]): Option[String] =

@@ -245,7 +245,7 @@ private object HadoopFiles {
   catch { case _: IOException => }
 
   /**
-   * Renames a file by the rename that every file system has. Its answer alone tells whether it did: to look whether the new name is free, as
+   * Renames a file by the rename that every file system has. Its answer alone says whether it did: to look whether the new name is free, as
    * Hadoop's other renames do, is no promise. Those that never replace have the old file deleted before, if it is to be replaced.
    */
   private def rename(fs: FileSystem, from: Path, to: Path, replaces: Boolean): Unit = {
