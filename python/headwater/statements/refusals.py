@@ -32,16 +32,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.columns import quote
 from headwater.sql.composing import FOR_SPARK, Text
-
-#: What opens paths of a scheme, where it is no part of Spark.
-_CONNECTORS = {
-    "s3a": "org.apache.hadoop:hadoop-aws, in the version of Spark's Hadoop",
-    "s3": "org.apache.hadoop:hadoop-aws, in the version of Spark's Hadoop, and set spark.hadoop.fs.s3.impl to "
-    "org.apache.hadoop.fs.s3a.S3AFileSystem, or name the path with s3a",
-    "abfss": "org.apache.hadoop:hadoop-azure, in the version of Spark's Hadoop",
-    "abfs": "org.apache.hadoop:hadoop-azure, in the version of Spark's Hadoop",
-    "gs": "Google's connector for Hadoop",
-}
+from headwater.stores.schemes import connector_of
 
 
 def missing_path(request: MissingPathRequest, statement: Statement) -> NoReturn:
@@ -239,5 +230,6 @@ def no_file_system(request: NoFileSystemRequest, statement: Statement) -> NoRetu
     path = request.table
     reason = failure_of(path, request.causes).strerror
     scheme = path.partition(":")[0].lower()
-    connector = _CONNECTORS.get(scheme, f"the JARs of a file system for {scheme}")
-    raise HeadwaterError("HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector})
+    raise HeadwaterError(
+        "HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector_of(scheme)}
+    )
