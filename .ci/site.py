@@ -191,6 +191,48 @@ def bench_table() -> str:
     return "\n".join(lines)
 
 
+_ANSWER = re.compile(r"<!-- answer: (\w+) -->")
+_ERRORS = re.compile(r"<!-- errors: ([^>]*?) -->")
+
+
+def answer_table(command: str) -> str:
+    """The columns of a statement's rows, from the code that answers it."""
+    from headwater.protocol.types import ArrayType, MapType, StructType
+    from headwater.statements.parsing import OUTPUT
+
+    def text(kind: Any) -> str:
+        if isinstance(kind, StructType):
+            return f"struct of {', '.join(f'`{field.name}`' for field in kind.fields)}"
+        if isinstance(kind, ArrayType):
+            return f"array of {text(kind.element)}"
+        if isinstance(kind, MapType):
+            return f"map of {text(kind.key)} to {text(kind.value)}"
+        return {"long": "bigint", "integer": "int"}.get(str(kind.name), str(kind.name))
+
+    rows = [f"| `{field.name}` | {text(field.type)} |" for field in OUTPUT[command].fields]
+    return "\n".join(["| column | type |", "| --- | --- |", *rows])
+
+
+def errors_table(names: str, up: str) -> str:
+    """Conditions with their causes. ``up``: the way from the page to the root of the site."""
+    known, rows = conditions(), []
+    for name in names.split(", "):
+        cause, _ = cause_and_cure(" ".join(known[name]["message"]))
+        rows.append(f"| [`{name}`]({up}errors.md#{name.lower()}) | {_cell(_text(cause))} |")
+    return "\n".join(["| condition | when |", "| --- | --- |", *rows])
+
+
+def filled(markdown: str, page: str) -> str:
+    """A page's text with what comes from the code in the place of its marks.
+
+    :raises KeyError: a mark names a statement or a condition that does not exist.
+    """
+    up = "../" * page.count("/")
+    markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
+    markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
+    return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
+
+
 def root_page(name: str) -> str:
     """A file of the root folder, with its links turned to the site's pages."""
     text = (ROOT / name).read_text("utf-8")
@@ -230,7 +272,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
+    return filled(markdown, page.file.src_uri)
 
 
 def on_post_build(config: Any) -> None:
