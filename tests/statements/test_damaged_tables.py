@@ -22,7 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
+from typer.testing import CliRunner
 
+from headwater.cli import main as cli
+from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
@@ -378,3 +381,20 @@ def test_clustering_that_cannot_be_read_is_named_and_mended(tables: list[Path], 
             for asked, call, answer in _ask(copy, ["describe detail", "show create table"]):
                 assert "error" not in answer, (name, asked, call, answer)
     assert mended > 20
+
+
+def test_commands_of_damaged_tables(tables: list[Path], tmp_path: Path) -> None:
+    """The commands that need no Spark print something, or fail with what the damage is."""
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        copy = tmp_path / f"t{number}"
+        shutil.copytree(tables[0], copy)
+        damage(copy)
+        for command in ("health", ("files", "diff", "log", "describe", "history", "detail")[number % 6]):
+            more = ["--version", "4"] if command == "log" else []
+            asked = CliRunner().invoke(cli.app, [command, str(copy), "--json", *more])
+            said = f"{command} of a table with {name}"
+            if asked.exit_code == 0:
+                assert json.loads(asked.stdout) is not None, said
+            else:
+                assert isinstance(asked.exception, HeadwaterError), f"{said} gave {asked.exception!r}"
+                assert not _INTERNAL.search(asked.exception.text), f"{said} gave {asked.exception}"
