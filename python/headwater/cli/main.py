@@ -141,6 +141,20 @@ def health(
     show_health(path, where or [], as_json=as_json)
 
 
+@app.command()
+def inspect(
+    path: Annotated[str, typer.Argument(help="The folder of a table, or its address in a store: s3://bucket/table.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. Default: a free one.")] = 0,
+) -> None:
+    """Show a table in the browser, from its log: versions, files, layout, what a predicate reads. Without Spark.
+
+    Prints the address of the page and serves it until it is interrupted. It only reads.
+    """
+    from headwater.cli.inspecting import serve
+
+    serve(path, port)
+
+
 def _run_shell(shell: str, arguments: list[str]) -> None:
     from headwater.launch import shell_command
 
