@@ -51,7 +51,7 @@ def optimize(snapshot: Snapshot) -> dict[str, Any]:
     taken = _numbers(choice.files["size"])[[p for each in choice.bins for p in each.positions]]
     outputs: list[int] = []
     for each in choice.bins:
-        count, live = layout.num_outputs(each.size), choice.live_bytes(each)
+        count, live = layout.num_outputs(each.size), min(max(choice.live_bytes(each), 0), each.size)
         outputs += [live // count] * count
     new = np.array(outputs, np.int64)
     after = [
@@ -87,8 +87,10 @@ def _without_statistics(snapshot: Snapshot) -> Snapshot:
 def vectors(snapshot: Snapshot) -> dict[str, Any]:
     """Deletion vectors: how many rows of how many files they mark."""
     files = snapshot.select(["path", "size", "deletion_vector"])
-    records = snapshot.statistics([])["num_records"]
     vector = files["deletion_vector"]
+    if vector.null_count == len(vector):
+        return {"files": files.num_rows, "filesWithVectors": 0}
+    records = snapshot.statistics([])["num_records"]
     has = pc.is_valid(vector)
     marked, rows = files.filter(has), _numbers(records.filter(has), -1)
     deleted = _numbers(pc.struct_field(marked["deletion_vector"], "cardinality"))

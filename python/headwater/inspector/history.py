@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
-from headwater.inspector.plain import json_value, short
+from headwater.inspector.plain import json_value, short, whole
 from headwater.inspector.table import InspectedTable
 from headwater.log.checksums import read_checksum
 from headwater.log.commits import commit_info_of
@@ -55,7 +54,7 @@ class Amount:
         self.rows = None if self.rows is None or rows is None else self.rows + rows
 
     def to_json(self) -> list[int | None]:
-        return [self.files, self.bytes, self.rows]
+        return [self.files, whole(self.bytes), whole(self.rows)]
 
 
 @dataclass
@@ -87,10 +86,13 @@ class History:
         #: What the table was before a version, where an answer ended with it.
         self._before: dict[int, list[int | None]] = {}
 
-    def page(self, before: int | None = None, snapshot: Snapshot | None = None) -> dict[str, Any]:
+    def page(
+        self, before: int | None = None, snapshot: Snapshot | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
         """The newest commits, or those before a version, newest first.
 
         :param snapshot: the newest one; None where the log is damaged.
+        :param rows: of that snapshot; None where they are not known, or not yet.
         """
         listing = self._table.listing()
         newest = listing.latest if snapshot is None else snapshot.version
@@ -100,7 +102,9 @@ class History:
         with self._lock:
             summaries = self._summaries(listing, some)
         times = _times(listing, summaries, snapshot, self._table.store)
-        newest_size = None if snapshot is None or before is not None else _size_of(snapshot)
+        newest_size: list[int | None] | None = None
+        if snapshot is not None and before is None:
+            newest_size = [snapshot.num_files, snapshot.size_in_bytes, rows]
         totals = self._totals(listing, summaries, self._before.get(last + 1) if newest_size is None else newest_size)
         entries = [_entry(each, times.get(each.version), totals.get(each.version)) for each in reversed(summaries)]
         return {"entries": entries, "more": len(versions) > len(some), "commits": len(listing.commits)}
@@ -155,20 +159,10 @@ class History:
                 continue
             pairs = zip(after, each.added.to_json(), each.removed.to_json(), strict=True)
             after = [None if None in pair else pair[0] - pair[1] + pair[2] for pair in pairs]  # type: ignore[operator]
-            after = [value if value is None or value >= 0 else None for value in after]
+            after = [whole(value) for value in after]
         if summaries and after is not None:
             self._before[summaries[0].version] = after
         return totals
-
-
-def _size_of(snapshot: Snapshot) -> list[int | None]:
-    records = snapshot.statistics([])["num_records"]
-    rows: int | None = None
-    if not records.null_count:
-        vectors = snapshot.select(["deletion_vector"])["deletion_vector"]
-        deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
-        rows = (pc.sum(records).as_py() or 0) - deleted
-    return [snapshot.num_files, snapshot.size_in_bytes, rows]
 
 
 def _batches(files: Sequence[tuple[int, FileInfo]]) -> list[list[tuple[int, FileInfo]]]:
@@ -210,7 +204,7 @@ def _take(
     match kind:
         case "add":
             key = action_key(action)
-            size, rows = _number(action.get("size")), num_records(action.get("stats"))
+            size, rows = whole(action.get("size")), whole(num_records(action.get("stats")))
             vector = action.get("deletionVector")
             if rows is not None and vector:
                 rows = max(rows - int(vector["cardinality"]), 0)
@@ -219,12 +213,12 @@ def _take(
             summary.data_change = summary.data_change or action.get("dataChange") is True
         case "remove":
             size, rows = known.pop(action_key(action), (None, None))
-            if rows is None and (rows := num_records(action.get("stats"))) is not None:
+            if rows is None and (rows := whole(num_records(action.get("stats")))) is not None:
                 rows = max(rows - int((action.get("deletionVector") or {}).get("cardinality", 0)), 0)
-            summary.removed.take(_number(action.get("size")) if size is None else size, rows)
+            summary.removed.take(whole(action.get("size")) if size is None else size, rows)
             summary.data_change = summary.data_change or action.get("dataChange") is True
         case "commitInfo":
-            summary.info = action
+            summary.info = dict(action)
         case "cdc":
             summary.change_files += 1
         case "txn":
@@ -246,20 +240,13 @@ def _estimate(version: int, file: FileInfo, store: Store) -> Summary:
         (summary.added, ("numFiles", "numAddedFiles", "numTargetFilesAdded")),
         (summary.removed, ("numRemovedFiles", "numTargetFilesRemoved")),
     ):
-        files = next((n for name in names if (n := _number(found.get(name))) is not None), None)
+        files = next((n for name in names if (n := whole(found.get(name))) is not None), None)
         amount.files, amount.bytes, amount.rows = files or 0, None, None
     summary.added.bytes = next(
-        (n for name in ("numOutputBytes", "numAddedBytes") if (n := _number(found.get(name))) is not None), None
+        (n for name in ("numOutputBytes", "numAddedBytes") if (n := whole(found.get(name))) is not None), None
     )
-    summary.added.rows = _number(found.get("numOutputRows"))
+    summary.added.rows = whole(found.get("numOutputRows"))
     return summary
-
-
-def _number(value: Any) -> int | None:
-    """A number of the log's; metrics are texts."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _times(

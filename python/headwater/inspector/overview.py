@@ -20,15 +20,11 @@ from headwater.statements.maintain.health import columns_with_bounds
 
 
 def overview(snapshot: Snapshot) -> dict[str, Any]:
-    """The table at a glance.
+    """The table at a glance, without what the statistics of its files say.
 
     :raises HeadwaterError: ``DELTA_INVALID_SCHEMA``, ``HEADWATER_CLUSTERING_UNREADABLE``.
     """
     definition, metadata = snapshot.definition, snapshot.metadata
-    records = snapshot.statistics([])["num_records"]
-    vectors = snapshot.select(["deletion_vector"])["deletion_vector"]
-    deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
-    rows = None if records.null_count else (pc.sum(records).as_py() or 0) - deleted
     clustered = snapshot.clustering_columns
     return {
         "path": snapshot.table_path,
@@ -40,10 +36,6 @@ def overview(snapshot: Snapshot) -> dict[str, Any]:
         "created": metadata.created_time,
         "files": snapshot.num_files,
         "bytes": snapshot.size_in_bytes,
-        "rows": rows,
-        "deletedRows": deleted,
-        "filesWithVectors": len(vectors) - vectors.null_count,
-        "filesWithoutStatistics": records.null_count,
         "partitionColumns": [short(name) for name in snapshot.partition_columns],
         "clusteringColumns": None if clustered is None else [format_name(path) for path in clustered],
         "columnMapping": definition.mapping_mode,
@@ -65,6 +57,19 @@ def overview(snapshot: Snapshot) -> dict[str, Any]:
             {"name": short(name), "configuration": short(domain.configuration, 2000)}
             for name, domain in sorted(snapshot.domain_metadata.items())
         ],
+    }
+
+
+def counts(snapshot: Snapshot) -> dict[str, Any]:
+    """The rows. The statistics of all columns are parsed for it at once: whatever follows asks for them."""
+    records = snapshot.statistics([path for path, _ in snapshot.definition.indexed_leaves])["num_records"]
+    vectors = snapshot.select(["deletion_vector"])["deletion_vector"]
+    deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
+    return {
+        "rows": None if records.null_count else (pc.sum(records).as_py() or 0) - deleted,
+        "deletedRows": deleted,
+        "filesWithVectors": len(vectors) - vectors.null_count,
+        "filesWithoutStatistics": records.null_count,
     }
 
 

@@ -6,14 +6,14 @@ length; whole numbers that JavaScript would round are texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 #: Characters of a value that are shown.
 MOST_CHARACTERS = 200
-_EXACT = 1 << 53
+_EXACT, _LARGEST = 1 << 53, (1 << 63) - 1
 _DEEPEST = 20
 
 
@@ -56,9 +56,11 @@ def json_value(value: Any, depth: int = _DEEPEST) -> Any:
     return short(str(value))
 
 
-def texts(values: Iterable[Any]) -> list[str | None]:
-    """:func:`text_of` of each."""
-    return [text_of(value) for value in values]
+def whole(value: Any) -> int | None:
+    """A size or a count of the log's, which may be text, as metrics are; None for anything else."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= _LARGEST else None
 
 
 def _printable(text: str) -> str:

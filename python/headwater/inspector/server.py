@@ -32,7 +32,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headwater.errors import HeadwaterError, access_failed
 from headwater.inspector import files, log_files, skipping
 from headwater.inspector.history import History
-from headwater.inspector.overview import overview
+from headwater.inspector.overview import counts, overview
+from headwater.inspector.plain import json_value
 from headwater.inspector.sample import sample
 from headwater.inspector.table import InspectedTable, View
 from headwater.inspector.version import version_details
@@ -68,6 +69,8 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+#: Files whose rows are counted before the timeline is shown.
+_COUNTED_AT_ONCE = 50_000
 #: How many versions, offsets and the like a number of a request may have.
 _LARGEST = (1 << 63) - 1
 
@@ -128,6 +131,7 @@ class Facts:
         self.calls: Mapping[str, Callable[[Request], Any]] = {
             "newest": self._newest,
             "overview": self._of_view(overview),
+            "counts": self._of_view(counts),
             "sizes": self._of_view(files.sizes),
             "optimize": self._of_view(files.optimize),
             "vectors": self._of_view(files.vectors),
@@ -146,9 +150,10 @@ class Facts:
         """Work out what the page asks for first and what takes long, before it asks."""
         works: list[Callable[[View], object]] = [
             lambda view: self._history.page(snapshot=view.snapshot),
-            *(partial(View.once, name=make, make=make) for make in (files.sizes, files.partitions, files.vectors)),
-            self._statistics,
-            lambda view: view.once(files.optimize, files.optimize),
+            *(
+                partial(View.once, name=make, make=make)
+                for make in (files.sizes, counts, files.partitions, files.vectors, files.optimize)
+            ),
             self._overlaps,
         ]
         for work in works:
@@ -175,11 +180,15 @@ class Facts:
         return log_files.log_facts(self._table, view)
 
     def _of_history(self, request: Request) -> Any:
+        before = _number(request, "before")
         try:
-            snapshot = self._table.view().snapshot
+            view = self._table.view()
         except HeadwaterError:
-            snapshot = None
-        return self._history.page(_number(request, "before"), snapshot)
+            return self._history.page(before)
+        # To count the rows of very many files takes longer than all else: the page asks again when they are known.
+        soon = view.has(counts) or view.snapshot.num_files <= _COUNTED_AT_ONCE
+        rows = view.once(counts, counts)["rows"] if soon else None
+        return {**self._history.page(before, view.snapshot, rows), "counted": soon}
 
     def _of_version(self, request: Request) -> Any:
         return version_details(self._table, _number(request, "number") or 0, _number(request, "offset") or 0)
@@ -196,12 +205,6 @@ class Facts:
 
     def _sample(self, request: Request) -> Any:
         return sample(self._view(request).snapshot, _number(request, "start") or 0)
-
-    @staticmethod
-    def _statistics(view: View) -> None:
-        """Have the statistics of all columns parsed, which the first predicate would wait for."""
-        snapshot = view.snapshot
-        snapshot.statistics([path for path, _ in snapshot.definition.indexed_leaves])
 
     @staticmethod
     def _overlaps(view: View) -> None:
@@ -230,7 +233,7 @@ def _routes(facts: Facts) -> Starlette:
         name = request.path_params["name"]
         if name not in facts.calls:
             return PlainTextResponse("There is no such page.", 404)
-        return _answer(facts.calls[name], request)
+        return answer_of(facts.calls[name], request)
 
     def page(request: Request) -> Response:
         name = request.path_params.get("name", "")
@@ -239,10 +242,12 @@ def _routes(facts: Facts) -> Starlette:
         file = _PAGE[name]
         return Response(_file(file), media_type=_TYPES[Path(file).suffix])
 
-    return Starlette(routes=[Route("/", page), Route("/api/{name}", call), Route("/{name}", page)])
+    app = Starlette(routes=[Route("/", page), Route("/api/{name}", call), Route("/{name}", page)])
+    app.router.redirect_slashes = False
+    return app
 
 
-def _answer(make: Callable[[Request], Any], request: Request) -> Response:
+def answer_of(make: Callable[[Request], Any], request: Request) -> Response:
     try:
         return _json(make(request))
     except HeadwaterError as error:
@@ -258,7 +263,11 @@ def _answer(make: Callable[[Request], Any], request: Request) -> Response:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS), status, media_type="application/json")
+    try:
+        text = orjson.dumps(value)
+    except TypeError:  # a damaged log may have numbers and texts that no writer means
+        text = orjson.dumps(json_value(value))
+    return Response(text, status, media_type="application/json")
 
 
 @cache

@@ -114,11 +114,11 @@ def explain(view: View, text: str, drawn: tuple[str, ...] | None = None) -> dict
     """
     snapshot = view.snapshot
     condition = parse_condition(text[:_MOST_CHARACTERS], snapshot)
-    read = _mask(snapshot, condition.predicate)
     size = snapshot.select(["size"])["size"].to_numpy()
     parts = list(_conjuncts(condition.predicate))
     masks = [_mask(snapshot, part) for part in parts]
-    skipping = np.sum([~mask for mask in masks], axis=0) if masks else np.zeros(len(read))
+    read = np.logical_and.reduce(masks)
+    skipping = np.sum([~mask for mask in masks], axis=0)
     answer = {
         "notUnderstood": [short(part) for part in condition.not_understood],
         "files": len(read),

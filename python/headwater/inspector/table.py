@@ -45,6 +45,12 @@ class Facts:
         result: T = future.result()
         return result
 
+    def has(self, name: Hashable) -> bool:
+        """Whether it is worked out already."""
+        with self._lock:
+            future = self._found.get(name)
+        return future is not None and future.done() and future.exception() is None
+
 
 class View:
     """One version of the table, and its facts."""
@@ -56,6 +62,10 @@ class View:
     def once(self, name: Hashable, make: Callable[[Snapshot], T]) -> T:
         """A fact of the snapshot, as :meth:`Facts.once`."""
         return self._facts.once(name, lambda: make(self.snapshot))
+
+    def has(self, name: Hashable) -> bool:
+        """Whether a fact is worked out already."""
+        return self._facts.has(name)
 
 
 class InspectedTable:

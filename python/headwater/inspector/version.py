@@ -13,7 +13,7 @@ import orjson
 
 from headwater.errors import HeadwaterError
 from headwater.inspector.definitions import definition_before, property_changes, protocol_changes, schema_changes
-from headwater.inspector.plain import json_value, short
+from headwater.inspector.plain import json_value, short, whole
 from headwater.inspector.table import InspectedTable
 from headwater.log.segment import LogListing, version_not_found
 from headwater.protocol.actions import Metadata, Protocol, num_records
@@ -123,9 +123,9 @@ def _shown(number: int, kind: str, action: Any, line: bytes, problem: str | None
         stats, vector = action.get("stats"), action.get("deletionVector")
         shown |= {
             "path": short(str(action.get("path")), 500),
-            "size": action.get("size") if isinstance(action.get("size"), int) else None,
-            "rows": num_records(stats) if isinstance(stats, str) else None,
-            "deletedRows": vector.get("cardinality") if isinstance(vector, dict) else None,
+            "size": whole(action.get("size")),
+            "rows": whole(num_records(stats)) if isinstance(stats, str) else None,
+            "deletedRows": whole(vector.get("cardinality")) if isinstance(vector, dict) else None,
             "partition": json_value(action.get("partitionValues") or {}),
         }
     return {**shown, "content": json_value(_with_parsed_stats(action))}
