@@ -15,6 +15,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset(
         {
             "__init__",
+            "amounts",
             "backoff",
             "clock",
             "errors",

@@ -114,7 +114,7 @@ def test_a_port_that_is_taken(table: Path) -> None:
     [
         ("nothing", "HEADWATER_INSPECT_NO_TABLE"),
         (".", "HEADWATER_INSPECT_NO_TABLE"),
-        ("nosuch://bucket/t", "HEADWATER_INSPECT_UNREACHABLE"),
+        ("nosuch://bucket/t", "HEADWATER_COMMAND_NEEDS_FILE_SYSTEM"),
     ],
 )
 def test_a_path_without_a_table(path: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

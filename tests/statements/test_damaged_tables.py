@@ -9,6 +9,7 @@ random ones, drawn again; a soak run asks for every statement with every damage.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -17,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from headwater.cli import main as cli
+from headwater.errors import HeadwaterError
 from headwater.statements.commit.opening import CACHE
 from support.damaged_table import INTERNAL, small_table, spoiled
 from support.damages import DAMAGES
@@ -176,3 +180,20 @@ def test_clustering_that_cannot_be_read_is_named_and_mended(tables: list[Path], 
             for asked, call, answer in _ask(copy, ["describe detail", "show create table"]):
                 assert "error" not in answer, (name, asked, call, answer)
     assert mended > 20
+
+
+def test_commands_of_damaged_tables(tables: list[Path], tmp_path: Path) -> None:
+    """The commands that need no Spark print something, or fail with what the damage is."""
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        copy = tmp_path / f"t{number}"
+        shutil.copytree(tables[0], copy)
+        damage(copy)
+        for command in ("health", ("files", "diff", "log", "describe", "history", "detail")[number % 6]):
+            more = ["--version", "4"] if command == "log" else []
+            asked = CliRunner().invoke(cli.app, [command, str(copy), "--json", *more])
+            said = f"{command} of a table with {name}"
+            if asked.exit_code == 0:
+                assert json.loads(asked.stdout) is not None, said
+            else:
+                assert isinstance(asked.exception, HeadwaterError), f"{said} gave {asked.exception!r}"
+                assert not INTERNAL.search(asked.exception.text), f"{said} gave {asked.exception}"

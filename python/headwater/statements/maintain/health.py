@@ -19,6 +19,7 @@ from headwater import clock
 from headwater.bridge.messages.define import RowsAnswer
 from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
+from headwater.log.files_elsewhere import lie_elsewhere
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
@@ -82,9 +83,9 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
     now = clock.milliseconds()
-    files = snapshot.select(["size", "partition_values", "deletion_vector", "tags"])
+    files = snapshot.select(["path", "size", "partition_values", "deletion_vector", "tags"])
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
-    facts += [Fact("files", None, name, value) for name, value in _files(files, settings).items()]
+    facts += [Fact("files", None, name, value) for name, value in _files(snapshot, files, settings).items()]
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in _clustering(snapshot, files).items()]
     for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
@@ -109,11 +110,15 @@ def _table(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _files(files: pa.Table, settings: Settings) -> dict[str, Any]:
+def _files(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str, Any]:
+    elsewhere = pc.filter(files["size"], lie_elsewhere(files["path"], snapshot.table_path))
     small = pc.filter(files["size"], pc.less(files["size"], settings.min_file_size))
     return {
         "files": files.num_rows,
         "bytes": _sum(files["size"]),
+        # A shallow clone: VACUUM of the tables that these belong to knows nothing of it, and may delete them.
+        "filesElsewhere": len(elsewhere),
+        "bytesElsewhere": _sum(elsewhere),
         "averageBytes": round(_sum(files["size"]) / files.num_rows) if files.num_rows else None,
         "smallFiles": len(small),
         "smallBytes": _sum(small),
