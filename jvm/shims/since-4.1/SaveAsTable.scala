@@ -6,6 +6,7 @@ import org.apache.spark.sql.connector.catalog.SupportsV1OverwriteWithSaveAsTable
 trait SaveAsTable extends SupportsV1OverwriteWithSaveAsTable
 
 object SaveAsTable {
-  /** Whether a staged table's rows come from `saveAsTable` in mode overwrite. */
-  def overwrites(options: Map[String, String]): Boolean = options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true")
+  /** Whether a table's rows come from `saveAsTable` in mode overwrite. `mode` is how the table is made. */
+  def overwrites(mode: String, options: Map[String, String]): Boolean =
+    options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true")
 }

@@ -282,7 +282,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def commit(ident: Identifier, table: NewTable, mode: String, like: Option[String] = None)(
       rows: Option[DataFrame],
       options: Map[String, String]): Unit = making(ident, table, mode, options) { (location, external, known) =>
-    if (SaveAsTable.overwrites(options) && rows.isDefined && exists(location)) {
+    if (SaveAsTable.overwrites(mode, options) && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
     } else commitDefinition(ident, table, mode, like, location, external, known)(rows, options)
