@@ -142,6 +142,7 @@ class Facts:
             "history": self._of_history,
             "version": self._of_version,
             "overlap": self._overlap,
+            "depths": self._depths,
             "skipping": self._skipping,
             "sample": self._sample,
         }
@@ -155,6 +156,7 @@ class Facts:
                 for make in (files.sizes, counts, files.partitions, files.vectors, files.optimize)
             ),
             self._overlaps,
+            lambda view: view.once("depths", lambda _: skipping.column_depths(view)),
         ]
         for work in works:
             try:
@@ -198,6 +200,10 @@ class Facts:
         return self._view(request).once(
             ("overlap of", path), lambda _: skipping.column_overlap(self._view(request), path)
         )
+
+    def _depths(self, request: Request) -> Any:
+        view = self._view(request)
+        return view.once("depths", lambda _: skipping.column_depths(view))
 
     def _skipping(self, request: Request) -> Any:
         column = tuple(request.query_params.getlist("column"))
