@@ -45,7 +45,7 @@ def visit(browser: Any, serve: Callable[[Path], Served]) -> Iterator[Callable[..
         served = serve(table)
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda asked: asked.url.startswith(served.url) or wrong.append(asked.url))
+        page.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
         page.goto(served.url)
         page.wait_for_selector("html[data-ready]")
         return page

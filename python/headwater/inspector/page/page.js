@@ -429,7 +429,7 @@ function explained(r) {
     r.notUnderstood.length ? h("p", { class: "problem" }, `Not understood here, so that it skips no file: ${r.notUnderstood.join("; ")}. Comparisons of a column with a literal are, and IN, BETWEEN, IS NULL, AND, OR and NOT.`) : null,
     h("p", { class: "big" }, `Reads ${count(r.filesRead)} of ${few(r.files, "file")}, ${bytes(r.bytesRead)} of ${bytes(r.bytes)}`),
     meter([{ value: r.filesRead, class: "read", tip: few(r.filesRead, "file") + " read" }, { value: r.filesSkipped, class: "skipped", tip: few(r.filesSkipped, "file") + " skipped" }], `${share(r.filesSkipped, r.files)} of the files are skipped`),
-    table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "That no other part skips", right: true }], r.parts.map((p) => [p.text, p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),
+    table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "Only this part skips", right: true }], r.parts.map((p) => [p.text, p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),
     r.read.length ? folded(`Files that are read${r.filesRead > r.read.length ? `, ${r.read.length} of ${count(r.filesRead)}` : ""}`, list(r.read, "Read")) : null,
     r.skipped.length ? folded(`Files that are skipped, and why${r.filesSkipped > r.skipped.length ? `, ${r.skipped.length} of ${count(r.filesSkipped)}` : ""}`, list(r.skipped, "Skipped")) : null,
   ].filter(Boolean);
@@ -552,7 +552,7 @@ function showSchema(body) {
   const o = needsTable();
   const p = o.protocol;
   body.replaceChildren(
-    table([{ name: "Column", code: true }, { name: "Type", code: true }, { name: "" }, { name: "Comment" }],
+    table([{ name: "Column", code: true }, { name: "Type", code: true }, { name: "Notes" }, { name: "Comment" }],
       o.columns.map((c) => [h("span", { at: { paddingLeft: `${c.depth * 18}px` } }, c.name), c.type, h("span", null, c.nullable ? null : [h("span", { class: "chip warm" }, "NOT NULL"), " "], c.notes.map((note) => [h("span", { class: "chip" }, note), " "]), c.physical ? h("span", { class: "muted" }, `in files: ${c.physical}`) : null), c.comment ?? ""]), "Columns"),
     h("div", { class: "two" },
       h("div", null, h("h3", null, "Properties"), Object.keys(o.properties).length ? pairs(Object.entries(o.properties)) : h("p", { class: "muted" }, "None is set.")),
