@@ -16,6 +16,7 @@ from headwater.bridge.messages.trouble import (
     MissingPathRequest,
     NoFileSystemRequest,
     NotATableRequest,
+    NotConvertedRequest,
     NotDeltaRequest,
     NothingAtPathRequest,
     NotOfOneRowRequest,
@@ -221,6 +222,11 @@ def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     raise HeadwaterError(
         condition, {"operation": command, "tableName": request.name, "provider": "", "hint": "Name a Delta table."}
     )
+
+
+def not_converted(request: NotConvertedRequest, statement: Statement) -> NoReturn:
+    """CONVERT TO DELTA of a view, or of a table that has no files of its own."""
+    raise HeadwaterError("DELTA_CONVERT_NON_PARQUET_TABLE", {"tableId": request.name, "sourceName": request.format})
 
 
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:

@@ -130,7 +130,9 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   /** A parameter marker can stand in `identifier(…)`. */
   private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
     val name = parsed.table
-    def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
+    def table(parts: Seq[String]) =
+      if (parsed.command == ConvertedFolder.Command) ConvertedFolder.unresolved(parts)
+      else UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
     if (path.isDefined && parsed.command == DescribedPath.Command) DescribedPath(path.get)
     else if (path.isDefined) {
