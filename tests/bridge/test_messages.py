@@ -58,6 +58,7 @@ _NOT_IN_SCALA = {
     "ReorgArguments",
     "RestoreArguments",
     "VacuumArguments",
+    "ConvertArguments",
     "TableChange",
     "StreamedTable",
 }

@@ -52,9 +52,9 @@ def convert(request: ConvertRequest, statement: Statement) -> CommitAnswer:
     location = locate(request.table, statement)
     if table_exists(location.path, location.store):
         return _already(request, statement)
-    check_target(request.table, statement, None)
     partitions = _partition_columns(request, statement)
     files = find_files(request, location, partitions, statement)
+    check_target(request.table, statement, None)
     files = with_typed_values(files, location, partitions, statement)
     footers = ReadFooters(files, location, statement, _most(request, statement))
     if request.entry is not None and statement.flag(_USE_CATALOG_SCHEMA, default=True):
@@ -64,6 +64,8 @@ def convert(request: ConvertRequest, statement: Statement) -> CommitAnswer:
         schema = footers.union(partitions)
     definition = _definition(request, schema, partitions, statement)
     txn = transaction(request.table, statement, None)
+    # Its files were there before: another writer's table at the place has nothing to do with them.
+    txn.follow_directly()
     txn.update_protocol(definition.protocol)
     txn.update_metadata(definition.metadata)
     _check_definition(request, location, txn.definition.assigns_row_ids, definition)
