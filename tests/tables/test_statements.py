@@ -252,6 +252,14 @@ def test_maintenance_runs_its_statement(table, ran, call, text):
     assert ran() == text
 
 
+def test_convert(session):
+    DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
+    assert session.statements[-2:] == [
+        "CONVERT TO DELTA parquet.`/p` PARTITIONED BY (a INT)",
+        "DESCRIBE DETAIL delta.`/p`",
+    ]
+
+
 class TestNotYet:
     @pytest.mark.parametrize(
         ("call", "statement"),
@@ -268,10 +276,6 @@ class TestNotYet:
         assert raised.value.getSqlState() == "0A000"
         assert f"cannot run {statement} on delta.`/t` yet" in str(raised.value)
         assert session.statements == []
-
-    def test_convert(self, session):
-        with pytest.raises(AnalysisException, match=r"cannot run CONVERT TO DELTA on parquet.`/p` yet"):
-            DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
 
     @pytest.mark.parametrize(
         ("call", "text"),
@@ -294,11 +298,6 @@ class TestNotYet:
             "CREATE OR REPLACE TABLE delta.`/x` SHALLOW CLONE delta.`/t` VERSION AS OF 2 TBLPROPERTIES ('a' = 'b')"
         )
         assert clone.toDF().made == "delta.`/x`"
-        DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
-        assert session.statements[-2:] == [
-            "CONVERT TO DELTA parquet.`/p` PARTITIONED BY (a INT)",
-            "DESCRIBE DETAIL delta.`/p`",
-        ]
 
 
 def test_is_delta_table_tells_no_table_from_trouble(session):
