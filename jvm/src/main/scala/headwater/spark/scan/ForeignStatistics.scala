@@ -37,10 +37,11 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
     paths match {
       case Some(wanted) =>
         val byPath = known.groupBy(_._1.map(_.toLowerCase))
-        wanted.map(path => byPath.getOrElse(path.map(_.toLowerCase), Nil) match {
-          case Seq((_, kind)) => column(path, kind)
-          case _ => ForeignStatistics.Unknown
-        })
+        wanted.map(path =>
+          byPath.getOrElse(path.map(_.toLowerCase), Nil) match {
+            case Seq((_, kind)) => column(path, kind)
+            case _ => ForeignStatistics.Unknown
+          })
       case None => (if (most < 0) known else known.take(most)).map { case (path, kind) => column(path, kind) }
     }
   }
@@ -94,7 +95,8 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
 
   /** Spark cuts nanoseconds off, too. */
   private def microseconds(time: Long, unit: TimeUnit): Any = unit match {
-    case TimeUnit.MILLIS => try Long.box(Math.multiplyExact(time, 1000L)) catch { case _: ArithmeticException => null }
+    case TimeUnit.MILLIS => try Long.box(Math.multiplyExact(time, 1000L))
+      catch { case _: ArithmeticException => null }
     case TimeUnit.MICROS => Long.box(time)
     case TimeUnit.NANOS => Long.box(Math.floorDiv(time, 1000L))
   }

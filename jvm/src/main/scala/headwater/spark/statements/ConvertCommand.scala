@@ -70,7 +70,8 @@ object ConvertCommand {
           case (_, table: HeadwaterTable) => ConvertCommand(table.name(), Done, arguments)
           case (catalog: HeadwaterCatalog, other) => SparkInternals.catalogTable(other) match {
               case Some(entry) if entry.tableType == CatalogTableType.VIEW => throw refused(ident.toString, "a view")
-              case Some(entry) if catalog.tables.converts => ConvertCommand(entry.identifier.unquotedString, OfCatalog(catalog.tables, entry), arguments)
+              case Some(entry) if catalog.tables.converts =>
+                ConvertCommand(entry.identifier.unquotedString, OfCatalog(catalog.tables, entry), arguments)
               case _ => throw refused(ident.toString, "a table of another catalog")
             }
           case _ => throw refused(ident.toString, "a table of another catalog")
