@@ -260,13 +260,28 @@ def test_convert(session):
     ]
 
 
+def test_shallow_clones(table, session):
+    clone = table.cloneAtVersion(2, "/x", True, True, {"a": "b"})
+    assert session.statements[0] == (
+        "CREATE OR REPLACE TABLE delta.`/x` SHALLOW CLONE delta.`/t` VERSION AS OF 2 TBLPROPERTIES ('a' = 'b')"
+    )
+    assert clone.toDF().made == "delta.`/x`"
+    table.cloneAtTimestamp("2020-01-01", "db.x", True)
+    table.clone("/y", isShallow=True)
+    texts = [text for text in session.statements if "CLONE" in text]
+    assert texts[1:] == [
+        "CREATE TABLE db.x SHALLOW CLONE delta.`/t` TIMESTAMP AS OF '2020-01-01'",
+        "CREATE TABLE delta.`/y` SHALLOW CLONE delta.`/t`",
+    ]
+
+
 class TestNotYet:
     @pytest.mark.parametrize(
         ("call", "statement"),
         [
-            (lambda t: t.clone("/x", True), "CLONE"),
-            (lambda t: t.cloneAtVersion(1, "/x", True), "CLONE"),
-            (lambda t: t.cloneAtTimestamp("2020-01-01", "/x", True), "CLONE"),
+            (lambda t: t.clone("/x"), "DEEP CLONE"),
+            (lambda t: t.cloneAtVersion(1, "/x"), "DEEP CLONE"),
+            (lambda t: t.cloneAtTimestamp("2020-01-01", "/x"), "DEEP CLONE"),
         ],
     )
     def test_a_method_that_is_missing_says_so(self, table, session, call, statement):
@@ -290,14 +305,6 @@ class TestNotYet:
         monkeypatch.setattr("headwater.tables.errors.NOT_YET", {})
         call(table)
         assert ran() == text
-
-    def test_clones_to_be_switched_on(self, table, session, monkeypatch):
-        monkeypatch.setattr("headwater.tables.errors.NOT_YET", {})
-        clone = table.cloneAtVersion(2, "/x", True, True, {"a": "b"})
-        assert session.statements[0] == (
-            "CREATE OR REPLACE TABLE delta.`/x` SHALLOW CLONE delta.`/t` VERSION AS OF 2 TBLPROPERTIES ('a' = 'b')"
-        )
-        assert clone.toDF().made == "delta.`/x`"
 
 
 def test_is_delta_table_tells_no_table_from_trouble(session):

@@ -24,9 +24,10 @@ from headwater.protocol.actions import AddFile
 from headwater.protocol.columns import as_nullable
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.properties import for_new_table
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, parse_schema, parse_type, schema_string
 from headwater.statements.commit.committing import check_target, commit, transaction
-from headwater.statements.commit.opening import Location, Options, locate, open_snapshot
+from headwater.statements.commit.opening import Options, locate, open_snapshot
 from headwater.statements.define.converted_files import find_files, not_usable, with_typed_values
 from headwater.statements.define.converted_footers import ReadFooters
 from headwater.statements.define.definition import NewTable, define
@@ -68,7 +69,7 @@ def convert(request: ConvertRequest, statement: Statement) -> CommitAnswer:
     txn.follow_directly()
     txn.update_protocol(definition.protocol)
     txn.update_metadata(definition.metadata)
-    _check_definition(request, location, txn.definition.assigns_row_ids, definition)
+    _check_definition(request, txn.definition)
     if txn.definition.has_partition_columns_in_files and len(partitions.fields):
         raise not_usable(footers.files[0].path, location, "its partition columns are to be in the files")
     stats: list[str | None] = [None] * len(footers.files)
@@ -157,13 +158,13 @@ def _definition(request: ConvertRequest, schema: StructType, partitions: StructT
     return define(create, statement, None)
 
 
-def _check_definition(request: ConvertRequest, location: Location, assigns_row_ids: bool, definition: NewTable) -> None:
-    mode = properties.COLUMN_MAPPING_MODE.of(definition.metadata.configuration)
+def _check_definition(request: ConvertRequest, definition: TableDefinition) -> None:
+    mode = definition.get(properties.COLUMN_MAPPING_MODE)
     if mode != "none":
         raise HeadwaterError(
             "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING", {"config": properties.COLUMN_MAPPING_MODE.name, "mode": mode}
         )
-    if assigns_row_ids and not request.arguments.statistics:
+    if definition.assigns_row_ids and not request.arguments.statistics:
         default = f"spark.databricks.delta.properties.defaults.{properties.ROW_TRACKING.name.removeprefix('delta.')}"
         raise HeadwaterError(
             "DELTA_CONVERT_TO_DELTA_ROW_TRACKING_WITHOUT_STATS", {"rowTrackingDefaultPropertyKey": default}
