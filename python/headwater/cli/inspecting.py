@@ -6,7 +6,6 @@ from headwater.cli.reaching import reached
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import table_exists
 
-
 #: What the extra ``inspect`` installs.
 _PACKAGES = ("starlette", "uvicorn")
 
