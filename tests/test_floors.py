@@ -19,6 +19,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "backoff",
             "clock",
             "errors",
+            "printable",
             "redaction",
             "suggestions",
             "time_zones",
