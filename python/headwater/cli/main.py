@@ -156,6 +156,20 @@ def health(
 
 
 @app.command()
+def inspect(
+    path: _PathArgument,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. Default: a free one.")] = 0,
+) -> None:
+    """Show a table in the browser, from its log: versions, files, layout, what a predicate reads. Without Spark.
+
+    Prints the address of the page and serves it until it is interrupted. It only reads.
+    """
+    from headwater.cli.inspecting import serve
+
+    serve(path, port)
+
+
+@app.command()
 def describe(
     path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False
 ) -> None:
