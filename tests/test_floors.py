@@ -18,6 +18,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "amounts",
             "backoff",
             "clock",
+            "counts",
             "errors",
             "printable",
             "redaction",
