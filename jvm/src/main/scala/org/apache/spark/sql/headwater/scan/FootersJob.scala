@@ -29,7 +29,7 @@ object FootersJob {
 
   def run(session: SparkSession, question: FootersQuestion, store: StoreOptions): Footers = {
     val spark = session.sparkContext
-    val conf = SerializableConfiguration.broadcast(spark, configuration(session, store))
+    val conf = spark.broadcast(new SerializableConfiguration(configuration(session, store)))
     val files = question.paths.zip(question.sizes)
     val tasks = files.size.min(spark.defaultParallelism.max(files.size / MostOfTask)).max(1)
     val (columns, most) = (question.columns, question.most)
