@@ -19,6 +19,9 @@ from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.bridge.messages import Answer, SessionSettings
 from headwater.bridge.messages.callbacks import (
     CheckedCondition,
+    CopiedFile,
+    CopiedFiles,
+    CopySpecification,
     FileRows,
     FilesOfVersion,
     MatchingPartitions,
@@ -39,6 +42,7 @@ from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
 _PARQUET_FILES = msgspec.json.Decoder(ParquetFiles)
+_COPIED_FILES = msgspec.json.Decoder(CopiedFiles)
 _MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
 _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
 _CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
@@ -52,6 +56,7 @@ class StatementContext(Protocol):
 
     def files(self) -> Any: ...
     def write(self, specification: str, purpose: str) -> str: ...
+    def copyFiles(self, specification: str, purpose: str) -> str: ...
     def lostKept(self, error: Any) -> bool: ...
     def discard(self) -> None: ...
     def settled(self, path: str) -> bool: ...
@@ -167,6 +172,10 @@ class Statement:
         """Run a write job whose rows may say what they replace."""
         with self._kept_rows():
             return _WRITTEN_ROWS.decode(self._context.write(_json(specification), self._purpose))
+
+    def copy_files(self, specification: CopySpecification) -> list[CopiedFile]:
+        """Run a job that copies files; what became of each. Copies stay, also if the statement fails."""
+        return _COPIED_FILES.decode(self._context.copyFiles(_json(specification), self._purpose)).files
 
     @contextmanager
     def _kept_rows(self) -> Iterator[None]:

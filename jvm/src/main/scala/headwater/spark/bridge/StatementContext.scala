@@ -23,7 +23,7 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
 import org.apache.spark.sql.headwater.dml.MaterializedRows
 import org.apache.spark.sql.headwater.scan.{HeadwaterParquetFileFormat, OrderedFiles}
-import org.apache.spark.sql.headwater.write.{FailedJobCleanup, WriteJob}
+import org.apache.spark.sql.headwater.write.{CopyJob, FailedJobCleanup, WriteJob}
 
 /**
  * What the handler may use of the statement that called it: the statement's resolved plans and expressions by number, Spark's settings,
@@ -224,6 +224,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Waits until failed jobs have removed the files they wrote under a path. Returns whether there were such jobs. */
   def settled(path: String): Boolean = FailedJobCleanup.settled(path)
+
+  /** Copies the files of a [[CopySpecification]] by tasks; returns [[CopiedFiles]]. They stay, whatever becomes of the call. */
+  def copyFiles(specification: String, purpose: String): String = unlessCancelled(purpose) {
+    val wanted = Json.read[CopySpecification](specification)
+    Json.write(CopyJob.run(session, wanted, stores.at(wanted.source), stores.at(wanted.target)))
+  }
 
   /** Runs a query and returns its rows, each as JSON. `purpose` describes its jobs in Spark's UI. */
   def query(sql: String, purpose: String): java.util.List[String] =
