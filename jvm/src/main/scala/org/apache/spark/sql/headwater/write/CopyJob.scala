@@ -63,7 +63,8 @@ private final class CopyJob(source: Configuration, target: Configuration, rename
 
   private def system(path: Path, conf: Configuration): FileSystem = FileSystemWithOptions.real(path.getFileSystem(conf))
 
-  private def isLocal(fs: FileSystem): Boolean = fs.getClass == classOf[LocalFileSystem] || fs.getClass == classOf[RawLocalFileSystem]
+  /** Spark's own is one of Hive, derived from these. */
+  private def isLocal(fs: FileSystem): Boolean = fs.isInstanceOf[LocalFileSystem] || fs.isInstanceOf[RawLocalFileSystem]
 
   /** Without the checksums that Hadoop keeps of local files, and through no buffer. */
   private def copyLocally(found: FileStatus, to: Path): Unit = {
