@@ -21,7 +21,7 @@ from headwater.statements.maintain.vacuum import VACUUM_SCHEMA
 from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 #: The rows of statements that have some.
-_OUTPUT = {
+OUTPUT = {
     "clone": CLONE_SCHEMA,
     "describe_history": HISTORY_SCHEMA,
     "describe_detail": DETAIL_SCHEMA,
@@ -44,7 +44,7 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
     parsed = statements.parse(request.text)
     if parsed is None:
         return None
-    output = _OUTPUT.get(parsed["command"])
+    output = OUTPUT.get(parsed["command"])
     arguments = msgspec.Raw(msgspec.json.encode(parsed["arguments"]))
     return ParsedStatement(
         command=parsed["command"],

@@ -179,12 +179,6 @@ def test_the_command_shows_tables_and_json(path):
         assert found[section] == expected[section]
 
 
-def test_other_stores_need_spark():
-    with pytest.raises(HeadwaterError, match="DESCRIBE HEALTH 's3a://bucket/t'") as refused:
-        CliRunner().invoke(cli.app, ["health", "s3a://bucket/t"], catch_exceptions=False)
-    assert refused.value.condition == "HEADWATER_HEALTH_NEEDS_SPARK"
-
-
 def test_where_there_is_no_table(tmp_path):
     with pytest.raises(HeadwaterError) as refused:
         CliRunner().invoke(cli.app, ["health", str(Path(tmp_path) / "none")], catch_exceptions=False)
