@@ -53,15 +53,12 @@ def test_the_log_of_a_folder(spark: Any, peer: Any, ours: Any, tmp_path: Path, e
 
 
 def test_refusals(spark: Any, peer: Any, tmp_path: Path) -> None:
-    folder, mixed = tmp_path / "folder", tmp_path / "mixed"
+    folder = tmp_path / "folder"
     spark.sql(_ROWS).write.partitionBy("k").parquet(str(folder))
-    spark.sql("SELECT 1 AS a").write.parquet(str(mixed))
-    spark.sql("SELECT 'x' AS a").write.mode("append").parquet(str(mixed))
     for statement in (
         f"CONVERT TO DELTA parquet.`{folder}`",
         f"CONVERT TO DELTA parquet.`{folder}` PARTITIONED BY (k2 INT)",
         f"CONVERT TO DELTA `{folder}`",
-        f"CONVERT TO DELTA parquet.`{mixed}`",
     ):
         with pytest.raises(PySparkException) as raised:
             spark.sql(statement)
