@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from headwater.tables import cards
 from headwater.tables.columns import of_field
 from headwater.tables.errors import check_type, refuse_unless_there
 from headwater.tables.names import literal, path_name, quote, split_name
@@ -53,7 +54,7 @@ class DeltaOptimizeBuilder:
 def run(table: NamedTable, statement: str, text: str) -> DataFrame:
     """Run a statement that may not be implemented yet."""
     refuse_unless_there(statement, table.shown)
-    return table.sql(text)
+    return cards.run(table, text)
 
 
 def clone_text(
