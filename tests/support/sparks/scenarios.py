@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from support.sparks.by_name_scenarios import by_name
+from support.sparks.entry_scenarios import entries, refused
 from support.sparks.reaching_scenarios import explained, log_at, reach, reach_two, shown
 from support.sparks.stream_scenarios import send_changes, stop_in_batch, stream_in, stream_on, streams_beside
 from support.sparks.tables_scenarios import tables_change, tables_changes, tables_open
@@ -19,10 +20,12 @@ from support.sparks.upsert_scenarios import upserts
 
 __all__ = [
     "by_name",
+    "entries",
     "explained",
     "log_at",
     "reach",
     "reach_two",
+    "refused",
     "send_changes",
     "shown",
     "stop_in_batch",
