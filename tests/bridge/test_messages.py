@@ -56,8 +56,10 @@ _NOT_IN_SCALA = {
     "GenerateArguments",
     "OptimizeArguments",
     "ReorgArguments",
+    "CloneArguments",
     "RestoreArguments",
     "VacuumArguments",
+    "ConvertArguments",
     "TableChange",
     "StreamedTable",
 }

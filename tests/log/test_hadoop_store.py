@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +14,7 @@ from headwater.backoff import Backoff
 from headwater.errors import HeadwaterError
 from headwater.stores import HadoopStore, store_for
 from headwater.stores.hadoop import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
+from headwater.stores.schemes import SCHEMES, Promise
 from support.stores.fake_hadoop import FakeHadoop
 
 
@@ -33,6 +36,10 @@ def no_waits(monkeypatch):
         ("viewfs", ["create by rename"] * 2 + ["replace by rename"]),
         ("s3a", ["create conditionally"] * 2 + ["replace"]),
         ("s3", ["create conditionally"] * 2 + ["replace"]),
+        ("gs", ["create exclusively"] * 2 + ["replace"]),
+        ("abfss", ["create by rename"] * 2 + ["replace by rename"]),
+        ("abfs", ["create by rename"] * 2 + ["replace by rename"]),
+        ("oci", ["create by rename"] * 2 + ["replace by rename"]),
     ],
 )
 def test_each_is_read_and_written_in_its_own_way(hadoop, scheme, ways):
@@ -53,10 +60,22 @@ def test_each_is_read_and_written_in_its_own_way(hadoop, scheme, ways):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["gs", "abfss", "abfs", "wasbs", "adl", "oss", "cosn", "o3fs", "ftp", "s3n", "VIEWFS"]
+    ("scheme", "advice"),
+    [
+        ("wasbs", "Name the path with abfss"),
+        ("adl", "abfss"),
+        ("oss", "name the path with s3a"),
+        ("COSN", "name the path with s3a"),
+        ("cos", "name the path with s3a"),
+        ("s3n", "name the path with s3a"),
+        ("o3fs", "Write to a store that does"),
+        ("ftp", "Write to a store that does"),
+        ("VIEWFS", "Write to a store that does"),
+    ],
 )
-def test_all_others_are_read_and_never_written(tmp_path, scheme):
-    hadoop = FakeHadoop(tmp_path, mounted="s3a")
+@pytest.mark.parametrize("mounted", ["s3a", "abfss"])
+def test_all_others_are_read_and_never_written(tmp_path, scheme, advice, mounted):
+    hadoop = FakeHadoop(tmp_path, mounted=mounted)
     store, path = store_for(f"{scheme}://t", hadoop)
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "x").write_bytes(b"abc")
@@ -66,7 +85,26 @@ def test_all_others_are_read_and_never_written(tmp_path, scheme):
             write(f"{path}/y")
         assert raised.value.condition == "DELTA_UNSUPPORTED_STORE_FOR_WRITE"
         assert f"spark.headwater.store.{scheme}" in str(raised.value)
+        assert advice in str(raised.value)
     assert os.listdir(tmp_path / "t") == ["x"]
+
+
+def test_each_scheme_says_what_it_needs_and_what_to_do():
+    for scheme, known in SCHEMES.items():
+        assert (known.promise is Promise.NONE) == bool(known.advice), scheme
+        assert known.connector or known.promise is Promise.NONE, scheme
+
+
+def test_the_table_of_readme_has_each_scheme_and_its_connector():
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[a-z0-9]+:`[^|]*) \|([^|]*)\|([^|]*)\|([^|]*)\|$", text, re.MULTILINE)
+    told = {scheme: row for row in rows for scheme in re.findall(r"`([a-z0-9]+):`", row[0])}
+    assert set(told) == set(SCHEMES)
+    for scheme, (_, promise, connector, ran) in told.items():
+        assert (SCHEMES[scheme].promise is Promise.NONE) == promise.strip().startswith("none: "), scheme
+        assert ran.strip(), scheme
+        for artifact in re.findall(r"[a-z.]+:([a-z-]+)", SCHEMES[scheme].connector):
+            assert f"`{artifact}`" in connector, scheme
 
 
 def test_files_open_for_arrow(tmp_path, log):
@@ -77,11 +115,15 @@ def test_files_open_for_arrow(tmp_path, log):
     assert pq.ParquetFile(store.open_input(f"hdfs://table/_delta_log/{name}")).metadata.num_rows == 2
 
 
-def test_a_server_is_tried_before_it_is_written_to_and_then_never_again(hadoop, tmp_path):
+TRIES = {"s3a": ["create conditionally"] * 2, "gs": ["2 at once"], "abfss": ["4 at once"], "oci": ["4 at once"]}
+
+
+@pytest.mark.parametrize("scheme", TRIES)
+def test_a_server_is_tried_before_it_is_written_to_and_then_never_again(hadoop, tmp_path, scheme):
     for _ in range(3):
-        store, path = store_for("s3a://b/t", hadoop)
+        store, path = store_for(f"{scheme}://b/t", hadoop)
         store.check_writable(path)
-    assert hadoop.calls == ["create conditionally"] * 2
+    assert hadoop.calls == TRIES[scheme]
     assert os.listdir(tmp_path / "b/t/_delta_log") == []
 
 
@@ -90,20 +132,32 @@ class Overwriting(FakeHadoop):
         os.makedirs(os.path.dirname(self._local(path)), exist_ok=True)
         self.local.put(self._local(path), data)
 
+    def _win(self, path, count):
+        return count
+
 
 class Ignorant(FakeHadoop):
     def create_conditionally(self, path, data):
         raise RequestNotKnown(errno.EOPNOTSUPP, "501", path)
 
+    def _win(self, path, count):
+        raise RequestNotKnown(errno.EOPNOTSUPP, "501", path)
 
-@pytest.mark.parametrize("kind", [Overwriting, Ignorant])
-def test_a_server_that_does_not_keep_the_condition_is_refused(kind, tmp_path):
+
+class Unable(Overwriting):
+    def _win(self, path, count):
+        return 0
+
+
+@pytest.mark.parametrize("scheme", TRIES)
+@pytest.mark.parametrize("kind", [Overwriting, Ignorant, Unable])
+def test_a_server_that_does_not_keep_the_condition_is_refused(kind, tmp_path, scheme):
     for _ in range(2):
-        store, path = store_for("s3a://b/t", kind(tmp_path))
+        store, path = store_for(f"{scheme}://b/t", kind(tmp_path))
         with pytest.raises(HeadwaterError) as raised:
             store.check_writable(path)
         assert raised.value.condition == "HEADWATER_CONDITIONAL_CREATE_IGNORED"
-        assert f"the server of {tmp_path}" in str(raised.value)
+        assert f"the server of {tmp_path} ignores {SCHEMES[scheme].promise.value}" in str(raised.value)
     assert not [file for _, _, files in os.walk(tmp_path) for file in files]
 
 

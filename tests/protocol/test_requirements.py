@@ -168,6 +168,7 @@ def test_upgrades(current, configuration, expected):
         (Protocol(1, 4), {"delta.enableChangeDataFeed": "true"}),
         (Protocol(1, 6), {}),
         (features(3, {"typeWidening-preview"}, {"typeWidening-preview"}), {"delta.enableTypeWidening": "true"}),
+        (features(3, {"timestampWithoutTimezone"}, {"timestampWithoutTimezone"}), {}),
     ],
 )
 def test_what_will_do_stays_the_same_object(current, configuration):

@@ -113,6 +113,19 @@ class HadoopFileSystem:
             if not self._files.createConditionally(path, bytearray(data)):
                 raise FileExistsError(errno.EEXIST, "the file exists", path)
 
+    def create_exclusively(self, path: str, data: bytes) -> None:
+        with _failures(path):
+            if not self._files.createExclusively(path, bytearray(data)):
+                raise FileExistsError(errno.EEXIST, "the file exists", path)
+
+    def creates_that_win(self, path: str) -> int:
+        with _failures(path):
+            return int(self._files.createsThatWin(path))
+
+    def renames_that_win(self, path: str, count: int) -> int:
+        with _failures(path):
+            return int(self._files.renamesThatWin(path, count))
+
     def replace(self, path: str, data: bytes) -> None:
         with _failures(path):
             self._files.put(path, bytearray(data))

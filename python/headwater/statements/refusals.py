@@ -16,6 +16,8 @@ from headwater.bridge.messages.trouble import (
     MissingPathRequest,
     NoFileSystemRequest,
     NotATableRequest,
+    NotClonedRequest,
+    NotConvertedRequest,
     NotDeltaRequest,
     NothingAtPathRequest,
     NotOfOneRowRequest,
@@ -32,16 +34,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.columns import quote
 from headwater.sql.composing import FOR_SPARK, Text
-
-#: What opens paths of a scheme, where it is no part of Spark.
-_CONNECTORS = {
-    "s3a": "org.apache.hadoop:hadoop-aws, in the version of Spark's Hadoop",
-    "s3": "org.apache.hadoop:hadoop-aws, in the version of Spark's Hadoop, and set spark.hadoop.fs.s3.impl to "
-    "org.apache.hadoop.fs.s3a.S3AFileSystem, or name the path with s3a",
-    "abfss": "org.apache.hadoop:hadoop-azure, in the version of Spark's Hadoop",
-    "abfs": "org.apache.hadoop:hadoop-azure, in the version of Spark's Hadoop",
-    "gs": "Google's connector for Hadoop",
-}
+from headwater.stores.schemes import connector_of
 
 
 def missing_path(request: MissingPathRequest, statement: Statement) -> NoReturn:
@@ -223,6 +216,16 @@ def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     )
 
 
+def not_cloned(request: NotClonedRequest, statement: Statement) -> NoReturn:
+    """CLONE of a view, or of a table of another format."""
+    raise HeadwaterError("DELTA_CLONE_UNSUPPORTED_SOURCE", {"name": request.name, "format": request.format})
+
+
+def not_converted(request: NotConvertedRequest, statement: Statement) -> NoReturn:
+    """CONVERT TO DELTA of a view, or of a table that has no files of its own."""
+    raise HeadwaterError("DELTA_CONVERT_NON_PARQUET_TABLE", {"tableId": request.name, "sourceName": request.format})
+
+
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:
     """REPLACE TABLE … USING delta of a table of another format."""
     if request.provider == "VIEW":
@@ -239,5 +242,6 @@ def no_file_system(request: NoFileSystemRequest, statement: Statement) -> NoRetu
     path = request.table
     reason = failure_of(path, request.causes).strerror
     scheme = path.partition(":")[0].lower()
-    connector = _CONNECTORS.get(scheme, f"the JARs of a file system for {scheme}")
-    raise HeadwaterError("HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector})
+    raise HeadwaterError(
+        "HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector_of(scheme)}
+    )

@@ -5,10 +5,15 @@ Owns what each kind of them is relied on for, after the protocol's chapter "Crea
 - *HDFS* (also by ``webhdfs``, ``swebhdfs``, and ``viewfs`` where it leads there): the name node renames a file where
   nothing has the new name, or refuses, in one step. A commit is written under a temporary name, synced and renamed.
 - *S3* (``s3a``, or ``s3`` where it is set to the same file system): an object is created on the condition that there is
-  none (``If-None-Match: *``). Servers there are that do not know the condition and overwrite: each is tried once before
-  anything is written to it, and refused if so.
+  none (``If-None-Match: *``).
+- *Google Cloud Storage* (``gs``): the same, where an object that there is none of has the generation 0.
+- *Azure Data Lake Storage* (``abfs``, ``abfss``) and *Oracle's Object Storage* (``oci``): a create is seen before it is
+  complete, or replaces; a rename has the condition that nothing has the new name, which the server keeps.
 - *All others* are read, and never written: what their rename or their create promises is theirs to say, by a store that
   a setting names (:func:`headwater.stores.choice.store_for`).
+
+Which scheme is which: :mod:`headwater.stores.schemes`. Servers there are that do not know a condition and overwrite. So
+each, but for HDFS, is tried once before anything is written to it, and refused if it does.
 
 What the bridge offers of Hadoop is :class:`HadoopFiles`; all that is decided about it is decided here.
 """
@@ -31,13 +36,11 @@ from headwater import backoff
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
 from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory
+from headwater.stores.schemes import Promise, promise_of
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
 
-_RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs"})
-_MOUNTED = "viewfs"
-_CONDITIONAL = frozenset({"s3a", "s3"})
 #: How many files are looked up by name at once, at most.
 _MOST_FOLLOWED_AT_ONCE = 64
 #: How many files are asked about in one call over the bridge, at most.
@@ -49,6 +52,9 @@ _LISTED_RATHER = 1000
 #: How often to try a create that the server puts off because of another request for the same name, or to read a file
 #: that another writer replaces meanwhile.
 _TRIES = 5
+#: How many renames to one name a server is tried with at once. A client looks before it asks for a rename, so the
+#: server decides only about those that were under way together.
+_RENAMES_AT_ONCE = 4
 
 
 class ConditionalCreate(NamedTuple):
@@ -123,6 +129,15 @@ class HadoopFiles(Protocol):
         :raises RequestNotKnown: nothing was done; the server cannot.
         """
 
+    def create_exclusively(self, path: str, data: bytes) -> None:
+        """Create the file, if there is none when it is complete."""
+
+    def creates_that_win(self, path: str) -> int:
+        """Begin to create the file twice, when there is none, then complete both; how many were not refused."""
+
+    def renames_that_win(self, path: str, count: int) -> int:
+        """Rename so many files to the path at once, when there is none; how many were not refused."""
+
     def replace(self, path: str, data: bytes) -> None:
         """Write the file, replacing one that exists when the new one is complete."""
 
@@ -151,10 +166,11 @@ class HadoopFiles(Protocol):
 
 def hadoop_store(scheme: str, path: str, files: HadoopFiles) -> HadoopStore:
     """The store of a scheme, given in lower case, that Hadoop has a file system for."""
-    kind = ConditionalStore if scheme in _CONDITIONAL else HadoopStore
-    if scheme in _RENAMING or (scheme == _MOUNTED and files.mounted_scheme(path) in _RENAMING):
-        kind = RenamingStore
-    return kind(files, files.identity(path))
+    promise = promise_of(scheme)
+    if promise is Promise.MOUNTED:
+        there = promise_of(files.mounted_scheme(path))
+        promise = there if there is Promise.NAME_NODE else Promise.NONE
+    return _KINDS[promise](files, files.identity(path))
 
 
 class HadoopStore(Store):
@@ -314,15 +330,15 @@ class ReadOnlyStore(HadoopStore):
         )
 
 
-class ConditionalStore(HadoopStore):
-    """An object store that creates an object on the condition that there is none: S3.
+class TriedStore(HadoopStore):
+    """A store whose server keeps a condition, or does not know it and overwrites: it is tried before it is written to.
 
     If a create succeeded but its answer was lost and the client asked again, the failure looks like a taken name or an
     error. In both cases the caller looks for its commit (:mod:`headwater.transaction.committers`).
     """
 
     puts_if_absent = True
-    lists_deep = True
+    promise = Promise.NONE
 
     @staticmethod
     def _info(path: str, size: int, modification_time: int) -> FileInfo:
@@ -337,23 +353,21 @@ class ConditionalStore(HadoopStore):
         :raises OSError: the server could not be asked.
         """
         create = self._files.conditional_create(path)
-        if not create.available:
-            raise HeadwaterError(
-                "HEADWATER_CONDITIONAL_CREATE_NOT_AVAILABLE", {"path": path, "hadoopVersion": create.hadoop}
-            )
+        self._check_client(path, create)
         if create.server not in _KEPT:
             self._try(path, create.server)
             _KEPT.add(create.server)
 
+    def _check_client(self, path: str, create: ConditionalCreate) -> None:
+        """Refuse a client that cannot set the condition."""
+
     def _try(self, path: str, server: str) -> None:
-        """Create an object twice; the second time must be refused."""
         probe = f"{log_directory(path)}/.condition-{uuid.uuid4()}.tmp"
         refused = False
         try:
-            self.put_if_absent(probe, b"first")
-            self.put_if_absent(probe, b"second")
-        except (FileExistsError, RequestNotKnown) as error:
-            refused = isinstance(error, FileExistsError)
+            refused = self._refuses_a_second(probe)
+        except RequestNotKnown as error:
+            _LOG.warning("%s: the server does not know %s: %s", probe, self.promise.value, error)
         finally:
             try:
                 self._files.delete(probe)
@@ -364,8 +378,38 @@ class ConditionalStore(HadoopStore):
         if not refused:
             raise HeadwaterError(
                 "HEADWATER_CONDITIONAL_CREATE_IGNORED",
-                {"path": path, "server": server, "scheme": path.partition(":")[0]},
+                {
+                    "path": path,
+                    "server": server,
+                    "scheme": path.partition(":")[0],
+                    "condition": self.promise.value,
+                },
             )
+
+    def _refuses_a_second(self, probe: str) -> bool:
+        """Whether of several that create a file of this name, which there is not yet, only one succeeds."""
+        raise NotImplementedError
+
+
+class ConditionalStore(TriedStore):
+    """An object store that creates an object on the condition that there is none: S3."""
+
+    promise = Promise.CONDITION
+    lists_deep = True
+
+    def _check_client(self, path: str, create: ConditionalCreate) -> None:
+        if not create.available:
+            raise HeadwaterError(
+                "HEADWATER_CONDITIONAL_CREATE_NOT_AVAILABLE", {"path": path, "hadoopVersion": create.hadoop}
+            )
+
+    def _refuses_a_second(self, probe: str) -> bool:
+        self.put_if_absent(probe, b"first")
+        try:
+            self.put_if_absent(probe, b"second")
+        except FileExistsError:
+            return True
+        return False
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         for attempt in backoff.OF_REQUESTS.tries(_TRIES):
@@ -377,6 +421,49 @@ class ConditionalStore(HadoopStore):
 
     def put(self, path: str, data: bytes) -> None:
         self._files.replace(path, data)
+
+
+class GenerationStore(TriedStore):
+    """An object store whose client looks for an object, and creates it only if it is still the same: Google's."""
+
+    promise = Promise.GENERATION
+
+    def _refuses_a_second(self, probe: str) -> bool:
+        return self._files.creates_that_win(probe) == 1
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._files.create_exclusively(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        _settled(lambda: self._files.replace(path, data))
+
+
+class ConditionalRenameStore(TriedStore):
+    """A store whose server renames on the condition that nothing has the new name: Azure's and Oracle's.
+
+    It has no rename that replaces: :meth:`put` deletes the old file before it renames the new one, so that a reader may
+    find none for a moment.
+    """
+
+    promise = Promise.RENAME
+
+    def _refuses_a_second(self, probe: str) -> bool:
+        return self._files.renames_that_win(probe, _RENAMES_AT_ONCE) == 1
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._files.create_by_rename(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._files.replace_by_rename(path, data)
+
+
+_KINDS: dict[Promise, type[HadoopStore]] = {
+    Promise.NAME_NODE: RenamingStore,
+    Promise.CONDITION: ConditionalStore,
+    Promise.GENERATION: GenerationStore,
+    Promise.RENAME: ConditionalRenameStore,
+    Promise.NONE: HadoopStore,
+}
 
 
 def _settled(read: Callable[[], _T]) -> _T:

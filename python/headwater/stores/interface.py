@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.stores.schemes import advice_for
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -92,9 +93,10 @@ class Store(ABC):
         :raises HeadwaterError: ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
         """
         if not self.puts_if_absent:
-            scheme = SCHEME.match(path)
+            match = SCHEME.match(path)
+            scheme = match.group(1) if match else "file"
             raise HeadwaterError(
-                "DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme.group(1) if scheme else "file", "path": path}
+                "DELTA_UNSUPPORTED_STORE_FOR_WRITE", {"scheme": scheme, "path": path, "advice": advice_for(scheme)}
             )
 
     @abstractmethod

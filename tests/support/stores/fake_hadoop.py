@@ -67,6 +67,23 @@ class FakeHadoop:
         os.makedirs(os.path.dirname(self._local(path)), exist_ok=True)
         self.local.put_if_absent(self._local(path), data)
 
+    def create_exclusively(self, path, data):
+        self.calls.append("create exclusively")
+        self.local.put_if_absent(self._local(path), data)
+
+    def creates_that_win(self, path):
+        return self._win(path, 2)
+
+    def renames_that_win(self, path, count):
+        return self._win(path, count)
+
+    def _win(self, path, count):
+        """How many of so many creates succeed, by a server that keeps the condition."""
+        self.calls.append(f"{count} at once")
+        os.makedirs(os.path.dirname(self._local(path)), exist_ok=True)
+        self.local.put_if_absent(self._local(path), b"")
+        return 1
+
     def replace(self, path, data):
         self.calls.append("replace")
         self.local.put(self._local(path), data)

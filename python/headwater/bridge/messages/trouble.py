@@ -130,10 +130,30 @@ class NotDeltaRequest(Request, kw_only=True):
     command: str
 
 
+class NotClonedRequest(Request, kw_only=True):
+    """Refuses CLONE of what is no table that can be cloned.
+
+    :param format: what it is.
+    """
+
+    name: str
+    format: str
+
+
 class InsertIntoDirectoryRequest(Request, kw_only=True):
     """Refuses INSERT OVERWRITE DIRECTORY; ``path`` is a URI."""
 
     path: str | None = None
+
+
+class NotConvertedRequest(Request, kw_only=True):
+    """Refuses CONVERT TO DELTA of what is no table with files of its own.
+
+    :param format: what it is.
+    """
+
+    name: str
+    format: str
 
 
 class StoreCause(Request, kw_only=True):

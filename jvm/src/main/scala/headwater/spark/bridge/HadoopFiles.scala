@@ -13,6 +13,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{
   Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path, PathIOException
 }
+import org.apache.hadoop.fs.viewfs.ViewFileSystem
 import org.apache.hadoop.hdfs.DistributedFileSystem
 import org.apache.hadoop.hdfs.web.WebHdfsFileSystem
 import org.apache.hadoop.util.functional.FutureIO
@@ -47,7 +48,7 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
   def describe(uri: String): String = on(uri) { (fs, path) =>
     Json.write(Map[String, Any](
       "uri" -> fs.getUri.toString,
-      "endpoint" -> fs.getConf.get(s"fs.${fs.getUri.getScheme}.endpoint", fs.getConf.get("fs.s3a.endpoint", "")),
+      "endpoint" -> HadoopFiles.endpoints(fs.getUri.getScheme).map(fs.getConf.get(_, "")).find(_.nonEmpty).getOrElse(""),
       "createsConditionally" -> fs.hasPathCapability(path, HadoopFiles.ConditionalCreate),
       "hadoop" -> org.apache.hadoop.util.VersionInfo.getVersion))
   }
@@ -173,28 +174,50 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
     } catch { case e: IOException if StoreFailure.isConditionNotMet(e) => false }
   }
 
+  /** Creates a file if there is none when it is complete; false if there is one. For stores where a file appears only then. */
+  def createExclusively(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
+    unlessTaken(HadoopFiles.complete(fs.create(path, false), data))
+  }
+
+  /** Begins to create a file twice, and completes both; how many were not refused. */
+  def createsThatWin(uri: String): Int = on(uri) { (fs, path) =>
+    val begun = Seq.fill(2)(fs.create(path, false))
+    begun.count(out => unlessTaken(HadoopFiles.complete(out, Array[Byte](1))))
+  }
+
+  /** Renames so many files to one name at once; how many were not refused. */
+  def renamesThatWin(uri: String, count: Int): Int = on(uri) { (fs, path) =>
+    val temporaries = Seq.fill(count)(HadoopFiles.temporary(path))
+    try {
+      StoreRequests.each(temporaries)(file => HadoopFiles.write(fs.create(file, false), Array[Byte](1)))
+      StoreRequests.each(temporaries)(file => unlessTaken(if (!fs.rename(file, path)) throw HadoopFiles.taken(path))).count(identity)
+    } finally StoreRequests.each(temporaries)(HadoopFiles.deleteQuietly(fs, _))
+  }
+
+  private def unlessTaken(create: => Unit): Boolean = try { create; true }
+  catch { case e: IOException if StoreFailure.isTaken(e) => false }
+
   /** Writes a file under a temporary name and renames it; replaces one of that name. */
   def putByRename(uri: String, data: Array[Byte]): Unit = on(uri)((fs, path) => byRename(fs, path, data, Options.Rename.OVERWRITE))
 
   /** Writes a file under a temporary name and renames it if the final name is free; false if it is taken. */
-  def createByRename(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
-    try { byRename(fs, path, data, Options.Rename.NONE); true }
-    catch { case _: FileAlreadyExistsException => false }
-  }
+  def createByRename(uri: String, data: Array[Byte]): Boolean =
+    on(uri)((fs, path) => unlessTaken(byRename(fs, path, data, Options.Rename.NONE)))
 
   private def byRename(fs: FileSystem, path: Path, data: Array[Byte], how: Options.Rename): Unit = {
-    val temporary = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID()}.tmp")
+    val temporary = HadoopFiles.temporary(path)
     try {
       HadoopFiles.write(fs.create(temporary, false), data)
       fs match {
         case hdfs: DistributedFileSystem => hdfs.rename(temporary, path, how)
         case web: WebHdfsFileSystem => web.rename(temporary, path, how)
-        case _ => FileContext.getFileContext(fs.getUri, if (store(path.toString).isEmpty) conf else fs.getConf).rename(temporary, path, how)
+        case _: ViewFileSystem =>
+          FileContext.getFileContext(fs.getUri, if (store(path.toString).isEmpty) conf else fs.getConf).rename(temporary, path, how)
+        case _ => HadoopFiles.rename(fs, temporary, path, how == Options.Rename.OVERWRITE)
       }
     } catch {
       case e: Throwable =>
-        try fs.delete(temporary, false)
-        catch { case _: IOException => }
+        HadoopFiles.deleteQuietly(fs, temporary)
         throw e
     }
   }
@@ -204,6 +227,41 @@ private object HadoopFiles {
   /** Hadoop's name, since 3.4.2, of both the option and the capability. */
   val ConditionalCreate = "fs.option.create.conditional.overwrite"
   private val BufferBytes = 64 * 1024
+  private val MostReplacements = 5
+
+  /** The settings that name a server, beside the path. */
+  private def endpoints(scheme: String): Seq[String] = scheme match {
+    case "s3a" | "s3" => Seq(s"fs.$scheme.endpoint", "fs.s3a.endpoint")
+    case "gs" => Seq("fs.gs.storage.root.url")
+    case "oci" => Seq("fs.oci.client.hostname")
+    case _ => Nil
+  }
+
+  private def temporary(path: Path): Path = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID()}.tmp")
+
+  private def taken(path: Path) = new FileAlreadyExistsException(s"$path exists")
+
+  private def deleteQuietly(fs: FileSystem, path: Path): Unit = try fs.delete(path, false)
+  catch { case _: IOException => }
+
+  /**
+   * Renames a file by the rename that every file system has. Its answer alone tells whether it did: to look whether the new name is free, as
+   * Hadoop's other renames do, is no promise. Those that never replace have the old file deleted before, if it is to be replaced.
+   */
+  private def rename(fs: FileSystem, from: Path, to: Path, replaces: Boolean): Unit = {
+    val done = Iterator.range(0, if (replaces) MostReplacements else 1).exists { attempt =>
+      if (attempt > 0) fs.delete(to, false)
+      try fs.rename(from, to)
+      catch { case e: IOException if StoreFailure.isTaken(e) => false }
+    }
+    if (!done) throw (if (fs.exists(to)) taken(to) else new IOException(s"$from could not be renamed to $to"))
+  }
+
+  /** Writes a whole file. If that fails, it is not closed, which would create a file of what is written so far. */
+  private def complete(out: FSDataOutputStream, data: Array[Byte]): Unit = {
+    out.write(data)
+    out.close()
+  }
 
   private def lines(fs: FileSystem, directory: Path, deep: Boolean): Seq[String] = {
     def line(entry: FileStatus) = Json.write(Seq[Any](entry.isDirectory, entry.getPath.toString, entry.getLen, entry.getModificationTime))

@@ -36,9 +36,20 @@ object StoreFailure {
 
   private[spark] def causes(error: Throwable): Seq[Throwable] = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
 
-  /** The AWS SDK is not on the compile class path, hence the reflection. */
+  /** Whether a create or a rename was refused because something has the name. */
+  def isTaken(error: IOException): Boolean =
+    isConditionNotMet(error) || causes(error).exists(_.getClass.getSimpleName == "FileAlreadyExistsException")
+
+  /** How errors of the clients of AWS, Google Cloud, Azure and Oracle Cloud tell HTTP's status. */
+  private val Statuses = Seq("statusCode", "getStatusCode", "getCode")
+  private val Clients =
+    Seq("software.amazon.", "com.google.", "com.oracle.bmc.", "org.apache.hadoop.fs.azurebfs.", "org.apache.hadoop.fs.gs.")
+
+  /** The clients are not on the compile class path, hence the reflection. */
   private def httpStatus(error: Throwable): Option[Int] =
-    if (!error.getClass.getName.startsWith("software.amazon.")) None
-    else try Some(error.getClass.getMethod("statusCode").invoke(error).asInstanceOf[Int]).filter(_ > 0)
-    catch { case NonFatal(_) => None }
+    if (!Clients.exists(error.getClass.getName.startsWith)) None
+    else Statuses.iterator.flatMap { name =>
+      try Some(error.getClass.getMethod(name).invoke(error)).collect { case status: Int if status > 0 => status }
+      catch { case NonFatal(_) => None }
+    }.nextOption()
 }

@@ -39,6 +39,19 @@ final case class CreateTableRequest(
     options: Map[String, String])
     extends Call[CommitAnswer]("create_table")
 
+final case class CloneRequest(
+    table: String,
+    name: Option[String],
+    mode: String,
+    known: Boolean,
+    external: Boolean,
+    properties: Map[String, String],
+    source: String,
+    sourceName: Option[String],
+    sourceVersion: Option[Long],
+    arguments: JsonNode)
+    extends Call[CommitAnswer]("clone")
+
 sealed trait AnyTableChange extends Variant
 
 final case class SetProperty(key: String, value: String) extends AnyTableChange {
@@ -113,6 +126,19 @@ final case class CheckSameSchemaRequest(table: String, other: String) extends Ca
 
 final case class CheckSamePlaceRequest(table: String, other: String, name: Option[String]) extends Call[Unit]("check_same_place")
 
+final case class CatalogPartition(location: String, values: Map[String, Option[String]]) extends Message
+
+final case class CatalogEntry(
+    name: String,
+    schema: String,
+    partitionColumns: Seq[String],
+    properties: Map[String, String],
+    partitions: Option[Seq[CatalogPartition]])
+    extends Message
+
+final case class ConvertRequest(table: String, format: Option[String], entry: Option[CatalogEntry], arguments: JsonNode)
+    extends Call[CommitAnswer]("convert_to_delta")
+
 final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
 
 /** A statement that the handler parsed itself and that only reads: `arguments` are its own. */
@@ -164,7 +190,13 @@ object RowsAnswer {
 
 final case class ParseRequest(text: String) extends Call[Option[ParsedStatement]]("parse")
 
-final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String], mayCommit: Boolean)
+final case class ParsedStatement(
+    command: String,
+    table: String,
+    arguments: JsonNode,
+    output: Option[String],
+    mayCommit: Boolean,
+    creates: Option[String])
     extends Message
 
 object ParsedStatement {
@@ -174,7 +206,8 @@ object ParsedStatement {
       in[String]("table"),
       in[JsonNode]("arguments"),
       in[Option[String]]("output"),
-      in[Boolean]("mayCommit")))
+      in[Boolean]("mayCommit"),
+      in[Option[String]]("creates")))
 }
 
 final case class ParameterMarkersRequest(text: String) extends Call[Seq[String]]("parameter_markers")

@@ -32,7 +32,11 @@ final case class UnresolvedInMergeRequest(clause: String, part: String, name: St
 
 final case class NotDeltaRequest(name: String, command: String) extends Call[Unit]("not_delta")
 
+final case class NotClonedRequest(name: String, format: String) extends Call[Unit]("not_cloned")
+
 final case class InsertIntoDirectoryRequest(path: Option[String]) extends Call[Unit]("insert_into_directory")
+
+final case class NotConvertedRequest(name: String, format: String) extends Call[Unit]("not_converted")
 
 final case class StoreCause(`class`: String, message: Option[String], status: Option[Int]) extends Message
 

@@ -1,0 +1,283 @@
+"""The documentation site's hook: pages that come from the code, pages of the root folder, and what each page must be.
+
+mkdocs loads it (``mkdocs.yml``). It adds ``properties.md`` and ``errors.md`` from the code, and ARCHITECTURE.md,
+CHANGELOG.md, CONTRIBUTING.md and SECURITY.md as pages, with their links turned to the site's. Promises, each a warning
+that ``mkdocs build --strict`` fails with: every table property has a meaning here, every link leads somewhere, and no
+page loads anything from another host. The functions that make pages need no mkdocs; tests call them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import posixpath
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+from headwater import __version__  # noqa: E402
+from headwater.protocol.properties import PROPERTIES, Property  # noqa: E402
+from headwater.versions import SUPPORTED_SPARK  # noqa: E402
+
+_log = logging.getLogger("mkdocs.plugins.headwater")
+
+#: Files of the root folder that are pages, too.
+ROOT_PAGES = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-policy.md",
+}
+#: Where links lead that name something outside ``docs``.
+_ELSEWHERE = {"README.md": "index.md", "LICENSE": None}
+
+#: What each table property does, by name; those that do nothing here say so themselves.
+MEANINGS: dict[str, str] = json.loads((ROOT / ".ci" / "property-meanings.json").read_text("utf-8"))
+
+#: The classes of SQLSTATE that conditions have, as headings.
+_CLASSES = {
+    "08": "Connections",
+    "0A": "What is not supported",
+    "21": "More than one row",
+    "22": "Values out of range",
+    "23": "Constraints",
+    "25": "States of a transaction",
+    "2D": "Conflicts with other writers",
+    "40": "Commits that were not made",
+    "42": "Mistakes in statements, names and options",
+    "44": "Views and checks",
+    "54": "Limits",
+    "55": "Tables that are not in the needed state",
+    "56": "Sessions and settings",
+    "58": "Processes, files and storage",
+    "F0": "Configuration",
+    "HY": "Cancelled statements",
+    "KD": "Delta tables",
+    "XX": "Damage",
+}
+_PROPERTIES_OPENING = """# Table properties
+
+Set with `TBLPROPERTIES` in CREATE TABLE and ALTER TABLE; for all new tables of a session with
+`spark.databricks.delta.properties.defaults.<name>`. Names ignore case. A property `delta.…` that is not in this list is
+refused, with the nearest name; `spark.databricks.delta.allowArbitraryProperties.enabled` lets it through. Properties
+without the prefix are your own. `delta.constraints.<name>` is a CHECK constraint, and `delta.feature.<name>` =
+`supported` adds a [table feature](features.md). This page is made from the code.
+"""
+_ERRORS_OPENING = """# Error conditions
+
+Each error has a name, in brackets before its text, and an SQLSTATE. Names are those that Delta Lake documents where the
+mistake is the same; names that begin with `HEADWATER_` have no counterpart there. `<…>` stands for what the error fills
+in. A statement that fails writes nothing, unless its text says otherwise. In Python, `error.getCondition()` and
+`error.getSqlState()` return both; [conflicts](guarantees.md#isolation) have classes. This page is made from the code.
+"""
+
+#: How the sentence begins that says what to do.
+_DOES = """
+Add Assign Begin Call Cast Change Check Choose Compute Create Declare Delete Disable Drop Enable Find Fix Give Install
+Keep Leave Look Make Mark Name Partition Pass Qualify Quote Read Remove Rename Replace Restart Restore Retain Rewrite
+Run Select Set See Shorten Start Store Swap To Update Upgrade Use Write If <hint> <advice> <instead> <suggestion>
+"""
+_CURE = re.compile(rf"(?<=[.?:])\s+(?=(?:{'|'.join(map(re.escape, _DOES.split()))})[\s.;:])")
+
+
+def version_text() -> str:
+    """What a page says of the version that it is for."""
+    lines = sorted({tuple(map(int, version.split(".")[:2])) for version in SUPPORTED_SPARK})
+    sparks = " and ".join([", ".join(f"{a}.{b}" for a, b in lines[:-1]), "{}.{}".format(*lines[-1])])
+    return f"{__version__}, which works with Spark {sparks}"
+
+
+def properties_page() -> str:
+    """All table properties: values, default, meaning."""
+    lines = [
+        _PROPERTIES_OPENING,
+        "| property | values | default | meaning |",
+        "| --- | --- | --- | --- |",
+        *(_property_row(known) for name, known in sorted(PROPERTIES.items()) if known.unused is None),
+        "",
+        "## Without effect here",
+        "",
+        "These are recorded for other engines. Setting one is a warning in Spark's log.",
+        "",
+        "| property | values | why |",
+        "| --- | --- | --- |",
+        *(
+            f"| `{name}` | {_cell(known.expected)} | {_cell(known.unused)} |"
+            for name, known in sorted(PROPERTIES.items())
+            if known.unused is not None
+        ),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _property_row(known: Property[Any]) -> str:
+    values = known.expected if known.settable else "set by writers only"
+    default = f"`{known.default}`" if known.default is not None else ""
+    return f"| `{known.name}` | {_cell(values)} | {default} | {_cell(MEANINGS.get(known.name, '?'))} |"
+
+
+def properties_without_meaning() -> set[str]:
+    return {name for name, known in PROPERTIES.items() if known.unused is None} ^ set(MEANINGS)
+
+
+def conditions() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads((ROOT / "conf" / "error-conditions.json").read_text("utf-8"))
+    return found
+
+
+def cause_and_cure(message: str) -> tuple[str, str]:
+    """A message's sentences, split before the first that says what to do; the second is empty where none does."""
+    cause, *cure = _CURE.split(message, maxsplit=1)
+    return cause, "".join(cure)
+
+
+def errors_page() -> str:
+    """All error conditions by class of SQLSTATE, each with cause and cure."""
+    lines = [_ERRORS_OPENING]
+    by_class: dict[str, list[str]] = {}
+    known = conditions()
+    for name in sorted(known):
+        by_class.setdefault(known[name]["sqlState"][:2], []).append(name)
+    for kind in sorted(by_class, key=lambda each: (each != "2D", each)):
+        lines += [f"## {_CLASSES.get(kind, 'Others')} ({kind}…) {{ #class-{kind.lower()} }}", ""]
+        for name in by_class[kind]:
+            lines += _condition(name, known[name])
+    return "\n".join(lines)
+
+
+def _condition(name: str, condition: dict[str, Any]) -> Iterator[str]:
+    cause, cure = cause_and_cure(" ".join(condition["message"]))
+    yield from (f"### {name} {{ #{name.lower()} }}", "", f"SQLSTATE {condition['sqlState']}.", "")
+    yield from (f"*Cause.* {_text(cause)}", "")
+    if cure:
+        yield from (f"*Cure.* {_text(cure)}", "")
+
+
+def _text(message: str) -> str:
+    """A message as Markdown: its placeholders and stars are no markup."""
+    return re.sub(r"(`[^`]*`)|([<>*_\[\]])", lambda m: m[1] or f"\\{m[2]}", " ".join(message.split())).replace(
+        "\\<", "&lt;"
+    )
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", "\\|")
+
+
+_BENCH_MARK = "<!-- bench: pictures and table -->"
+_BAR = 150  # pixels that stand for the other side's time
+
+
+def bench_table() -> str:
+    """The cases of ``python -m bench`` that compare, with their limits as bars, from its code."""
+    sys.path.insert(0, str(ROOT))
+    from bench.__main__ import cases
+    from bench.sparks import PEER
+
+    sizes = {"rows": 5_000_000, "files": 1_000_000, "tenth": 100_000}
+    others = {PEER: "Delta Lake", "parquet": "plain Parquet"}
+    lines = ["| case | what | beside | at most |", "| --- | --- | --- | --- |"]
+    for case in cases():
+        title = re.sub(r"\{(\w+):,\}", lambda m: f"{sizes[m[1]]:,}", case.title)
+        for limit in case.against:
+            if limit.other in others and limit.ratio is not None:
+                bar = f'<span class="hw-bar" style="width: {limit.ratio * _BAR:.0f}px"></span>'
+                lines.append(f"| `{case.name}` | {title} | {others[limit.other]} | {bar} {limit.ratio:.2f} |")
+    return "\n".join(lines)
+
+
+_ANSWER = re.compile(r"<!-- answer: (\w+) -->")
+_ERRORS = re.compile(r"<!-- errors: ([^>]*?) -->")
+
+
+def answer_table(command: str) -> str:
+    """The columns of a statement's rows, from the code that answers it."""
+    from headwater.protocol.types import ArrayType, MapType, StructType
+    from headwater.statements.parsing import OUTPUT
+
+    def text(kind: Any) -> str:
+        if isinstance(kind, StructType):
+            return f"struct of {', '.join(f'`{field.name}`' for field in kind.fields)}"
+        if isinstance(kind, ArrayType):
+            return f"array of {text(kind.element)}"
+        if isinstance(kind, MapType):
+            return f"map of {text(kind.key)} to {text(kind.value)}"
+        return {"long": "bigint", "integer": "int"}.get(str(kind.name), str(kind.name))
+
+    rows = [f"| `{field.name}` | {text(field.type)} |" for field in OUTPUT[command].fields]
+    return "\n".join(["| column | type |", "| --- | --- |", *rows])
+
+
+def errors_table(names: str, up: str) -> str:
+    """Conditions with their causes. ``up``: the way from the page to the root of the site."""
+    known, rows = conditions(), []
+    for name in names.split(", "):
+        cause, _ = cause_and_cure(" ".join(known[name]["message"]))
+        rows.append(f"| [`{name}`]({up}errors.md#{name.lower()}) | {_cell(_text(cause))} |")
+    return "\n".join(["| condition | when |", "| --- | --- |", *rows])
+
+
+def filled(markdown: str, page: str) -> str:
+    """A page's text with what comes from the code in the place of its marks.
+
+    :raises KeyError: a mark names a statement or a condition that does not exist.
+    """
+    up = "../" * page.count("/")
+    markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
+    markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
+    return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
+
+
+def root_page(name: str) -> str:
+    """A file of the root folder, with its links turned to the site's pages."""
+    text = (ROOT / name).read_text("utf-8")
+    return re.sub(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)\s]*)?\)", _site_link, text)
+
+
+def _site_link(link: re.Match[str]) -> str:
+    text, target, anchor = link[1], link[2], link[3] or ""
+    if ":" in target:
+        return link[0]
+    path = posixpath.normpath(target)
+    if path.startswith("docs/"):
+        return f"{text}({path.removeprefix('docs/')}{anchor})"
+    page = ROOT_PAGES.get(path) or _ELSEWHERE.get(path)
+    return f"{text}({page}{anchor})" if page else text[1:-1]
+
+
+# --- what mkdocs calls ------------------------------------------------------------------------------------------------
+
+
+def on_config(config: Any) -> Any:
+    config.extra["version_text"] = version_text()
+    config.watch += [str(ROOT / name) for name in ROOT_PAGES] + [str(ROOT / "python"), str(ROOT / "conf")]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    if without := properties_without_meaning():
+        _log.warning("MEANINGS in .ci/site.py and the table properties differ: %s", ", ".join(sorted(without)))
+    made = {"properties.md": properties_page(), "errors.md": errors_page()}
+    made.update({page: root_page(name) for name, page in ROOT_PAGES.items() if (ROOT / name).exists()})
+    for page, content in made.items():
+        files.append(File.generated(config, page, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    return filled(markdown, page.file.src_uri)
+
+
+def on_post_build(config: Any) -> None:
+    """What a page loads must lie in the site."""
+    loads = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)")
+    for page in Path(config.site_dir).rglob("*.html"):
+        for found in set(loads.findall(page.read_text("utf-8"))):
+            _log.warning("%s loads %s: the site loads nothing from other hosts", page.name, found)
