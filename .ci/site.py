@@ -73,7 +73,7 @@ _ERRORS_OPENING = """# Error conditions
 Each error has a name, in brackets before its text, and an SQLSTATE. Names are those that Delta Lake documents where the
 mistake is the same; names that begin with `HEADWATER_` have no counterpart there. `<…>` stands for what the error fills
 in. A statement that fails writes nothing, unless its text says otherwise. In Python, `error.getCondition()` and
-`error.getSqlState()` return both. This page is made from the code.
+`error.getSqlState()` return both; [conflicts](guarantees.md#isolation) have classes. This page is made from the code.
 """
 
 #: How the sentence begins that says what to do.
@@ -169,6 +169,70 @@ def _cell(text: str | None) -> str:
     return (text or "").replace("|", "\\|")
 
 
+_BENCH_MARK = "<!-- bench: pictures and table -->"
+_BAR = 300  # pixels that stand for the other side's time
+
+
+def bench_table() -> str:
+    """The cases of ``python -m bench`` that compare, with their limits as bars, from its code."""
+    sys.path.insert(0, str(ROOT))
+    from bench.__main__ import cases
+    from bench.sparks import PEER
+
+    sizes = {"rows": 5_000_000, "files": 1_000_000, "tenth": 100_000}
+    others = {PEER: "Delta Lake", "parquet": "plain Parquet"}
+    lines = ["| case | what | beside | at most |", "| --- | --- | --- | --- |"]
+    for case in cases():
+        title = re.sub(r"\{(\w+):,\}", lambda m: f"{sizes[m[1]]:,}", case.title)
+        for limit in case.against:
+            if limit.other in others and limit.ratio is not None:
+                bar = f'<span class="hw-bar" style="width: {limit.ratio * _BAR:.0f}px"></span>'
+                lines.append(f"| `{case.name}` | {title} | {others[limit.other]} | {bar} {limit.ratio:.2f} |")
+    return "\n".join(lines)
+
+
+_ANSWER = re.compile(r"<!-- answer: (\w+) -->")
+_ERRORS = re.compile(r"<!-- errors: ([^>]*?) -->")
+
+
+def answer_table(command: str) -> str:
+    """The columns of a statement's rows, from the code that answers it."""
+    from headwater.protocol.types import ArrayType, MapType, StructType
+    from headwater.statements.parsing import OUTPUT
+
+    def text(kind: Any) -> str:
+        if isinstance(kind, StructType):
+            return f"struct of {', '.join(f'`{field.name}`' for field in kind.fields)}"
+        if isinstance(kind, ArrayType):
+            return f"array of {text(kind.element)}"
+        if isinstance(kind, MapType):
+            return f"map of {text(kind.key)} to {text(kind.value)}"
+        return {"long": "bigint", "integer": "int"}.get(str(kind.name), str(kind.name))
+
+    rows = [f"| `{field.name}` | {text(field.type)} |" for field in OUTPUT[command].fields]
+    return "\n".join(["| column | type |", "| --- | --- |", *rows])
+
+
+def errors_table(names: str, up: str) -> str:
+    """Conditions with their causes. ``up``: the way from the page to the root of the site."""
+    known, rows = conditions(), []
+    for name in names.split(", "):
+        cause, _ = cause_and_cure(" ".join(known[name]["message"]))
+        rows.append(f"| [`{name}`]({up}errors.md#{name.lower()}) | {_cell(_text(cause))} |")
+    return "\n".join(["| condition | when |", "| --- | --- |", *rows])
+
+
+def filled(markdown: str, page: str) -> str:
+    """A page's text with what comes from the code in the place of its marks.
+
+    :raises KeyError: a mark names a statement or a condition that does not exist.
+    """
+    up = "../" * page.count("/")
+    markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
+    markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
+    return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
+
+
 def root_page(name: str) -> str:
     """A file of the root folder, with its links turned to the site's pages."""
     text = (ROOT / name).read_text("utf-8")
@@ -205,6 +269,10 @@ def on_files(files: Any, config: Any) -> Any:
     for page, content in made.items():
         files.append(File.generated(config, page, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    return filled(markdown, page.file.src_uri)
 
 
 def on_post_build(config: Any) -> None:

@@ -74,6 +74,19 @@ def _restore(bench: Bench, side: str, number: int) -> float:
     return spark.run(f"RESTORE delta.`{path}` TO VERSION AS OF {_FIRST}")
 
 
+def _prepare_clone(bench: Bench, side: str) -> None:
+    big_log.make(bench.path("clone", side), _files(bench))
+
+
+def _clone(bench: Bench, side: str, number: int) -> float:
+    source = bench.path("clone", side)
+    target = source.with_name(f"{source.name}-{number}")
+    try:
+        return bench.spark(side).run(f"CREATE TABLE delta.`{target}` SHALLOW CLONE delta.`{source}`")
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+
+
 def cases() -> Iterator[Case]:
     """Every case of this module."""
     against = (Against(PEER, 0.1),)
@@ -81,3 +94,4 @@ def cases() -> Iterator[Case]:
     yield Case("vacuum-dry", f"VACUUM DRY RUN, {files}, {half}", against, _dry, 3, _prepare_dry, 1)
     yield Case("vacuum", f"VACUUM, {files}, {half}", against, _vacuum, 3, warm_up=1)
     yield Case("restore", f"RESTORE of {files} that a DELETE removed", against, _restore, 3, _prepare_restore, 1)
+    yield Case("shallow-clone", f"SHALLOW CLONE of {files}", against, _clone, 3, _prepare_clone, 1)

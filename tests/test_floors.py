@@ -15,6 +15,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset(
         {
             "__init__",
+            "amounts",
             "backoff",
             "clock",
             "errors",
@@ -33,7 +34,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"transaction", "layout", "changes", "streaming"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
-    frozenset({"changelog", "exceptions", "handler", "launch", "tables"}),
+    frozenset({"changelog", "exceptions", "handler", "inspector", "launch", "tables"}),
     frozenset({"cli", "__main__"}),
 )
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 
+from headwater.statements.parsing import OUTPUT
 from support.paths import TESTS
 
 ROOT = TESTS.parent
+DOCS = ROOT / "docs"
 SITE = runpy.run_path(str(ROOT / ".ci" / "site.py"))
 
 
@@ -27,6 +30,30 @@ def test_what_to_do_is_told_from_what_happened() -> None:
     split = SITE["cause_and_cure"]
     assert split("It is gone. Use another one. It lasts.") == ("It is gone.", "Use another one. It lasts.")
     assert split("It is gone.") == ("It is gone.", "")
+
+
+def test_marks_name_what_exists() -> None:
+    """The pages' answers and errors come from the code; every statement of ours with an answer has a page with it."""
+    texts = {page.relative_to(DOCS).as_posix(): page.read_text("utf-8") for page in DOCS.rglob("*.md")}
+    for name, text in texts.items():
+        if "<!-- bench" not in text:
+            assert "<!-- answer" not in SITE["filled"](text, name), name
+    answered = set(re.findall(r"<!-- answer: (\w+) -->", "".join(texts.values())))
+    assert answered == set(OUTPUT) - {"reorg"}  # its answer is that of OPTIMIZE
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [page.name for page in DOCS.rglob("*.md") if f" {page.relative_to(DOCS).as_posix()}\n" not in menu] == []
+
+
+def test_workflows_use_what_exists() -> None:
+    extras = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE))
+    for file in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = file.read_text("utf-8")
+        for named in re.findall(r"\.\[([\w,]+)\]", text):
+            assert set(named.split(",")) <= extras, file.name
+        assert all((ROOT / path).exists() for path in re.findall(r"(?<![\w/])\.ci/\w+(?:\.py)?", text)), file.name
 
 
 def test_links_between_root_pages_lead_to_the_sites_pages() -> None:

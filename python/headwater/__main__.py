@@ -5,7 +5,7 @@ Error messages name it, because which ``headwater`` is on the PATH is not known 
 
 from __future__ import annotations
 
-from headwater.cli.main import main
+from headwater.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -56,6 +56,7 @@ _NOT_IN_SCALA = {
     "GenerateArguments",
     "OptimizeArguments",
     "ReorgArguments",
+    "CloneArguments",
     "RestoreArguments",
     "VacuumArguments",
     "TableChange",

@@ -187,6 +187,7 @@ NOW = {"delta.dropFeatureTruncateHistory.retentionDuration": "0 seconds"}
 BATCH_OF_TWO = {"spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit": "2"}
 CHECK = {"kind": "add_constraint", "constraint": {"kind": "check", "name": "few", "expression": "a < 90"}}
 GONE = ["DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", "DELTA_CANNOT_RESOLVE_COLUMN"]
+_AB = schema_json(a="integer", b="string")
 IDENTITY = {"identity": [{"column": "i", "start": 1, "step": 1, "allowExplicitInsert": True}]}
 
 
@@ -295,6 +296,15 @@ CASES: dict[str, Case] = {
         [("analyze_table", {"table": PATH, "name": "t", "arguments": {"columns": [["a"]]}})], stats='{"numRecords":10}'
     ),
     "TRUNCATE": Case([("truncate", {"table": PATH})]),
+    "SHALLOW CLONE": Case(
+        [("clone", {"table": PATH, "mode": "replace", "source": "/source", "arguments": {"isShallow": True}})],
+        prepare=[
+            ("truncate", {"table": PATH}),
+            ("create_table", create_request("/source", _AB, plan=0, rowSchema=_AB, properties=MAPPED)),
+        ],
+        written=[[data_file("new.parquet", 2, [[1, 5, 0], ["x", "y", 0]])]],
+        done=["DELTA_UNSUPPORTED_NON_EMPTY_CLONE"],
+    ),
     "a batch": Case(batch(), written=_written(2)),
     "a batch, Complete": Case(batch(mode="Complete"), written=_written(2)),
     "a batch that brings a column": Case(

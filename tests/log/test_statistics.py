@@ -309,3 +309,12 @@ def test_values_keep_their_order_over_many_texts():
     texts = [f'{{"a":{{"b":{i}}}}}' if i % 7 else None if i % 2 else "{" for i in range(1000)]
     found = values_of(texts, {("a", "b"): int | None})
     assert found["a", "b"] == [i if i % 7 else None for i in range(1000)]
+
+
+def test_values_of_columns_with_any_name():
+    """Also of those whose names a JSON text has to escape."""
+    names = [chr(code) for code in (*range(0x100), 0x2028, 0x1F30A)] + ['a"b', "a\\b", "$ref", "class", ""]
+    for name in names:
+        text = json.dumps({"minValues": {name: 7, "other": 8}})
+        wanted = {("minValues", name): int | None, ("minValues", "other"): int | None}
+        assert values_of([text, "{}"], wanted) == {("minValues", name): [7, None], ("minValues", "other"): [8, None]}

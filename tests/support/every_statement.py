@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -225,6 +226,8 @@ BY_PATH: dict[str, tuple[str, Request]] = {
         },
     ),
     "plan save": ("plan_save", {"mode": "Append", "partitionColumns": [], "options": {}}),
+    "clone": ("clone", {"name": None, "mode": "create_or_replace", "arguments": {"isShallow": True}}),
+    "clone 1": ("clone", {"name": "c", "mode": "create", "arguments": {"isShallow": True, "version": "1"}}),
     "restore 1": ("restore", {"name": "t", "arguments": {"version": "1"}}),
     "restore 0": ("restore", {"name": "t", "arguments": {"version": "0"}}),
     "restore a time": ("restore", {"name": "t", "arguments": {"timestamp": "TIMESTAMP '2024-01-01 00:00:00'"}}),
@@ -343,7 +346,8 @@ def ask(path: str, name: str) -> dict[str, Request]:
     """The answers to a statement, by the call that gave them: more than one where it takes several."""
     if name in BY_PATH:
         call, request = BY_PATH[name]
-        answers = {call: answer(call, {"table": path, **request}, **_UNCHECKED)}
+        tables = {"table": f"{path}-{uuid.uuid4()}", "source": path} if call == "clone" else {"table": path}
+        answers = {call: answer(call, {**tables, **request}, **_UNCHECKED)}
         opened = answers[call].get("result")
         if call == "open_stream" and opened is not None:
             answers |= _follow(opened["stream"], opened.get("readsChanges", False))

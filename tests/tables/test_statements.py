@@ -252,13 +252,28 @@ def test_maintenance_runs_its_statement(table, ran, call, text):
     assert ran() == text
 
 
+def test_shallow_clones(table, session):
+    clone = table.cloneAtVersion(2, "/x", True, True, {"a": "b"})
+    assert session.statements[0] == (
+        "CREATE OR REPLACE TABLE delta.`/x` SHALLOW CLONE delta.`/t` VERSION AS OF 2 TBLPROPERTIES ('a' = 'b')"
+    )
+    assert clone.toDF().made == "delta.`/x`"
+    table.cloneAtTimestamp("2020-01-01", "db.x", True)
+    table.clone("/y", isShallow=True)
+    texts = [text for text in session.statements if "CLONE" in text]
+    assert texts[1:] == [
+        "CREATE TABLE db.x SHALLOW CLONE delta.`/t` TIMESTAMP AS OF '2020-01-01'",
+        "CREATE TABLE delta.`/y` SHALLOW CLONE delta.`/t`",
+    ]
+
+
 class TestNotYet:
     @pytest.mark.parametrize(
         ("call", "statement"),
         [
-            (lambda t: t.clone("/x", True), "CLONE"),
-            (lambda t: t.cloneAtVersion(1, "/x", True), "CLONE"),
-            (lambda t: t.cloneAtTimestamp("2020-01-01", "/x", True), "CLONE"),
+            (lambda t: t.clone("/x"), "DEEP CLONE"),
+            (lambda t: t.cloneAtVersion(1, "/x"), "DEEP CLONE"),
+            (lambda t: t.cloneAtTimestamp("2020-01-01", "/x"), "DEEP CLONE"),
         ],
     )
     def test_a_method_that_is_missing_says_so(self, table, session, call, statement):
@@ -287,13 +302,8 @@ class TestNotYet:
         call(table)
         assert ran() == text
 
-    def test_clones_to_be_switched_on(self, table, session, monkeypatch):
+    def test_conversions_to_be_switched_on(self, session, monkeypatch):
         monkeypatch.setattr("headwater.tables.errors.NOT_YET", {})
-        clone = table.cloneAtVersion(2, "/x", True, True, {"a": "b"})
-        assert session.statements[0] == (
-            "CREATE OR REPLACE TABLE delta.`/x` SHALLOW CLONE delta.`/t` VERSION AS OF 2 TBLPROPERTIES ('a' = 'b')"
-        )
-        assert clone.toDF().made == "delta.`/x`"
         DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
         assert session.statements[-2:] == [
             "CONVERT TO DELTA parquet.`/p` PARTITIONED BY (a INT)",

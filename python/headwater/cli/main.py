@@ -7,6 +7,7 @@ this process, so exit code, signals and terminal are theirs.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -30,9 +31,20 @@ _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opti
 # A server's --help is ours: Spark would show that of spark-submit.
 _PASS_ON_BUT_HELP = {**_PASS_ON, "help_option_names": ["--help"]}
 
+_PathArgument = Annotated[
+    str, typer.Argument(help="The folder of a table, or its URI (s3://bucket/table) in a store of pyarrow or fsspec.")
+]
+_Version = Annotated[int | None, typer.Option(min=0, help="The table at this version. Default: the newest.")]
+_Timestamp = Annotated[str | None, typer.Option(help="The table as of a time, such as 2024-01-31T12:00; UTC.")]
+_Limit = Annotated[int | None, typer.Option(min=1, help="The most rows. Default: 50, and all with --json.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 
 def main() -> None:
-    """The console script."""
+    """Run the command that the arguments name."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names may have characters that the terminal's encoding lacks
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except (HeadwaterError, RuntimeError, OSError) as error:
@@ -124,21 +136,118 @@ def demo(
 
 @app.command()
 def health(
-    path: Annotated[str, typer.Argument(help="The folder of a table on the local file system.")],
+    path: _PathArgument,
     where: Annotated[
         list[str] | None,
         typer.Option(help='A predicate, such as "a = 1 AND b > 2": how many files does it read? May be repeated.'),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: _Json = False,
 ) -> None:
     """Show from its log how a table is: small files, deleted rows, layout, and what OPTIMIZE and VACUUM would do.
 
-    No data file is looked at. Timestamps without a zone in predicates are UTC. For a table in another store, run
-    DESCRIBE HEALTH in Spark.
+    No data file is looked at. Timestamps without a zone in predicates are UTC.
     """
     from headwater.cli.health import show_health
 
     show_health(path, where or [], as_json=as_json)
+
+
+@app.command()
+def inspect(
+    path: _PathArgument,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. Default: a free one.")] = 0,
+) -> None:
+    """Show a table in the browser, from its log: versions, files, layout, what a predicate reads. Without Spark.
+
+    Prints the address of the page and serves it until it is interrupted. It only reads.
+    """
+    from headwater.cli.inspecting import serve
+
+    serve(path, port)
+
+
+@app.command()
+def describe(
+    path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False
+) -> None:
+    """Show a table's columns, partitions, clustering and constraints from its log, without Spark."""
+    from headwater.cli.looking import show_description
+
+    show_description(path, *_point(version, timestamp), as_json=as_json)
+
+
+@app.command()
+def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -> None:
+    """Show the versions of a table, newest first: when, what, and what it did to rows, files and bytes."""
+    from headwater.cli.looking import show_history
+
+    show_history(path, limit, as_json=as_json)
+
+
+@app.command()
+def detail(path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False) -> None:
+    """Show what DESCRIBE DETAIL says of a table: size, files, properties, protocol, features."""
+    from headwater.cli.looking import show_detail
+
+    show_detail(path, *_point(version, timestamp), as_json=as_json)
+
+
+@app.command()
+def log(path: _PathArgument, version: _Version = None, limit: _Limit = None, as_json: _Json = False) -> None:
+    """Show the files of a table's log; with --version, the actions of that version's commit."""
+    from headwater.cli.looking import show_log
+
+    show_log(path, version, limit, as_json=as_json)
+
+
+@app.command()
+def diff(
+    path: _PathArgument,
+    older: Annotated[int | None, typer.Argument(min=0, help="A version. Default: the one before the newer.")] = None,
+    newer: Annotated[int | None, typer.Argument(min=0, help="A version. Default: the newest.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Show how two versions of a table differ: columns, properties, protocol, streams that write it, files, rows."""
+    from headwater.cli.looking import show_difference
+
+    show_difference(path, older, newer, as_json=as_json)
+
+
+@app.command()
+def files(
+    path: _PathArgument,
+    version: _Version = None,
+    timestamp: _Timestamp = None,
+    where: Annotated[
+        str | None, typer.Option(help='A predicate, such as "a = 1 AND b > 2": only the files that it reads.')
+    ] = None,
+    limit: _Limit = None,
+    as_json: _Json = False,
+) -> None:
+    """Show the live files of a table: size, rows, deleted rows, partition."""
+    from headwater.cli.looking import show_files
+
+    show_files(path, *_point(version, timestamp), where=where, limit=limit, as_json=as_json)
+
+
+def _point(version: int | None, timestamp: str | None) -> tuple[int | None, str | None]:
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("give --version or --timestamp, not both")
+    return version, timestamp
+
+
+@app.command()
+def doctor(
+    path: Annotated[str | None, typer.Argument(help="The folder of a table, or where one is to be.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Check what Headwater needs: Python, packages, Java, Spark, JAR, settings, handler, and the store of a path.
+
+    Exit code 0: all is well, or has warnings only; 1: something must be changed, and the line says what.
+    """
+    from headwater.cli.doctor import run
+
+    raise typer.Exit(run(path, as_json=as_json))
 
 
 def _run_shell(shell: str, arguments: list[str]) -> None:

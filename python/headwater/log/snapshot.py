@@ -274,8 +274,8 @@ def load_snapshot(
     a ``base`` that is of another table now gone from the path is noticed and not used. Where nothing is newer, it is
     returned itself, with the store it has.
 
-    :param since: all commits after ``base`` up to ``version``, in order, where the caller knows them: they are not
-        read.
+    :param since: all commits after ``base``, or from the first one, up to ``version``, in order, where the caller knows
+        them: they are not read.
     :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
         ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
         ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
@@ -288,7 +288,7 @@ def load_snapshot(
     for _ in range(_LISTINGS):
         segment = find_segment(table_path, store, version)
         try:
-            return _load(segment, store)
+            return _load(segment, store, since if base is None else ())
         except FileNotFoundError as error:  # cleaned up since it was listed
             gone = error
     raise HeadwaterError(
@@ -317,8 +317,13 @@ def table_exists(table_path: str, store: Store) -> bool:
     return any(isinstance(parse_name(file.name), (CommitName, CheckpointName)) for file in files)
 
 
-def _load(segment: LogSegment, store: Store) -> Snapshot:
-    """Replay a segment; where its checkpoint cannot be read, an older one or the commits from the beginning."""
+def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions]) -> Snapshot:
+    """Replay a segment; where its checkpoint cannot be read, an older one or the commits from the beginning.
+
+    :param known: all commits of the segment's version, where the caller knows them.
+    """
+    if len(known) == segment.version + 1:
+        return _snapshot(segment, store, apply_commits(TableState(), known))
     failure: tuple[int, str] | None = None
     while True:
         state = TableState()

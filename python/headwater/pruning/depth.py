@@ -42,20 +42,54 @@ def depths(snapshot: Files, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str,
     return found
 
 
+class Overlap(NamedTuple):
+    """How the ranges of a column's files lie over each other.
+
+    :param depth: over all of them.
+    :param positions: the files that have bounds, by their places in the snapshot.
+    :param low: of each of them the minimum, and ``high`` the maximum.
+    :param low_rank: of each the place of its minimum among the distinct values, from 0; ``high_rank``, the maximum's.
+    :param open_files: for each distinct value in order, how many of the ranges hold it.
+    """
+
+    depth: Depth
+    positions: np.ndarray
+    low: pa.Array
+    high: pa.Array
+    low_rank: np.ndarray
+    high_rank: np.ndarray
+    open_files: np.ndarray
+
+
+def overlap(snapshot: Files, path: tuple[str, ...]) -> Overlap | None:
+    """The ranges of a column by its logical path; None for one without an order that statistics follow."""
+    bounds = BoundsReader(snapshot, [path]).read(Column(path))
+    return None if bounds is None or bounds.low is MAYBE else _overlap(bounds, snapshot.num_files)
+
+
 def _depth(bounds: Bounds, num_files: int) -> Depth:
+    return _overlap(bounds, num_files).depth
+
+
+def _overlap(bounds: Bounds, num_files: int) -> Overlap:
     known = pc.and_(pc.is_valid(bounds.low), pc.is_valid(bounds.high))
     may_have_values = settle(inverse(bounds.all_null()), num_files)
     unknown = pc.sum(pc.and_(pc.invert(known), may_have_values)).as_py() or 0
     low, high = (_filtered(bound, known) for bound in (bounds.low, bounds.high))
+    positions = np.flatnonzero(known.to_numpy(zero_copy_only=False))
     if not len(low):
-        return Depth(None, None, unknown)
+        none = np.empty(0, np.int64)
+        return Overlap(Depth(None, None, unknown), none, low, high, none, none, none)
     unsigned = pc.rank(pa.concat_arrays([low, high]), sort_keys="ascending", tiebreaker="dense").to_numpy()
     ranks = unsigned.astype(np.int64) - 1  # NumPy 1 does not count unsigned numbers
-    begins, ends = np.bincount(ranks[: len(low)], minlength=ranks.max() + 1), np.bincount(ranks[len(low) :])
+    first, last = ranks[: len(low)], ranks[len(low) :]
+    # Of statistics that are wrong, the greatest value of all may be a minimum.
+    begins, ends = (np.bincount(each, minlength=ranks.max() + 1) for each in (first, last))
     open_files = np.cumsum(begins)
     # A file whose range ends at a value still has it.
     open_files[1:] -= np.cumsum(ends)[:-1]
-    return Depth(float(open_files.mean()) + unknown, int(open_files.max()) + unknown, unknown)
+    depth = Depth(float(open_files.mean()) + unknown, int(open_files.max()) + unknown, unknown)
+    return Overlap(depth, positions, low, high, first, last, open_files)
 
 
 def _filtered(values: Any, known: Any) -> pa.Array:

@@ -35,8 +35,8 @@ _STATEMENTS = (
     ),
     _of(
         "(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS] <table> [SHALLOW|DEEP] CLONE",
-        "CLONE",
-        "Use CREATE TABLE … USING delta AS SELECT, which copies the rows, or CREATE TABLE … LIKE, which copies none.",
+        "EXPLAIN of CLONE",
+        "Run CREATE TABLE … CLONE itself: it copies no row, and DROP TABLE undoes it.",
         coming=True,
     ),
     _of(

@@ -8,6 +8,7 @@ Owns their parsing into a command with its table and arguments:
 - ``ALTER TABLE <table> ALTER [COLUMN] <column> SYNC IDENTITY``
 - ``ANALYZE TABLE <table> COMPUTE DELTA STATISTICS [FOR ALL COLUMNS | FOR COLUMNS <column>, …]``
 - ``GENERATE <mode> FOR TABLE <table>``
+- ``CREATE TABLE <table> SHALLOW CLONE <table> …`` (:mod:`headwater.sql.clone`)
 - ``OPTIMIZE <table> …`` (:mod:`headwater.sql.optimize`)
 - ``REORG TABLE <table> …`` (:mod:`headwater.sql.reorg`)
 - ``ALTER TABLE <table> DROP FEATURE <feature> [TRUNCATE HISTORY]``; the feature in quotes or not
@@ -27,7 +28,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
-from headwater.sql import optimize, reorg
+from headwater.sql import clone, optimize, reorg
 from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL|HEALTH)")
@@ -67,7 +68,7 @@ def parse(text: str) -> dict[str, Any] | None:
         }
     if found is not None and _RESTORE.match(found) is not None:
         return _restoration(found, text)
-    for parse_kind in (optimize.parse, reorg.parse):
+    for parse_kind in (optimize.parse, reorg.parse, clone.parse):
         if found is not None and (command := parse_kind(found, text, _ends_of_table, _not_parsed)) is not None:
             return command
     if found is not None and found and found[0].is_word_of("VACUUM") and (ends := _ends_of_table(found, 1)):

@@ -13,6 +13,7 @@ from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, older_sparks, scripts, statements, tokens
+from headwater.statements.define.clone import CLONE_SCHEMA
 from headwater.statements.maintain.health import HEALTH_SCHEMA
 from headwater.statements.maintain.optimize import DRY_RUN_SCHEMA, OPTIMIZE_SCHEMA
 from headwater.statements.maintain.restore import RESTORE_SCHEMA
@@ -20,7 +21,8 @@ from headwater.statements.maintain.vacuum import VACUUM_SCHEMA
 from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 #: The rows of statements that have some.
-_OUTPUT = {
+OUTPUT = {
+    "clone": CLONE_SCHEMA,
     "describe_history": HISTORY_SCHEMA,
     "describe_detail": DETAIL_SCHEMA,
     "describe_health": HEALTH_SCHEMA,
@@ -42,7 +44,7 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
     parsed = statements.parse(request.text)
     if parsed is None:
         return None
-    output = _OUTPUT.get(parsed["command"])
+    output = OUTPUT.get(parsed["command"])
     arguments = msgspec.Raw(msgspec.json.encode(parsed["arguments"]))
     return ParsedStatement(
         command=parsed["command"],
@@ -50,6 +52,7 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
         arguments=arguments,
         output=None if output is None else schema_string(output),
         may_commit=parsed["command"] not in _WITHOUT_COMMIT,
+        creates=parsed.get("creates"),
     )
 
 

@@ -16,6 +16,7 @@ from headwater.bridge.messages.trouble import (
     MissingPathRequest,
     NoFileSystemRequest,
     NotATableRequest,
+    NotClonedRequest,
     NotDeltaRequest,
     NothingAtPathRequest,
     NotOfOneRowRequest,
@@ -212,6 +213,11 @@ def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     raise HeadwaterError(
         condition, {"operation": command, "tableName": request.name, "provider": "", "hint": "Name a Delta table."}
     )
+
+
+def not_cloned(request: NotClonedRequest, statement: Statement) -> NoReturn:
+    """CLONE of a view, or of a table of another format."""
+    raise HeadwaterError("DELTA_CLONE_UNSUPPORTED_SOURCE", {"name": request.name, "format": request.format})
 
 
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:

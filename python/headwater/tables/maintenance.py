@@ -1,7 +1,7 @@
 """The builder of OPTIMIZE, and the text of CLONE and CONVERT TO DELTA.
 
-CLONE and CONVERT TO DELTA are not implemented yet (:data:`headwater.tables.errors.NOT_YET`); their text here is the one
-that they will run.
+DEEP CLONE and CONVERT TO DELTA are not implemented yet (:data:`headwater.tables.errors.NOT_YET`); their text here is
+the one that they will run.
 """
 
 from __future__ import annotations

@@ -447,7 +447,7 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Clone the table as it is now; ``target`` is a name or a path."""
+        """Clone the table as it is now; ``target`` is a name or a path. Only shallow clones are implemented yet."""
         return self._clone("", target, isShallow, replace, properties)
 
     def cloneAtVersion(
@@ -474,9 +474,9 @@ class DeltaTable:
         check_type("timestamp", timestamp, str, "a string")
         return self._clone(f" TIMESTAMP AS OF {literal(timestamp)}", target, isShallow, replace, properties)
 
-    def _clone(self, at: str, *arguments: Any) -> DeltaTable:
-        text, name = maintenance.clone_text(self._table.name, at, *arguments)
-        self._run("CLONE", text)
+    def _clone(self, at: str, target: str, isShallow: bool, *arguments: Any) -> DeltaTable:
+        text, name = maintenance.clone_text(self._table.name, at, target, isShallow, *arguments)
+        self._run("SHALLOW CLONE" if isShallow else "DEEP CLONE", text)
         return DeltaTable.forName(self._spark, name)
 
     def _set_properties(self, properties: Mapping[str, str]) -> None:

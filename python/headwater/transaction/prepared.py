@@ -127,7 +127,7 @@ class PreparedCommit:
         info = self._provenance.commit_info(
             timestamp=now,
             isolation=self._intent.isolation,
-            blind_append=self._intent.reads.nothing and content.is_append,
+            blind_append=self._intent.reads.nothing and content.is_append and not self._work.reads.follows_directly,
             in_commit_timestamp=stamp,
             tags=self._tags(),
             more=content.copies.record(len(content.removed), len(content.added)),

@@ -207,12 +207,12 @@ class Transaction:
     @property
     def takes_bulk(self) -> bool:
         """Whether :meth:`replace` does for the table: its files need no row ids, and no look into their statistics."""
-        is_whole = self._reads.follows_directly and self.snapshot is not None
+        is_whole = self._reads.follows_directly or self.snapshot is None
         return is_whole and not self.definition.assigns_row_ids and not self.definition.iceberg_compat
 
     def replace(self, removed: pa.Table, added: pa.Table) -> None:
         """Remove and add so many files that they stay Arrow tables, with rows of ``snapshot.files``. Only for a commit
-        that follows directly, which is not compared with winners; see :attr:`takes_bulk`.
+        that creates the table or follows directly, which is not compared with winners; see :attr:`takes_bulk`.
         """
         assert self.takes_bulk
         self._content.bulk = Bulk(removed, added, clock.milliseconds())

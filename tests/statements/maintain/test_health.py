@@ -65,6 +65,8 @@ def test_files_and_rows(path):
         "bytes": (4 << 30) + 200,
         "averageBytes": (1 << 30) + 50,
         "smallFiles": 2,
+        "filesElsewhere": 0,
+        "bytesElsewhere": 0,
         "smallBytes": 200,
         "smallerThan": 1 << 30,
         "partitions": 1,
@@ -175,12 +177,6 @@ def test_the_command_shows_tables_and_json(path):
     expected = of(path, "id = 35")
     for section in ("table", "files", "rows", "clustering", "depth", "skipping", "optimize", "vacuum"):
         assert found[section] == expected[section]
-
-
-def test_other_stores_need_spark():
-    with pytest.raises(HeadwaterError, match="DESCRIBE HEALTH 's3a://bucket/t'") as refused:
-        CliRunner().invoke(cli.app, ["health", "s3a://bucket/t"], catch_exceptions=False)
-    assert refused.value.condition == "HEADWATER_HEALTH_NEEDS_SPARK"
 
 
 def test_where_there_is_no_table(tmp_path):

@@ -85,6 +85,45 @@ class CreateTableRequest(Request, kw_only=True):
     options: dict[str, str | None] = {}
 
 
+class CloneArguments(Request, kw_only=True):
+    """What CLONE is asked beside its tables.
+
+    :param is_shallow: whether the files stay where they are.
+    :param version: of the source, Spark SQL; None where the statement names none.
+    :param timestamp: the same for a time.
+    """
+
+    is_shallow: bool
+    version: str | None = None
+    timestamp: str | None = None
+
+
+class CloneRequest(Request, kw_only=True):
+    """CREATE TABLE … CLONE. ``arguments`` are those that the parser's answer had.
+
+    :param table: where the new table will be.
+    :param name: its name in the catalog; None for a table that is only a path.
+    :param mode: ``create``, ``replace`` or ``create_or_replace``.
+    :param known: whether the catalog has the name, at this place; true for a table that is only a path.
+    :param external: whether the user said where it is.
+    :param properties: of TBLPROPERTIES, over those of the source.
+    :param source: the path of the table that is cloned.
+    :param source_name: its name in the catalog; None for a table that is only a path.
+    :param source_version: the version that its path names; None where it names none.
+    """
+
+    table: str
+    name: str | None = None
+    mode: str
+    known: bool = True
+    external: bool = False
+    properties: dict[str, str] = {}
+    source: str
+    source_name: str | None = None
+    source_version: int | None = None
+    arguments: CloneArguments
+
+
 class TableChange(Request, tag_field="kind", kw_only=True):
     """One change of an ALTER TABLE; ``kind`` says which."""
 
@@ -342,6 +381,8 @@ class ParsedStatement(Answer, kw_only=True):
     :param arguments: what that call is to be sent as ``arguments``; the JVM does not look into it.
     :param output: the schema of the rows it answers with; None for a statement without rows.
     :param may_commit: whether it changes the table.
+    :param creates: for a statement that makes a new table of ``table``: the CREATE TABLE or REPLACE TABLE, as Spark
+        parses it, that says which.
     """
 
     command: str
@@ -349,6 +390,7 @@ class ParsedStatement(Answer, kw_only=True):
     arguments: msgspec.Raw
     output: str | None
     may_commit: bool
+    creates: str | None = None
 
 
 class ParameterMarkersRequest(Request, kw_only=True):

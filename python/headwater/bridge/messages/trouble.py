@@ -130,6 +130,16 @@ class NotDeltaRequest(Request, kw_only=True):
     command: str
 
 
+class NotClonedRequest(Request, kw_only=True):
+    """Refuses CLONE of what is no table that can be cloned.
+
+    :param format: what it is.
+    """
+
+    name: str
+    format: str
+
+
 class InsertIntoDirectoryRequest(Request, kw_only=True):
     """Refuses INSERT OVERWRITE DIRECTORY; ``path`` is a URI."""
 

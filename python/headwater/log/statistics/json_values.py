@@ -37,7 +37,10 @@ def values_of(texts: Sequence[str | None], wanted: Mapping[JsonPath, Any]) -> di
     collected: list[list[Any]] = [[] for _ in paths]
     exact = any("Decimal" in str(kind) for kind in wanted.values())
     slow = _dictionary_reader(paths, exact)
-    quick = _struct_reader(wanted)
+    try:
+        quick = _struct_reader(wanted)
+    except ValueError:  # msgspec has no fields of names with quotes, backslashes or control characters
+        quick = slow
     for start in range(0, len(texts), _AT_ONCE):
         piece = [text or "{}" for text in texts[start : start + _AT_ONCE]]
         try:

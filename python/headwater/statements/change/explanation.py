@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from headwater.amounts import plural, size_text
 from headwater.sql.composing import Placeholders, Query
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.rewrite import Rewrite
@@ -24,12 +25,12 @@ class Explanation:
     @staticmethod
     def count(files: pa.Table) -> str:
         """``3 files``."""
-        return _plural(files.num_rows, "file")
+        return plural(files.num_rows, "file")
 
     def files(self, number: int, size: int) -> None:
         """The files the statement would read or remove; ``size`` in bytes."""
         snapshot = self._attempt.snapshot
-        total = f"{_plural(snapshot.num_files, 'file')} ({size_text(snapshot.size_in_bytes)})"
+        total = f"{plural(snapshot.num_files, 'file')} ({size_text(snapshot.size_in_bytes)})"
         self._parts.append(f"Files: {number} ({size_text(size)}) of {total}")
 
     def strategy(self, name: str, reason: str) -> None:
@@ -70,17 +71,3 @@ class Explanation:
 
     def text(self) -> str:
         return "\n".join(self._parts)
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def size_text(size: int) -> str:
-    """A size in bytes, for people: ``1.5 MiB``."""
-    amount, unit = float(size), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024 or unit == "TiB":
-            break
-        amount /= 1024
-    return f"{int(amount)} B" if unit == "B" else f"{amount:.1f} {unit}"

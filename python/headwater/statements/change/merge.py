@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from headwater.amounts import size_text
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
@@ -24,7 +25,7 @@ from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import STAR, Relation, Rows, select
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import FileMetrics, end, note_reads
-from headwater.statements.change.explanation import Explanation, size_text
+from headwater.statements.change.explanation import Explanation
 from headwater.statements.change.identities import advance_identities, generated_identities
 from headwater.statements.change.join import (
     Joined,

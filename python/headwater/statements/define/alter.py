@@ -124,7 +124,8 @@ def _in_words(change: AnyTableChange) -> str:
     return _IN_WORDS.get(kind, kind.replace("_", " "))
 
 
-def _set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
+def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
+    """Give the table of a draft some properties, and what they entail."""
     before = draft.metadata
     given: dict[str, Any] = {change.key: change.value for change in changes}
     if "comment" in given:
@@ -175,7 +176,7 @@ def _unset_properties(changes: Sequence[RemoveProperty], draft: Draft) -> Operat
 
 #: What makes the changes of a statement, all of one kind.
 _STATEMENTS: dict[type, Callable[[Any, Draft], Operation]] = {
-    SetProperty: _set_properties,
+    SetProperty: set_properties,
     RemoveProperty: _unset_properties,
     AddConstraint: add_constraints,
     DropConstraint: drop_constraints,

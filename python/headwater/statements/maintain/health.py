@@ -19,6 +19,7 @@ from headwater import clock
 from headwater.bridge.messages.define import RowsAnswer
 from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
+from headwater.log.files_elsewhere import lie_elsewhere
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
@@ -82,22 +83,22 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
     now = clock.milliseconds()
-    files = snapshot.select(["size", "partition_values", "deletion_vector", "tags"])
+    files = snapshot.select(["path", "size", "partition_values", "deletion_vector", "tags"])
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
-    facts += [Fact("files", None, name, value) for name, value in _files(files, settings).items()]
+    facts += [Fact("files", None, name, value) for name, value in _files(snapshot, files, settings).items()]
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in _clustering(snapshot, files).items()]
-    for path, depth in depths(snapshot, _columns(snapshot)).items():
+    for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
         subject = format_name(path)
         facts.append(Fact("depth", subject, "average", depth.average))
         facts.append(Fact("depth", subject, "maximum", depth.maximum))
         facts.append(Fact("depth", subject, "filesWithoutBounds", depth.without_bounds))
     for text in conditions:
         facts += [Fact("skipping", text, name, value) for name, value in _skipping(snapshot, files, text).items()]
-    listing, size = _list(snapshot)
-    facts += [Fact("log", None, name, value) for name, value in _log(snapshot, listing, size, now).items()]
-    facts += [Fact("optimize", None, name, value) for name, value in _optimize(snapshot, settings).items()]
-    facts += [Fact("vacuum", None, name, value) for name, value in _vacuum(snapshot, listing, now).items()]
+    listing, size = whole_log(snapshot)
+    facts += [Fact("log", None, name, value) for name, value in log_figures(snapshot, listing, size, now).items()]
+    facts += [Fact("optimize", None, name, value) for name, value in optimize_figures(snapshot, settings).items()]
+    facts += [Fact("vacuum", None, name, value) for name, value in vacuum_figures(snapshot, listing, now).items()]
     return facts
 
 
@@ -109,11 +110,15 @@ def _table(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _files(files: pa.Table, settings: Settings) -> dict[str, Any]:
+def _files(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str, Any]:
+    elsewhere = pc.filter(files["size"], lie_elsewhere(files["path"], snapshot.table_path))
     small = pc.filter(files["size"], pc.less(files["size"], settings.min_file_size))
     return {
         "files": files.num_rows,
         "bytes": _sum(files["size"]),
+        # A shallow clone: VACUUM of the tables that these belong to knows nothing of it, and may delete them.
+        "filesElsewhere": len(elsewhere),
+        "bytesElsewhere": _sum(elsewhere),
         "averageBytes": round(_sum(files["size"]) / files.num_rows) if files.num_rows else None,
         "smallFiles": len(small),
         "smallBytes": _sum(small),
@@ -142,7 +147,7 @@ def _clustering(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
     }
 
 
-def _columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
+def columns_with_bounds(snapshot: Snapshot) -> list[tuple[str, ...]]:
     """The logical paths of the columns that have bounds; those that the table is clustered by come first."""
     indexed = snapshot.definition.indexed_leaves
     paths = [mapping.logical_path(snapshot.schema, path) for path, kind in indexed if has_bounds(kind)]
@@ -161,7 +166,7 @@ def _skipping(snapshot: Snapshot, files: pa.Table, text: str) -> dict[str, Any]:
     }
 
 
-def _list(snapshot: Snapshot) -> tuple[LogListing, int]:
+def whole_log(snapshot: Snapshot) -> tuple[LogListing, int]:
     """The whole log, and the bytes of all its files."""
     directory = log_directory(snapshot.table_path)
     found = snapshot.store.list_from(directory)
@@ -172,7 +177,8 @@ def _list(snapshot: Snapshot) -> tuple[LogListing, int]:
     return sort_files(snapshot.table_path, found), sum(file.size for file in (*found, *sidecars))
 
 
-def _log(snapshot: Snapshot, listing: LogListing, size: int, now: int) -> dict[str, Any]:
+def log_figures(snapshot: Snapshot, listing: LogListing, size: int, now: int) -> dict[str, Any]:
+    """The section ``log``; ``listing`` and ``size`` are those of :func:`whole_log`."""
     checkpoint = next((each for each in listing.checkpoints if each.version <= snapshot.version), None)
     written = None if checkpoint is None else max(file.modification_time for file in checkpoint.files)
     first = min(listing.commits, default=None)
@@ -189,7 +195,8 @@ def _log(snapshot: Snapshot, listing: LogListing, size: int, now: int) -> dict[s
     }
 
 
-def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
+def optimize_figures(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
+    """The section ``optimize``."""
     layout = own_layout(snapshot, settings)
     choice = layout.choose(snapshot, pa.array(np.ones(snapshot.num_files, bool)))
     return {
@@ -200,7 +207,11 @@ def _optimize(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _vacuum(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
+def vacuum_figures(snapshot: Snapshot, listing: LogListing, now: int) -> dict[str, Any]:
+    """The section ``vacuum``.
+
+    :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
+    """
     retention = snapshot.definition.get(properties.FILE_RETENTION)
     before = now - retention
     outside = last_version_at(listing, snapshot, before)

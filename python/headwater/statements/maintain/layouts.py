@@ -483,7 +483,7 @@ def _deleted_rows(snapshot: Snapshot, files: pa.Table) -> pa.ChunkedArray:
     if not snapshot.has_deletion_vectors:
         return zeros
     vectors = files["deletion_vector"]
-    rows = pc.cast(snapshot.statistics([])["num_records"], pa.float64())
+    rows = pc.cast(snapshot.statistics([])["num_records"], pa.float64(), safe=False)
     marked = pc.cast(pc.struct_field(vectors, "cardinality"), pa.float64(), safe=False)
     # A file without rows that has a vector is chosen, too.
     ratio = pc.divide(marked, pc.if_else(pc.equal(rows, 0), None, rows))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,7 +69,7 @@ def restore(request: RestoreRequest, statement: Statement) -> CommitAnswer:
         ``DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE``,
         ``HEADWATER_RESTORE_FILES_MISSING``, those of a commit.
     """
-    goal = _goal(request, statement)
+    goal = goal_of(request.arguments, statement)
 
     def attempt() -> CommitAnswer:
         newest = open_snapshot(request.table, statement)
@@ -79,8 +79,8 @@ def restore(request: RestoreRequest, statement: Statement) -> CommitAnswer:
     return run_again_after_losses(request.table, statement, attempt)
 
 
-class _Goal(NamedTuple):
-    """What the statement names: a version or a time."""
+class Goal(NamedTuple):
+    """What a statement names: a version or a time."""
 
     version: int | None
     time: Time | None
@@ -91,37 +91,62 @@ class _Goal(NamedTuple):
         return {"version": self.version, "timestamp": None if self.time is None else self.time.text}
 
 
-def _goal(request: RestoreRequest, statement: Statement) -> _Goal:
-    if request.arguments.version is not None:
-        version = number_of(request.arguments.version, statement)
+class Arguments(Protocol):
+    """A version or a time, Spark SQL each; the other is None."""
+
+    version: str | None
+    timestamp: str | None
+
+
+def goal_of(arguments: Arguments, statement: Statement) -> Goal:
+    """The version or the time of AS OF.
+
+    :raises HeadwaterError: ``DELTA_TIMESTAMP_INVALID``, ``DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE``.
+    """
+    if arguments.version is not None:
+        version = number_of(arguments.version, statement)
         if not version.isdecimal():
             raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", {"version": version})
-        return _Goal(int(version), None)
-    text = request.arguments.timestamp or ""
+        return Goal(int(version), None)
+    text = arguments.timestamp or ""
     time = time_of(text, statement)
     if time is None:
         raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": text.strip("'\"")})
-    return _Goal(None, time)
+    return Goal(None, time)
 
 
-def _wanted(goal: _Goal, newest: Snapshot, statement: Statement) -> Snapshot:
+def version_of(goal: Goal, newest: Snapshot, statement: Statement) -> Snapshot:
+    """The version of a table that a statement names.
+
+    :raises HeadwaterError: ``DELTA_VERSION_NOT_FOUND``, ``DELTA_TIMESTAMP_GREATER_THAN_COMMIT``,
+        ``DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION``, those of
+        :func:`~headwater.statements.commit.opening.check_files_retained`.
+    """
+    if goal.time is not None:
+        milliseconds = goal.time.microseconds // 1000
+        version = version_at(newest.table_path, newest.store, milliseconds, snapshot=newest)
+    else:
+        assert goal.version is not None
+        version = goal.version
+    if version == newest.version:
+        return newest
+    wanted = open_snapshot(newest.table_path, statement, version)
+    check_files_retained(wanted, newest, statement)
+    return wanted
+
+
+def _wanted(goal: Goal, newest: Snapshot, statement: Statement) -> Snapshot:
     """The version to restore."""
     try:
-        if goal.time is not None:
-            milliseconds = goal.time.microseconds // 1000
-            version = version_at(newest.table_path, newest.store, milliseconds, snapshot=newest)
-        else:
-            assert goal.version is not None
-            version = goal.version
-        if version == newest.version:
-            return newest
-        wanted = open_snapshot(newest.table_path, statement, version)
-        check_files_retained(wanted, newest, statement)
-        return wanted
+        return version_of(goal, newest, statement)
     except HeadwaterError as error:
         named = error.parameters
         if error.condition == "DELTA_VERSION_NOT_FOUND":
-            found = {"version": version, "startVersion": named["earliest"], "endVersion": newest.version}
+            found = {
+                "version": named["userVersion"],
+                "startVersion": named["earliest"],
+                "endVersion": newest.version,
+            }
             raise HeadwaterError("DELTA_CANNOT_RESTORE_TABLE_VERSION", found) from None
         for condition, ours, bound in (
             ("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER", "latestTimestamp"),
@@ -138,7 +163,7 @@ def _wanted(goal: _Goal, newest: Snapshot, statement: Statement) -> Snapshot:
 
 
 def _restore(
-    newest: Snapshot, wanted: Snapshot, goal: _Goal, request: RestoreRequest, statement: Statement
+    newest: Snapshot, wanted: Snapshot, goal: Goal, request: RestoreRequest, statement: Statement
 ) -> CommitAnswer:
     restored, removed, renumbered = _differences(newest, wanted)
     metrics = {
@@ -161,9 +186,9 @@ def _restore(
         _check_present(wanted, restored, request.name, statement)
     # Whatever another writer commits meanwhile is not part of the version that comes back.
     txn.follow_directly()
-    txn.update_metadata(_metadata(newest, wanted))
+    txn.update_metadata(metadata_after(newest, wanted.metadata, wanted.schema))
     txn.update_protocol(protocol_for(txn.metadata, newest.protocol, supported_features(wanted.protocol)))
-    if (domain := _clustering(newest, wanted)) is not None:
+    if (domain := clustering_after(newest, wanted)) is not None:
         txn.add_action(domain)
     txn.keep_row_ids_above(high_water_mark(wanted.domain_metadata.get(ROW_TRACKING_DOMAIN)))
     if txn.takes_bulk:
@@ -232,9 +257,12 @@ def _vector_files(snapshot: Snapshot, files: pa.Table) -> list[str]:
     return list(dict.fromkeys(locations))
 
 
-def _metadata(newest: Snapshot, wanted: Snapshot) -> Metadata:
-    """The metadata of then, with what only ever grows as it is now."""
-    before, after = newest.metadata, wanted.metadata
+def metadata_after(newest: Snapshot, after: Metadata, wanted: StructType) -> Metadata:
+    """The metadata of then, or of another table, with what only ever grows as it is now.
+
+    :param wanted: the schema of then.
+    """
+    before = newest.metadata
     configuration = dict(after.configuration)
     kept: dict[str, str | None] = {
         properties.PROTECTED_BEFORE.name: before.configuration.get(properties.PROTECTED_BEFORE.name)
@@ -249,8 +277,8 @@ def _metadata(newest: Snapshot, wanted: Snapshot) -> Metadata:
             configuration.pop(name, None)
         else:
             configuration[name] = value
-    schema = with_high_water_marks(wanted.schema, _identity_marks(newest, wanted))
-    changed = schema != wanted.schema
+    schema = with_high_water_marks(wanted, _identity_marks(newest.schema, wanted))
+    changed = schema != wanted
     return replace(
         after,
         configuration=configuration,
@@ -258,21 +286,23 @@ def _metadata(newest: Snapshot, wanted: Snapshot) -> Metadata:
     )
 
 
-def _identity_marks(newest: Snapshot, wanted: Snapshot) -> Mapping[str, int]:
+def _identity_marks(newest: StructType, wanted: StructType) -> Mapping[str, int]:
     """How far the identity columns of then have been numbered by now; columns may have been renamed since."""
-    now = {column.name: column.high_water_mark for column in identity_columns(newest.schema)}
-    marks = {field.physical_name: now.get(field.name) for field in newest.schema}
+    now = {column.name: column.high_water_mark for column in identity_columns(newest)}
+    marks = {field.physical_name: now.get(field.name) for field in newest}
     found = {}
-    for column in identity_columns(wanted.schema):
-        field = wanted.schema.find(column.name)
+    for column in identity_columns(wanted):
+        field = wanted.find(column.name)
         mark = None if field is None else marks.get(field.physical_name)
         if mark is not None:
             found[column.name] = mark
     return found
 
 
-def _clustering(newest: Snapshot, wanted: Snapshot) -> DomainMetadata | None:
-    """The clustering columns of then; none of them where the table has some now and had none then."""
+def clustering_after(newest: Snapshot, wanted: Snapshot) -> DomainMetadata | None:
+    """The clustering columns of then, or of another table; none of them where the table has some now and had none
+    then.
+    """
     now, then = (snapshot.definition.clustering_domain for snapshot in (newest, wanted))
     if then is not None:
         return None if now == then else then

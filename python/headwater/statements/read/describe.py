@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headwater.bridge.messages.define import RowsAnswer
@@ -13,7 +13,8 @@ from headwater.bridge.messages.read import (
     DescribeOtherDetailRequest,
 )
 from headwater.bridge.statement import Statement
-from headwater.log.history import history
+from headwater.log.history import CommitEntry, history
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.statements.commit.opening import locate, open_snapshot
@@ -68,13 +69,18 @@ def describe_history(request: DescribeHistoryRequest, statement: Statement) -> R
     """A row a commit, newest first, of :data:`HISTORY_SCHEMA`."""
     location = locate(request.table, statement)
     entries = history(location.path, location.store, request.arguments.limit)
-    return RowsAnswer(rows=[_history_row(entry.version, entry.timestamp, entry.commit_info or {}) for entry in entries])
+    return RowsAnswer(rows=history_rows(entries))
+
+
+def history_rows(entries: Iterable[CommitEntry]) -> list[dict[str, Any]]:
+    """The rows of some commits."""
+    return [_history_row(entry.version, entry.timestamp, entry.commit_info or {}) for entry in entries]
 
 
 def _history_row(version: int, timestamp: int, info: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "version": version,
-        "timestamp": _time(timestamp),
+        "timestamp": time_text(timestamp),
         **{name: _text(info.get(name)) for name in _PLAIN},
         "operationParameters": _texts(info.get("operationParameters")),
         "job": _texts(info.get("job")),
@@ -100,7 +106,7 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _time(milliseconds: int | None) -> str | None:
+def time_text(milliseconds: int | None) -> str | None:
     """The time as text; None for one that no calendar has, as of a broken clock."""
     if milliseconds is None:
         return None
@@ -111,31 +117,33 @@ def _time(milliseconds: int | None) -> str | None:
 
 def describe_detail(request: DescribeDetailRequest, statement: Statement) -> RowsAnswer:
     """One row of :data:`DETAIL_SCHEMA`."""
-    snapshot = open_snapshot(request.table, statement)
+    return RowsAnswer(rows=[detail_row(open_snapshot(request.table, statement), request.name)])
+
+
+def detail_row(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
+    """The row of a snapshot.
+
+    :param name: the table's in the statement, for one whose log has none.
+    """
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    name = request.name
     path = snapshot.table_path
-    return RowsAnswer(
-        rows=[
-            {
-                "format": "delta",
-                "id": metadata.id,
-                "name": metadata.name or (name.replace("`", "") if name and not name.startswith("delta.") else None),
-                "description": metadata.description,
-                "location": f"file:{path}" if path.startswith("/") else path,
-                "createdAt": _time(metadata.created_time),
-                "lastModified": _time(snapshot.timestamp),
-                "partitionColumns": snapshot.partition_columns,
-                "clusteringColumns": [format_name(column) for column in snapshot.clustering_columns or ()],
-                "numFiles": snapshot.num_files,
-                "sizeInBytes": snapshot.size_in_bytes,
-                "properties": dict(metadata.configuration),
-                "minReaderVersion": protocol.min_reader_version,
-                "minWriterVersion": protocol.min_writer_version,
-                "tableFeatures": sorted(_features(snapshot)),
-            }
-        ]
-    )
+    return {
+        "format": "delta",
+        "id": metadata.id,
+        "name": metadata.name or (name.replace("`", "") if name and not name.startswith("delta.") else None),
+        "description": metadata.description,
+        "location": f"file:{path}" if path.startswith("/") else path,
+        "createdAt": time_text(metadata.created_time),
+        "lastModified": time_text(snapshot.timestamp),
+        "partitionColumns": snapshot.partition_columns,
+        "clusteringColumns": [format_name(column) for column in snapshot.clustering_columns or ()],
+        "numFiles": snapshot.num_files,
+        "sizeInBytes": snapshot.size_in_bytes,
+        "properties": dict(metadata.configuration),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted(snapshot.definition.features),
+    }
 
 
 def describe_other_detail(request: DescribeOtherDetailRequest, statement: Statement) -> RowsAnswer:
@@ -145,14 +153,8 @@ def describe_other_detail(request: DescribeOtherDetailRequest, statement: Statem
         "name": request.name,
         "description": request.description,
         "location": request.location,
-        "createdAt": _time(request.created),
+        "createdAt": time_text(request.created),
         "partitionColumns": request.partition_columns,
         "properties": request.properties,
     }
     return RowsAnswer(rows=[{field.name: known.get(field.name) for field in DETAIL_SCHEMA}])
-
-
-def _features(snapshot: Any) -> set[str]:
-    from headwater.protocol.features import supported_features
-
-    return set(supported_features(snapshot.protocol))

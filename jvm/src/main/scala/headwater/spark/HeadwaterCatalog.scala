@@ -4,9 +4,11 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StatementContext, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
-  AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CreateTableRequest, IdentitySpecification, InvalidVersionRequest
+  AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CloneRequest, CommitAnswer, CreateTableRequest, IdentitySpecification,
+  InvalidVersionRequest
 }
 import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
@@ -235,11 +237,50 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private def identifier(ident: Identifier): TableIdentifier = registry.identifier(ident)
 
-  /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
-  private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
-      rows: Option[DataFrame],
-      options: Map[String, String]): Unit = {
+  /**
+   * Commits a clone of a table, then registers it with the metastore. None where there is a table and `ifNotExists` is true.
+   *
+   * @param table the columns of the source, and what the statement says of the new table
+   */
+  private[spark] def cloneTable(
+      ident: Identifier,
+      table: TableInfo,
+      mode: String,
+      ifNotExists: Boolean,
+      source: HeadwaterTable,
+      arguments: JsonNode): Option[CommitAnswer] = {
+    val exists = tableExists(ident)
+    if (exists && mode == "create" && !ifNotExists) throw new TableAlreadyExistsException(ident)
+    if (!exists && mode == "replace") throw new NoSuchTableException(ident)
+    if (exists && ifNotExists) None
+    else Some(making(ident, table, mode, Map.empty) { (location, external, known) =>
+      Bridge.call(
+        session,
+        CloneRequest(
+          table = location.path,
+          name = Option.unless(isPath(ident))(identifier(ident).unquotedString),
+          mode = mode,
+          known = isPath(ident) || known,
+          external = external,
+          properties = ownProperties(table),
+          source = source.path,
+          sourceName = source.catalogTable.map(_.identifier.unquotedString),
+          sourceVersion = Option.unless(source.asked.isLatest)(source.snapshotVersion),
+          arguments = arguments),
+        location,
+        source.location)
+    })
+  }
+
+  /** The properties of a new table that are its own. */
+  private def ownProperties(table: TableInfo): Map[String, String] = {
     val properties = table.properties.asScala.toMap
+    properties -- HeadwaterCatalog.options(table.properties).keys -- properties.keys.filter(HeadwaterCatalog.isReserved)
+  }
+
+  /** Has a table committed at its location, then registers it with the metastore. `commit` learns whether the catalog has it already. */
+  private def making[A](ident: Identifier, table: TableInfo, mode: String, options: Map[String, String])(
+      commit: (TableLocation, Boolean, Boolean) => A): A = {
     val byPath = isPath(ident)
     if (!byPath && !registry.hasNamespace(ident.namespace())) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
@@ -248,12 +289,31 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
     if (known) refuseOtherFormat(ident)
+    val committed = commit(location, external, known)
+    if (!byPath && !known) register(ident, location, external, table)
+    SparkInternals.refreshCaches(session, location)
+    committed
+  }
+
+  /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
+  private def create(ident: Identifier, table: TableInfo, mode: String, like: Option[String] = None)(
+      rows: Option[DataFrame],
+      options: Map[String, String]): Unit = making(ident, table, mode, options) { (location, external, known) =>
     if (options.get(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME).contains("true") && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
-      if (!byPath && !known) register(ident, location, external, table)
-      return
-    }
+    } else commitDefinition(ident, table, mode, like, location, external, known)(rows, options)
+  }
+
+  private def commitDefinition(
+      ident: Identifier,
+      table: TableInfo,
+      mode: String,
+      like: Option[String],
+      location: TableLocation,
+      external: Boolean,
+      known: Boolean)(rows: Option[DataFrame], options: Map[String, String]): Unit = {
+    val byPath = isPath(ident)
     val context = new StatementContext(session, location)
     try Bridge.call(
         context,
@@ -266,8 +326,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           schema = SparkInternals.schema(table.columns).json,
           partitioning = table.partitions.map(_.describe()).toSeq,
           partitionColumns = partitionNames(table.partitions),
-          comment = properties.get(TableCatalog.PROP_COMMENT),
-          properties = properties -- HeadwaterCatalog.options(table.properties).keys -- properties.keys.filter(HeadwaterCatalog.isReserved),
+          comment = Option(table.properties.get(TableCatalog.PROP_COMMENT)),
+          properties = ownProperties(table),
           like = like,
           constraints = table.constraints.toSeq.map(TableChangeMessage.describe),
           identity = table.columns.toSeq.flatMap(c =>
@@ -282,10 +342,6 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           rowSchema = rows.map(_.schema.json),
           options = StoreOptions.others(options)))
     finally context.close()
-    if (!byPath && !known) {
-      register(ident, location, external, table)
-    }
-    SparkInternals.refreshCaches(session, location)
   }
 
   private def register(ident: Identifier, location: TableLocation, external: Boolean, table: TableInfo): Unit =

@@ -118,7 +118,12 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
   private def ask(text: String, parameters: Option[ParameterContext]): Option[LogicalPlan] =
     Bridge.call(session, ParseRequest(text)).map { parsed =>
       val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
-      HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
+      parsed.creates match {
+        case Some(creates) =>
+          val (name, made) = HeadwaterClone.newTable(parameters.fold(spark.parsePlan(creates))(spark.parsePlanWithParameters(creates, _)))
+          HeadwaterClone(name, source(parsed, parameters), made, parsed.arguments, rows.get)
+        case None => HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
+      }
     }
 
   /** The path in quotes, of any kind and with any escapes that Spark's strings have. None for a name, double quotes around it perhaps. */
@@ -127,13 +132,20 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
       case Literal(path: UTF8String, _) => path.toString
     }
 
-  /** A parameter marker can stand in `identifier(…)`. */
   private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
+    val described = if (parsed.command == DescribedPath.Command) quoted(parsed.table).map(DescribedPath(_)) else None
+    described.getOrElse(named(parsed, parameters)(UnresolvedTable(_, HeadwaterStatement.words(parsed.command))))
+  }
+
+  /** What a clone is made of. A view is refused like a table of another format. */
+  private def source(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan =
+    named(parsed, parameters)(UnresolvedTableOrView(_, HeadwaterClone.Words, allowTempView = true))
+
+  /** A parameter marker can stand in `identifier(…)`. */
+  private def named(parsed: ParsedStatement, parameters: Option[ParameterContext])(table: Seq[String] => LogicalPlan): LogicalPlan = {
     val name = parsed.table
-    def table(parts: Seq[String]) = UnresolvedTable(parts, HeadwaterStatement.words(parsed.command))
     val path = quoted(name)
-    if (path.isDefined && parsed.command == DescribedPath.Command) DescribedPath(path.get)
-    else if (path.isDefined) {
+    if (path.isDefined) {
       val quoted = table(Seq("delta", path.get))
       quoted.setTagValue(ResolvePathTables.Quoted, ())
       quoted

@@ -1,8 +1,10 @@
 package headwater.spark.statements
 
+import headwater.spark.HeadwaterCatalog
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{
-  AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, InsertIntoDirectoryRequest, NotDeltaRequest, ParsedChangeRequest
+  AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, InsertIntoDirectoryRequest, NotClonedRequest, NotDeltaRequest,
+  ParsedChangeRequest
 }
 import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
 import headwater.spark.bridge.messages.{ShowPartitionsRequest, TableConstraint, TruncatePartitionRequest}
@@ -10,7 +12,9 @@ import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.PendingTarget
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedPartitionSpec}
+import org.apache.spark.sql.catalyst.analysis.{
+  ResolvedIdentifier, ResolvedPersistentView, ResolvedTable, ResolvedTempView, UnresolvedPartitionSpec
+}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
 import org.apache.spark.sql.catalyst.plans.logical.{
   AddCheckConstraint, AnalyzeColumn, AnalyzeTable, Filter, InsertIntoDir, LogicalPlan, ShowColumns
@@ -49,6 +53,13 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
         case Some(table) =>
           HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema, Some(table.location))
         case None => HeadwaterCommand(DescribeOtherDetailRequest(None, None, None, Some(path), None, None, Map.empty), path, schema)
+      }
+    case HeadwaterClone(target: ResolvedIdentifier, source, creates, arguments, rows) if source.resolved =>
+      (target.catalog, source) match {
+        case (catalog: HeadwaterCatalog, Delta(_, table)) =>
+          CloneCommand(catalog, target.identifier, table, creates, arguments, rows)
+        case (_: HeadwaterCatalog, other) => throw Bridge.refusal(session, notCloned(other))
+        case _ => throw Bridge.refusal(session, NotDeltaRequest(target.identifier.toString, HeadwaterClone.Words))
       }
     case RefusedStatement(error) => throw error
     case SetNotNull(alter) => alter
@@ -94,6 +105,15 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
       throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.concerns(session, like) => CreateDeltaTableLikeCommand(like)
+  }
+
+  private def notCloned(source: LogicalPlan): NotClonedRequest = source match {
+    case ResolvedTable(_, ident, table, _) =>
+      val format = SparkInternals.catalogTable(table).flatMap(_.provider).map(provider => s"a table of $provider")
+      NotClonedRequest(ident.toString, format.getOrElse("another kind of table"))
+    case view: ResolvedPersistentView => NotClonedRequest(view.identifier.toString, "a view")
+    case view: ResolvedTempView => NotClonedRequest(view.identifier.toString, "a view")
+    case other => NotClonedRequest(other.nodeName, "no table")
   }
 
   private def detail(entry: CatalogTable) = DescribeOtherDetailRequest(

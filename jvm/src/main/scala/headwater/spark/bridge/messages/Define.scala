@@ -39,6 +39,19 @@ final case class CreateTableRequest(
     options: Map[String, String])
     extends Call[CommitAnswer]("create_table")
 
+final case class CloneRequest(
+    table: String,
+    name: Option[String],
+    mode: String,
+    known: Boolean,
+    external: Boolean,
+    properties: Map[String, String],
+    source: String,
+    sourceName: Option[String],
+    sourceVersion: Option[Long],
+    arguments: JsonNode)
+    extends Call[CommitAnswer]("clone")
+
 sealed trait AnyTableChange extends Variant
 
 final case class SetProperty(key: String, value: String) extends AnyTableChange {
@@ -164,7 +177,13 @@ object RowsAnswer {
 
 final case class ParseRequest(text: String) extends Call[Option[ParsedStatement]]("parse")
 
-final case class ParsedStatement(command: String, table: String, arguments: JsonNode, output: Option[String], mayCommit: Boolean)
+final case class ParsedStatement(
+    command: String,
+    table: String,
+    arguments: JsonNode,
+    output: Option[String],
+    mayCommit: Boolean,
+    creates: Option[String])
     extends Message
 
 object ParsedStatement {
@@ -174,7 +193,8 @@ object ParsedStatement {
       in[String]("table"),
       in[JsonNode]("arguments"),
       in[Option[String]]("output"),
-      in[Boolean]("mayCommit")))
+      in[Boolean]("mayCommit"),
+      in[Option[String]]("creates")))
 }
 
 final case class ParameterMarkersRequest(text: String) extends Call[Seq[String]]("parameter_markers")

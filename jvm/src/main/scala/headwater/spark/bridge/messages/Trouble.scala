@@ -32,6 +32,8 @@ final case class UnresolvedInMergeRequest(clause: String, part: String, name: St
 
 final case class NotDeltaRequest(name: String, command: String) extends Call[Unit]("not_delta")
 
+final case class NotClonedRequest(name: String, format: String) extends Call[Unit]("not_cloned")
+
 final case class InsertIntoDirectoryRequest(path: Option[String]) extends Call[Unit]("insert_into_directory")
 
 final case class StoreCause(`class`: String, message: Option[String], status: Option[Int]) extends Message

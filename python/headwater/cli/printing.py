@@ -1,0 +1,107 @@
+"""What the commands print: tables for people, JSON for programs.
+
+Owns how text that others wrote reaches a terminal or a pipe. Promises: no control character of a name, path or value
+is printed as it is, so no table can move a cursor, colour a screen or turn a line around; JSON is UTF-8, and valid
+whatever a log holds; a table that goes to a pipe has one line a row.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Columns of a pipe: more than any row has.
+_WIDE = 100_000
+#: Characters that change the direction of the text around them.
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or as any row where it is none."""
+    is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=_WIDE, soft_wrap=True) if is_wide else Console()
+
+
+def printable(text: str) -> str:
+    """The text with every character that would do something, rather than show, escaped as Python does it."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(letter) for letter in text)
+
+
+def _shown(letter: str) -> str:
+    if letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs"):
+        return letter.encode("unicode_escape").decode("ascii")
+    return letter
+
+
+def cell(value: Any) -> Text:
+    """A value of a table; none is dim."""
+    if value is None:
+        return Text("none", style="dim")
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if isinstance(value, int):
+        return Text(f"{value:,}")
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, float):
+        return Text(f"{value:.2f}")
+    return Text(printable(str(value)))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
+    """A table; columns of numbers are to the right."""
+    all_rows = [list(row) for row in rows]
+    made = Table(title=None if title is None else Text(printable(title)), title_justify="left")
+    for position, name in enumerate(columns):
+        values = [row[position] for row in all_rows if row[position] is not None]
+        number = bool(values) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+        made.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in all_rows:
+        made.add_row(*map(cell, row))
+    return made
+
+
+def pairs(values: Mapping[str, Any], title: str | None = None) -> Table:
+    """A table of names and values, a line each."""
+    made = Table(title=None if title is None else Text(printable(title)), title_justify="left", show_header=False)
+    made.add_column(overflow="fold")
+    made.add_column(overflow="fold")
+    for name, value in values.items():
+        made.add_row(cell(name), cell(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value))
+    return made
+
+
+def print_json(value: Any) -> None:
+    """A value as JSON on standard output."""
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    # Lone surrogates, as of a file name that is no UTF-8, become the escapes that JSON has for them.
+    data = f"{text}\n".encode("utf-8", "backslashreplace")
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(data.decode())
+    else:
+        buffer.write(data)
+        buffer.flush()
+
+
+def _plain(value: Any) -> Any:
+    """The value with what JSON has: no number that is none, no bytes."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

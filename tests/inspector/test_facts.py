@@ -1,0 +1,279 @@
+"""The inspector's facts: what they are, beside what else of the package says of the same tables."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.inspector.definitions import property_changes, protocol_changes, schema_changes
+from headwater.inspector.history import History
+from headwater.inspector.table import InspectedTable
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.statements.maintain.health import health
+from headwater.statements.maintain.layouts import Settings
+from headwater.stores import LocalStore
+from inspector.conftest import add, definition, facts_of, remove, write_commit
+from support.damaged_table import INTERNAL, small_table, spoiled
+from support.damages import DAMAGES
+
+#: Every call that needs nothing but a table.
+OF_A_TABLE = (
+    "newest", "overview", "counts", "sizes", "optimize", "vectors", "partitions", "writers", "vacuum", "log", "history",
+    "sample",
+)  # fmt: skip
+#: The shared tables that have much in them, and damaged ones.
+_MANY_COMMITS = {"table-with-domain-metadata"}
+
+
+def test_every_shared_table_is_shown(shared: Path) -> None:
+    """All of them answer every call, those that cannot be read with one error, and the figures are those of health."""
+    for table in sorted(path.parent for path in (shared / "tables").glob("**/_delta_log")):
+        ask = facts_of(table)
+        status, overview = ask("overview")
+        if status == 422:
+            assert {ask(name)[0] for name in ("sizes", "counts", "sample")} == {422}, table
+            assert ask("log")[0] == ask("history")[0] == 200, table
+            continue
+        answers = {name: ask(name) for name in OF_A_TABLE}
+        assert {status for status, _ in answers.values()} == {200}, (table, answers)
+        snapshot = load_snapshot(str(table), LocalStore())
+        facts = {(fact.section, fact.name): fact.value for fact in health(snapshot, Settings()) if not fact.subject}
+        assert overview["files"] == facts["files", "files"] == sum(bar[0] for bar in answers["sizes"][1]["bars"])
+        assert overview["bytes"] == facts["files", "bytes"] == sum(bar[1] for bar in answers["sizes"][1]["bars"])
+        assert answers["counts"][1]["rows"] == facts["rows", "rows"]
+        for name in ("filesRemoved", "filesAdded", "bytesRead", "bytesWritten"):
+            about = 0 if name != "bytesWritten" else answers["optimize"][1]["filesAdded"]
+            assert abs(answers["optimize"][1][name] - facts["optimize", name]) <= about, (table, name)
+        parts = answers["partitions"][1]
+        if parts["columns"]:
+            assert sum(part["files"] for part in parts["partitions"]) + parts["rest"]["files"] == overview["files"]
+        for column in overview["columnsWithBounds"][:3]:
+            assert ask("overlap", column=column)[0] == 200, (table, column)
+        entries = answers["history"][1]["entries"]
+        for entry in entries[:3] if table.name in _MANY_COMMITS else entries:
+            assert ask("version", number=entry["version"])[0] == 200, (table, entry)
+
+
+def test_the_growth_is_that_of_the_snapshots(tmp_path: Path) -> None:
+    """Whatever removes leave out: their sizes come from the adds, also across answers."""
+    write_commit(tmp_path, 0, *definition(("id", "long")), {"commitInfo": {"operation": "CREATE TABLE"}})
+    draw = random.Random(5)
+    live: list[str] = []
+    for version in range(1, 40):
+        actions = [add(f"{version}-{i}", draw.randrange(1, 999), draw.randrange(50)) for i in range(draw.randrange(4))]
+        gone = draw.sample(live, min(len(live), draw.randrange(3)))
+        live = [path for path in live if path not in gone] + [action["add"]["path"] for action in actions]
+        # A compaction may remove a file before the action that adds another.
+        write_commit(tmp_path, version, *map(remove, gone), *actions, {"commitInfo": {"operation": "WRITE"}})
+    ask = facts_of(tmp_path)
+    _, page = ask("history")
+    assert [entry["version"] for entry in page["entries"]] == list(range(39, -1, -1))
+    for entry in page["entries"]:
+        snapshot = load_snapshot(str(tmp_path), LocalStore(), entry["version"])
+        rows = sum(value.as_py() for value in snapshot.statistics([])["num_records"])
+        assert entry["total"] == [snapshot.num_files, snapshot.size_in_bytes, rows], entry["version"]
+
+
+def test_pages_of_the_history_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.inspector.history.PAGE", 3)
+    write_commit(tmp_path, 0, *definition(("id", "long")))
+    for version in range(1, 8):
+        write_commit(tmp_path, version, add(str(version), version))
+    table = InspectedTable(str(tmp_path), LocalStore())
+    history, found, before = History(table), [], None
+    while True:
+        page = history.page(before, table.view().snapshot)
+        found += page["entries"]
+        before = page["entries"][-1]["version"]
+        if not page["more"]:
+            break
+    assert [(entry["version"], entry["total"][0]) for entry in found] == [(n, n) for n in range(7, -1, -1)]
+
+
+def test_a_large_commit_is_told_by_its_provenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.inspector.history._MOST_BYTES", 2000)
+    write_commit(tmp_path, 0, *definition(("id", "long")))
+    metrics = {"numFiles": "50", "numOutputBytes": "5000", "numOutputRows": "500"}
+    info = {"commitInfo": {"operation": "WRITE", "operationMetrics": metrics}}
+    write_commit(tmp_path, 1, info, *(add(str(n)) for n in range(50)))
+    _, page = facts_of(tmp_path)("history")
+    assert page["entries"][0]["estimated"]
+    assert page["entries"][0]["added"] == [50, 5000, 500]
+    assert page["entries"][0]["total"] == [50, 5000, 500]
+
+
+def test_a_predicate_says_which_part_skips_what(tmp_path: Path) -> None:
+    actions = definition(("id", "long"), ("day", "string"), partitioned=("day",))
+    files = [
+        add(f"{n}", n + 1, low=10 * n, high=10 * n + 9, partitionValues={"day": "a" if n < 3 else "b"})
+        for n in range(6)
+    ]
+    write_commit(tmp_path, 0, *actions, *files, add("bare", rows=None, partitionValues={"day": "a"}))
+    ask = facts_of(tmp_path)
+    _, found = ask("skipping", where="id >= 20 AND day = 'a' AND length(day) = 1", column="id")
+    assert (found["filesRead"], found["filesSkipped"], found["bytesRead"]) == (2, 5, 3 + 100)
+    assert found["notUnderstood"] == ["LENGTH(day) = 1"]
+    assert [(part["text"], part["by"], part["skips"], part["alone"]) for part in found["parts"]] == [
+        ("id >= 20", "minimum and maximum", 2, 2),
+        ("day = 'a'", "partition values", 3, 3),
+        ("…", "not understood: it skips no file", 0, 0),
+    ]
+    assert {file["path"]: (file["because"], file["bounds"]) for file in found["skipped"]}["1"] == (
+        "id >= 20",
+        ["id: 10 to 19, no nulls"],
+    )
+    _, ranges = ask("overlap", column="id")
+    drawn = dict(zip((each["low"] for each in ranges["ranges"]), found["drawn"], strict=True))
+    assert drawn == {"0": False, "10": False, "20": True, "30": False, "40": False, "50": False}
+    assert (ranges["known"], ranges["withoutBounds"], ranges["maximum"]) == (6, 1, 2)
+    for odd in ("", "id =", "'", "id = 'x", ")", "id IN ()", "id = " + "(" * 3000, "day = '" + "x" * 9000 + "'"):
+        status, found = ask("skipping", where=odd)
+        assert status == 200, odd
+        assert found["filesRead"] == 7, odd
+
+
+def test_differences_of_definitions() -> None:
+    def metadata(fields: list[dict[str, object]], **configuration: str) -> Metadata:
+        named = {name.replace("__", "."): value for name, value in configuration.items()}
+        return Metadata("i", json.dumps({"type": "struct", "fields": fields}), (), named)
+
+    def column(name: str, kind: object, number: int, **more: object) -> dict[str, object]:
+        ids = {"delta.columnMapping.id": number, **more.pop("metadata", {})}  # type: ignore[dict-item]
+        return {"name": name, "type": kind, "nullable": True, "metadata": ids, **more}
+
+    inner = {"type": "struct", "fields": [column("x", "integer", 9)]}
+    wider = {"type": "struct", "fields": [column("x", "long", 9), column("y", "string", 10)]}
+    old = metadata([column("a", "long", 1), column("b", "string", 2), column("c", inner, 3)], delta__x="1", gone="2")
+    new = metadata(
+        [column("z", "long", 1, nullable=False), column("c", wider, 3, metadata={"comment": "new"})],
+        delta__x="2",
+        more="3",
+    )
+    assert [(c["kind"], c["name"], c["before"], c["after"]) for c in schema_changes(old, new)] == [
+        ("renamed", "z", "a", "z"),
+        ("nullability", "z", "nullable", "NOT NULL"),
+        ("metadata", "c: comment", None, "new"),
+        ("type", "c.x", "int", "bigint"),
+        ("added", "c.y", None, "string"),
+        ("dropped", "b", "string", None),
+    ]
+    assert [(c["kind"], c["name"], c["before"], c["after"]) for c in property_changes(old, new)] == [
+        ("changed", "delta.x", "1", "2"),
+        ("unset", "gone", "2", None),
+        ("set", "more", None, "3"),
+    ]
+    before, after = Protocol(1, 2), Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
+    assert [(c["kind"], c["name"], c["after"]) for c in protocol_changes(before, after)] == [
+        ("changed", "reader version", "3"),
+        ("changed", "writer version", "7"),
+        ("added", "reader feature", "deletionVectors"),
+        ("added", "writer feature", "deletionVectors"),
+    ]
+
+
+def test_the_definition_before_is_found_without_the_table(tmp_path: Path) -> None:
+    """In commits, in a checksum, in a checkpoint; and where the log no longer has it, the page is told."""
+    write_commit(tmp_path, 0, *definition(("id", "long"), configuration={"a": "1"}))
+    for version in (1, 2):
+        write_commit(tmp_path, version, add(str(version)))
+    write_commit(tmp_path, 3, definition(("id", "long"), ("more", "string"), configuration={"a": "2"})[1])
+    write_commit(tmp_path, 4, add("4"))
+    _, found = facts_of(tmp_path)("version", number=3)
+    assert [(c["kind"], c["name"]) for c in found["changes"]["schema"]] == [("added", "more")]
+    assert [(c["name"], c["before"], c["after"]) for c in found["changes"]["properties"]] == [("a", "1", "2")]
+    assert found["changes"]["unknown"] == []
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    _, found = facts_of(tmp_path)("version", number=3)
+    assert found["changes"]["unknown"] == ["metaData"]
+
+
+def test_rows_are_read_without_deleted_ones(tmp_path: Path) -> None:
+    table = small_table(tmp_path / "t", "classic")
+    _, found = facts_of(table)("sample")
+    ids = [row[0] for row in found["rows"]]
+    # Of four files with the ids 1 to 4, vectors mark the second and third row of one and the first of another.
+    assert sorted(ids) == sorted(["1", "2", "3", "4"] * 2 + ["1", "4"] + ["2", "3", "4"])
+    assert found["problems"] == []
+
+
+def test_values_are_text_that_is_short(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    write_commit(tmp_path, 0, *definition((evil, "string"), ("id", "long"), name=evil, configuration={evil: evil}))
+    pq.write_table(pa.table({evil: [evil, None, "x" * 5000], "id": [1 << 60, 2, 3]}), tmp_path / "f")
+    write_commit(tmp_path, 1, add("f"), {"commitInfo": {"operation": evil, "userMetadata": evil, "big": 1 << 60}})
+    ask = facts_of(tmp_path)
+    assert ask("overview")[1]["name"] == evil
+    assert ask("overview")[1]["properties"] == {evil: evil}
+    assert ask("version", number=1)[1]["commitInfo"]["big"] == str(1 << 60)
+    rows = ask("sample")[1]["rows"]
+    assert rows[0] == [evil, str(1 << 60)]
+    assert rows[1][0] is None
+    assert len(rows[2][0]) == 200
+
+
+def test_a_table_grows_while_it_is_looked_at(tmp_path: Path) -> None:
+    write_commit(tmp_path, 0, *definition(("id", "long")))
+    ask = facts_of(tmp_path)
+    assert ask("overview")[1]["version"] == ask("newest")[1]["version"] == 0
+    write_commit(tmp_path, 1, add("a"))
+    assert ask("newest")[1]["version"] == 1
+    assert ask("sizes", version=0)[1]["largest"] is None  # what is shown stays
+    assert ask("sizes", version=1)[1]["largest"] == 100
+    (tmp_path / "_delta_log" / f"{2:020d}.json").write_text('{"add": {"pa')
+    status, error = ask("newest")
+    assert (status, error["condition"]) == (422, "DELTA_INVALID_COMMIT")
+    assert ask("sizes", version=1)[0] == 200
+    _, page = ask("history")
+    assert [(entry["version"], entry["error"] is None) for entry in page["entries"]] == [
+        (2, False),
+        (1, True),
+        (0, True),
+    ]
+    _, found = ask("version", number=2)
+    assert found["actions"][0]["kind"] == "damaged"
+
+
+def test_odd_requests_are_refused(tmp_path: Path) -> None:
+    write_commit(tmp_path, 0, *definition(("id", "long")), add("a"))
+    ask = facts_of(tmp_path)
+    for name, values in (
+        ("version", {"number": 9}), ("version", {"number": 1 << 62}), ("overview", {"version": 7}),
+        ("overview", {"version": "-1"}), ("overview", {"version": "x"}), ("overview", {"version": "٣"}),
+        ("version", {"number": str(1 << 70)}),
+    ):  # fmt: skip
+        status, error = ask(name, **values)
+        assert status in (400, 422), (name, values)
+        assert error["message"], (name, values)
+    for column in ([], "", "no", ["id", "x"]):
+        assert ask("overlap", column=column)[0] == 200, column
+    assert ask("sample", start=99)[1]["rows"] == []
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_damaged_logs_are_shown_as_far_as_they_can_be(tmp_path: Path, part: int) -> None:
+    """Each call answers, or says what is wrong: never with an exception of Python's."""
+    whole = [small_table(tmp_path / str(kind), kind) for kind in (None, "classic", "v2")]
+    damages = [(name, whole[0], damage) for name, damage in DAMAGES.items()][part::2]
+    damages += [(f"spoiled {n}", whole[n % 3], lambda t, n=n: spoiled(t, random.Random(n))) for n in range(part, 40, 2)]
+    for number, (name, table, damage) in enumerate(damages):
+        copy = tmp_path / f"d{number}"
+        shutil.copytree(table, copy)
+        damage(copy)
+        ask = facts_of(copy)
+        calls: list[tuple[str, dict[str, Any]]] = [(call, {}) for call in OF_A_TABLE]
+        calls += [("version", {"number": n}) for n in range(5)] + [("overlap", {"column": "id"})]
+        calls += [("skipping", {"where": "id > 3 AND day = '2024-01-01' AND s.x < 2", "column": "id"})]
+        for call, values in calls:
+            status, found = ask(call, **values)
+            assert status in (200, 422), (name, call, values, found)
+            assert status == 200 or not INTERNAL.search(found["message"]), (name, call, found)
+        shutil.rmtree(copy)
