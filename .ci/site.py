@@ -170,7 +170,7 @@ def _cell(text: str | None) -> str:
 
 
 _BENCH_MARK = "<!-- bench: pictures and table -->"
-_BAR = 300  # pixels that stand for the other side's time
+_BAR = 150  # pixels that stand for the other side's time
 
 
 def bench_table() -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import deltalake
 import pytest
+from rich.console import Console
 
-from headwater.cli import demo
+from headwater.cli import demo, pictures
 from support.sparks import archive
 
 _SCRIPT = Path(demo.__file__).with_suffix(".sql")
@@ -37,6 +41,27 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         demo.run_demo(tmp_path, None)
 
 
+def test_pictures(tmp_path: Path) -> None:
+    odd = "<b>[red]&"
+    bars = [
+        pictures.Bar(odd, (1, 3), odd),
+        pictures.Bar("nothing", (0, 4), "0"),
+        pictures.Bar("tiny", (0.001,), "1 µs"),
+    ]
+    picture = pictures.Picture(odd, odd, bars)
+    console = Console(width=60, record=True, file=io.StringIO())
+    pictures.print_picture(console, picture)
+    lines = console.export_text().splitlines()
+    assert lines[:2] == [odd, odd]
+    assert [(line.count("█"), line.count("░")) for line in lines[2:]] == [(10, 29), (0, 39), (1, 0)]
+    assert max(map(len, lines)) <= 60
+    html = pictures.report(odd, odd, [picture], [(odd, odd)])
+    assert "<b>" not in html
+    ElementTree.fromstring(pictures.svg(picture))
+    empty = pictures.Picture("none", "", [pictures.Bar("x", (0,), "0")])
+    ElementTree.fromstring(pictures.svg(empty))
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_runs_from_end_to_end(tmp_path: Path) -> None:
@@ -57,5 +82,16 @@ def test_runs_from_end_to_end(tmp_path: Path) -> None:
     assert "Traceback" not in run.stderr
     for name in ("flights", "airlines", "planes", "weather"):
         assert (tables / name / "_delta_log" / f"{0:020d}.json").is_file()
+    report = (tables / "headwater-demo.html").read_text(encoding="utf-8")
+    assert report.count("<svg") == 2
+    read = [
+        re.search(rf"{label}\s.* (\d+) read, (\d+) skipped", run.stdout) for label in ("December", "winter", "July")
+    ]
+    files = [(int(each[1]), int(each[2])) for each in read if each]
+    assert {sum(each) for each in files} in ({12}, {13}, {14}), (
+        files
+    )  # a month whose rows two tasks wrote has two files
+    assert len(files) == 3
+    assert all(1 <= number <= 5 for number, _ in files), files
     flights = deltalake.DeltaTable(str(tables / "flights"))
     assert flights.to_pyarrow_dataset().count_rows() == demo.FLIGHTS

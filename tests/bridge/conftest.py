@@ -11,6 +11,12 @@ from headwater import launch
 from support.kafka.broker import connector_jars
 from support.sparks.running import Driver, Server, Sparks, is_alive, wait_for
 
+#: The lines (docs/metrics.md) that have a Prometheus server scrape the driver.
+PROMETHEUS = {
+    "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+}
+
 
 @pytest.fixture(scope="session")
 def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
@@ -24,7 +30,7 @@ def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
 @pytest.fixture(scope="session")
 def classic(sparks: Sparks) -> Driver:
     """PySpark as most use it, with faults within reach; tests share it."""
-    return sparks.driver()
+    return sparks.driver(settings={"spark.ui.enabled": "true", "spark.ui.port": "0", **PROMETHEUS})
 
 
 @pytest.fixture(scope="session")

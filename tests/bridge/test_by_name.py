@@ -40,6 +40,10 @@ def test_statements_by_name(classic: Driver, connect: Driver, sparks: Sparks, tm
     assert "collate" not in found["text"][0].lower()
     assert found["existing"] == [4, "Table spark_catalog.names.existing does not have property: path"]
     assert found["of Hive"] == [[1], [1]]
+    assert found["SELECT * FROM cv ORDER BY Id"] == [[1, "2020-01-05"], [3, "2020-01-06"]]
+    assert found["SHOW PARTITIONS cp"] == [["d=2020-01-05"], ["d=2020-01-06"]]
+    assert found["SELECT * FROM hv ORDER BY id"] == [[1], [2]]
+    assert ["Provider", "delta", ""] in found["DESCRIBE EXTENDED hv"]
     assert found["SELECT * FROM f"] == [[5]]
     assert "LOCATION 'file:HOME/else where'" in found["SHOW CREATE TABLE f"][0][0]
     assert found["left there"] == 2
@@ -47,6 +51,8 @@ def test_statements_by_name(classic: Driver, connect: Driver, sparks: Sparks, tm
     assert [name for name, result in expected if isinstance(result, str)] == [
         "INSERT INTO t VALUES (100, 'x', 0)",
         "DELETE FROM nowhere WHERE k = 1",
+        "CONVERT TO DELTA cv",
+        "CONVERT TO DELTA cp PARTITIONED BY (d INT)",
         "CREATE OR REPLACE TABLE l USING delta LOCATION 'HOME/else where' AS SELECT 6 AS id",
         "CREATE OR REPLACE TABLE o (b INT) USING delta LOCATION 'HOME/else where'",
     ]

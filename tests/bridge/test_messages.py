@@ -59,6 +59,7 @@ _NOT_IN_SCALA = {
     "CloneArguments",
     "RestoreArguments",
     "VacuumArguments",
+    "ConvertArguments",
     "TableChange",
     "StreamedTable",
 }

@@ -58,3 +58,26 @@ def test_change(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -
         "conditions": ["HEADWATER_UPSERT_COLUMN_NOT_FOUND", "AMBIGUOUS_REFERENCE", "UNRESOLVED_COLUMN.WITH_SUGGESTION"],
         "views": [],
     }
+
+
+@pytest.mark.parametrize("frontend", ["classic", "connect"])
+def test_shown(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    found = request.getfixturevalue(frontend).run("tables_shown", home=str(tmp_path))
+    lines = found.pop("lines")
+    assert lines == {
+        "deleted": "version 3: DELETE, 3 rows deleted, #",
+        "nothing": "DELETE: no row changed",
+        "updated": "version 4: UPDATE, 2 rows updated, 1 file added, # added, #",
+        "merged": "version 5: MERGE, 1 row deleted, #",
+        "optimized": "version 6: OPTIMIZE, 1 file added, 3 files removed, # added, # removed",
+        "vacuumed": "version 8: VACUUM END",
+        "restored": "version 9: RESTORE, 1 file added, 1 file removed",
+    }
+    assert found == {
+        "tags": ["b", "br", "div", "rect", "small", "svg", "table", "tbody", "td", "th", "thead", "title", "tr"],
+        "escaped": [True, True],
+        "bars": 10,
+        "rows": 11,
+        "answer": ["table_size_after_restore", "num_of_files_after_restore"],
+        "repr": True,
+    }

@@ -94,3 +94,18 @@ def test_long_texts_are_searched_at_once(spark, orders, shown):
     for value in ("a" * 1_000_000, "\\\\" * 200_000, "password " * 100_000):
         executions, _ = shown(f"INSERT INTO orders VALUES (1, '{value}')")
         assert any(text.startswith("INSERT INTO orders") for text in executions)
+
+
+def test_scans_say_which_version_of_which_table_they_read(spark, orders):
+    """In the plan that Spark's UI shows, and in the relation that listeners of lineage look at."""
+    for number in range(2):
+        spark.sql(f"INSERT INTO orders VALUES ({number}, 'a')")
+    latest = spark.table("orders").where("v = 'a'")
+    assert latest.count() == 2
+    for frame, version in ((latest, 2), (spark.sql("SELECT * FROM orders VERSION AS OF 1"), 1)):
+        execution = frame._jdf.queryExecution()
+        plan = execution.executedPlan().toString()
+        assert f"spark_catalog.{orders}" in plan
+        assert f"Format: Delta version {version}" in plan
+        relation = execution.optimizedPlan().collectLeaves().head()
+        assert relation.catalogTable().get().identifier().unquotedString() == f"spark_catalog.{orders}"

@@ -135,11 +135,15 @@ def test_what_cannot_be_generated(spark, tmp_path, fails):
     assert not (path / "_symlink_format_manifest").exists()
 
 
-def test_not_yet(spark, tmp_path, fails):
+def test_convert(spark, tmp_path, database):
     path = str(tmp_path / "t")
-    spark.range(1).write.parquet(path)
-    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "CONVERT TO DELTA", path, "Delta Lake"):
-        DeltaTable.convertToDelta(spark, f"parquet.`{path}`")
+    spark.range(4).selectExpr("id", "id % 2 AS k").write.partitionBy("k").parquet(path)
+    schema = T.StructType([T.StructField("k", T.IntegerType())])
+    table = DeltaTable.convertToDelta(spark, f"`parquet`.`{path}`", schema)
+    assert sorted(map(tuple, table.toDF().collect())) == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    assert table.detail().first().partitionColumns == ["k"]
+    spark.range(3).write.format("parquet").saveAsTable("named")
+    assert DeltaTable.convertToDelta(spark, "named").history().first().operation == "CONVERT"
 
 
 @pytest.mark.parametrize("wrong", ["a..b", "`a", ""])

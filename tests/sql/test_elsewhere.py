@@ -6,7 +6,6 @@ from headwater.errors import HeadwaterError
 from headwater.sql.elsewhere import refuse
 
 _COMING = {
-    "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (a INT)": "parquet.`/x`",
     "CREATE TABLE a SHALLOW CLONE b": "a",
     "CREATE OR REPLACE TABLE a DEEP CLONE b VERSION AS OF 3": "a",
     "CREATE TABLE IF NOT EXISTS x.a CLONE b": "x.a",

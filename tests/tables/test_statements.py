@@ -252,6 +252,14 @@ def test_maintenance_runs_its_statement(table, ran, call, text):
     assert ran() == text
 
 
+def test_convert(session):
+    DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
+    assert session.statements[-2:] == [
+        "CONVERT TO DELTA parquet.`/p` PARTITIONED BY (a INT)",
+        "DESCRIBE DETAIL delta.`/p`",
+    ]
+
+
 def test_shallow_clones(table, session):
     clone = table.cloneAtVersion(2, "/x", True, True, {"a": "b"})
     assert session.statements[0] == (
@@ -284,10 +292,6 @@ class TestNotYet:
         assert f"cannot run {statement} on delta.`/t` yet" in str(raised.value)
         assert session.statements == []
 
-    def test_convert(self, session):
-        with pytest.raises(AnalysisException, match=r"cannot run CONVERT TO DELTA on parquet.`/p` yet"):
-            DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
-
     @pytest.mark.parametrize(
         ("call", "text"),
         [
@@ -301,14 +305,6 @@ class TestNotYet:
         monkeypatch.setattr("headwater.tables.errors.NOT_YET", {})
         call(table)
         assert ran() == text
-
-    def test_conversions_to_be_switched_on(self, session, monkeypatch):
-        monkeypatch.setattr("headwater.tables.errors.NOT_YET", {})
-        DeltaTable.convertToDelta(session, "parquet.`/p`", "a INT")
-        assert session.statements[-2:] == [
-            "CONVERT TO DELTA parquet.`/p` PARTITIONED BY (a INT)",
-            "DESCRIBE DETAIL delta.`/p`",
-        ]
 
 
 def test_is_delta_table_tells_no_table_from_trouble(session):

@@ -1,8 +1,9 @@
 """The calls Spark makes: one entry point, JSON in and JSON out.
 
 Owns decoding and encoding of messages (:mod:`headwater.bridge.messages`) and the envelope around them: the settings of
-the session and the request come in, ``{"result": …}`` or ``{"error": …}`` goes out. An error of Spark's own, raised by
-something a handler called back, is handed back to the statement, which raises the original. Promise: no exception
+the session and the request come in; ``{"result": …}`` or ``{"error": …}`` goes out, with what was ``counted``. An error
+of Spark's own, raised by something a handler called back, is handed back to the statement, which raises the original.
+Promise: no exception
 leaves this module, so no traceback and no py4j text reaches a user; a debugging log has them.
 """
 
@@ -23,7 +24,7 @@ import msgspec
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from headwater import clock
+from headwater import clock, counts
 from headwater.bridge import log_context
 from headwater.bridge.messages import Envelope, ErrorDescription, Request
 from headwater.bridge.statement import Statement
@@ -113,22 +114,22 @@ class EntryPoint:
                 _running[thread] = table, clock.milliseconds()
             log_context.set_about(_about(content))
             statement = Statement(context, envelope.session, _title(name, content))
-            return _encode({"result": handler.run(content, statement)})
+            return _answered(result=handler.run(content, statement))
         except HeadwaterError as error:
-            return _encode({"error": describe_error(error)})
+            return _answered(error=describe_error(error))
         except Py4JJavaError as error:
             logger.debug("'%s' failed in Spark", name, exc_info=True)
             _hand_back(context, error)
-            return _encode({"error": describe_error(_internal(error))})
+            return _answered(error=describe_error(_internal(error)))
         except Py4JError as error:
             if not _is_cut_off(context):
                 logger.error("'%s' failed: %s", name, _locate(error))
             logger.debug("'%s' failed, or nobody waits for it", name, exc_info=True)
-            return _encode({"error": describe_error(_internal(error))})
+            return _answered(error=describe_error(_internal(error)))
         except Exception as error:
             logger.error("'%s' failed: %s", name, _locate(error))
             logger.debug("'%s' failed", name, exc_info=True)
-            return _encode({"error": describe_error(_internal(error, table))})
+            return _answered(error=describe_error(_internal(error, table)))
         finally:
             if outer is None:
                 _running.pop(thread, None)
@@ -173,6 +174,13 @@ def _is_cut_off(context: Any) -> bool:
     """Whether Spark's side has closed the connection, as it does for a statement that was cancelled."""
     connection = context._gateway_client.get_thread_connection() if isinstance(context, JavaObject) else None
     return connection is None or connection.socket is None
+
+
+def _answered(**answer: Any) -> str:
+    """An answer, with what was counted since the last one."""
+    if (counted := counts.take()) is not None:
+        answer["counted"] = counted
+    return _encode(answer)
 
 
 def _encode(answer: dict[str, Any]) -> str:

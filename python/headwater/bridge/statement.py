@@ -21,6 +21,8 @@ from headwater.bridge.messages.callbacks import (
     CheckedCondition,
     FileRows,
     FilesOfVersion,
+    Footers,
+    FootersQuestion,
     MatchingPartitions,
     NotedKeys,
     ParquetFiles,
@@ -40,6 +42,7 @@ from headwater.pruning.predicates import Predicate, decode
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
 _PARQUET_FILES = msgspec.json.Decoder(ParquetFiles)
 _MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
+_FOOTERS = msgspec.json.Decoder(Footers)
 _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
 _CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
 _CHANGE_REQUEST = msgspec.json.Decoder(ChangeRequest)
@@ -65,6 +68,7 @@ class StatementContext(Protocol):
     def query(self, sql: str, purpose: str) -> Iterable[str]: ...
     def parquetFiles(self, question: str) -> str | None: ...
     def matchingPartitions(self, question: str) -> str: ...
+    def footers(self, question: str, purpose: str) -> str: ...
     def addRelation(self, files: str) -> int: ...
     def addQuery(self, text: str) -> int: ...
     def planSchema(self, plan: int) -> str: ...
@@ -227,6 +231,23 @@ class Statement:
         question = ParquetFilesQuestion(plan=plan, expressions=expressions, most=most)
         answer = self._context.parquetFiles(_json(question))
         return None if answer is None else _PARQUET_FILES.decode(answer)
+
+    def footers(
+        self, table: str, files: Sequence[tuple[str, int]], columns: Sequence[Sequence[str]] | None, most: int = -1
+    ) -> Footers:
+        """What the footers of Parquet files say, read by tasks.
+
+        :param files: path and size in bytes of each.
+        :param columns: as of :class:`FootersQuestion`.
+        """
+        question = FootersQuestion(
+            table=table,
+            paths=[path for path, _ in files],
+            sizes=[size for _, size in files],
+            columns=None if columns is None else [list(path) for path in columns],
+            most=most,
+        )
+        return _FOOTERS.decode(self._context.footers(_json(question), self._purpose))
 
     def matching_partitions(self, plan: int, condition: int, partitions: list[list[str | None]]) -> list[bool] | None:
         """In which partitions of a relation a condition is true; None where it is about more than their values."""

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headwater import __version__, clock, launch, versions
+from headwater.printable import printable
 
 OK, NOTE, WARNING, WRONG = "ok", "note", "warning", "wrong"
 
@@ -95,14 +96,10 @@ def run_without_packages(arguments: Sequence[str]) -> int:
 
 
 def _print(finding: Finding) -> None:
-    found, advice = (_one_line(text) for text in (finding.found, finding.advice or ""))
+    found, advice = (printable(text) for text in (finding.found, finding.advice or ""))
     print(f"{finding.state:<8}{finding.check}: {found}")
     if advice:
         print(f"{'':<8}{advice}")
-
-
-def _one_line(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def examine(path: str | None) -> Iterator[Finding]:

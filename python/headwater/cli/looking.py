@@ -13,11 +13,12 @@ from rich.text import Text
 
 from headwater.amounts import effects, plural, size_text
 from headwater.cli import facts
-from headwater.cli.printing import console, pairs, print_json, printable, table
+from headwater.cli.printing import console, pairs, print_json, table
 from headwater.cli.reaching import Place, reached, snapshot_of
 from headwater.log.history import history
 from headwater.log.segment import list_log, version_not_found
 from headwater.log.snapshot import load_snapshot
+from headwater.printable import printable
 from headwater.statements.read.describe import detail_row, history_rows
 
 #: How many rows of a list a person gets, unless ``--limit`` says so.

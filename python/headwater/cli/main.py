@@ -122,6 +122,9 @@ def demo(
         typer.Option(help="Where the tables go, and stay: an empty or new directory. Default: a temporary one."),
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for Spark. Default: all.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="The HTML file with the pictures. Default: headwater-demo.html.")
+    ] = None,
 ) -> None:
     """Load the 336,776 flights that left New York in 2013 and work with them in SQL."""
     from pyspark.errors import PySparkException
@@ -129,7 +132,7 @@ def demo(
     from headwater.cli.demo import run_demo
 
     try:
-        run_demo(directory, cores)
+        run_demo(directory, cores, report)
     except PySparkException as error:
         raise RuntimeError(f"the demo failed in Spark: {error}") from error
 

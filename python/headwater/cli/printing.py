@@ -11,7 +11,6 @@ import json
 import math
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,29 +18,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headwater.printable import printable
+
 #: Columns of a pipe: more than any row has.
 _WIDE = 100_000
-#: Characters that change the direction of the text around them.
-_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def console() -> Console:
     """Standard output: as wide as the terminal, or as any row where it is none."""
     is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=_WIDE, soft_wrap=True) if is_wide else Console()
-
-
-def printable(text: str) -> str:
-    """The text with every character that would do something, rather than show, escaped as Python does it."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(letter) for letter in text)
-
-
-def _shown(letter: str) -> str:
-    if letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs"):
-        return letter.encode("unicode_escape").decode("ascii")
-    return letter
 
 
 def cell(value: Any) -> Text:

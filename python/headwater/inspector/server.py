@@ -69,6 +69,8 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+#: Seconds that the long work waits for a page to be opened first, which it would slow down.
+_PATIENCE = 3
 #: Files whose rows are counted before the timeline is shown.
 _COUNTED_AT_ONCE = 50_000
 #: How many versions, offsets and the like a number of a request may have.
@@ -128,6 +130,7 @@ class Facts:
     def __init__(self, table: InspectedTable) -> None:
         self._table = table
         self._history = History(table)
+        self._opened = threading.Event()
         self.calls: Mapping[str, Callable[[Request], Any]] = {
             "newest": self._newest,
             "overview": self._of_view(overview),
@@ -142,6 +145,7 @@ class Facts:
             "history": self._of_history,
             "version": self._of_version,
             "overlap": self._overlap,
+            "depths": self._depths,
             "skipping": self._skipping,
             "sample": self._sample,
         }
@@ -150,11 +154,14 @@ class Facts:
         """Work out what the page asks for first and what takes long, before it asks."""
         works: list[Callable[[View], object]] = [
             lambda view: self._history.page(snapshot=view.snapshot),
+            partial(View.once, name=files.sizes, make=files.sizes),
+            lambda _: self._opened.wait(_PATIENCE),
             *(
                 partial(View.once, name=make, make=make)
-                for make in (files.sizes, counts, files.partitions, files.vectors, files.optimize)
+                for make in (counts, files.partitions, files.vectors, files.optimize)
             ),
             self._overlaps,
+            lambda view: view.once("depths", lambda _: skipping.column_depths(view)),
         ]
         for work in works:
             try:
@@ -188,7 +195,9 @@ class Facts:
         # To count the rows of very many files takes longer than all else: the page asks again when they are known.
         soon = view.has(counts) or view.snapshot.num_files <= _COUNTED_AT_ONCE
         rows = view.once(counts, counts)["rows"] if soon else None
-        return {**self._history.page(before, view.snapshot, rows), "counted": soon}
+        page = {**self._history.page(before, view.snapshot, rows), "counted": soon}
+        self._opened.set()
+        return page
 
     def _of_version(self, request: Request) -> Any:
         return version_details(self._table, _number(request, "number") or 0, _number(request, "offset") or 0)
@@ -198,6 +207,10 @@ class Facts:
         return self._view(request).once(
             ("overlap of", path), lambda _: skipping.column_overlap(self._view(request), path)
         )
+
+    def _depths(self, request: Request) -> Any:
+        view = self._view(request)
+        return view.once("depths", lambda _: skipping.column_depths(view))
 
     def _skipping(self, request: Request) -> Any:
         column = tuple(request.query_params.getlist("column"))

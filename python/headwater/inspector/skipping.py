@@ -43,6 +43,7 @@ from headwater.pruning.predicates import (
     columns,
 )
 from headwater.sql.conditions import parse_condition
+from headwater.statements.maintain.health import clustering_figures, columns_with_bounds
 
 #: Points of a curve, and ranges that are drawn.
 _POINTS, _RANGES = 200, 160
@@ -84,6 +85,19 @@ def column_overlap(view: View, path: tuple[str, ...]) -> dict[str, Any]:
             for a, b, x, y in zip(found.low_rank[chosen], found.high_rank[chosen], lows, highs, strict=True)
         ],
     }
+
+
+def column_depths(view: View) -> dict[str, Any]:
+    """The depth of every column that has bounds, and how far the table is clustered."""
+    snapshot = view.snapshot
+    depths = []
+    for path in columns_with_bounds(snapshot):
+        drawn = _drawn(view, tuple(path))
+        if drawn is not None:
+            average, maximum, without_bounds = drawn.overlap.depth
+            named = {"column": format_name(path), "average": average, "maximum": maximum}
+            depths.append({**named, "withoutBounds": without_bounds})
+    return {"depths": depths, "clustering": clustering_figures(snapshot, snapshot.select(["tags"]))}
 
 
 def _drawn(view: View, path: tuple[str, ...]) -> _Drawn | None:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
 
+from headwater import counts
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import Store
 
@@ -57,6 +58,7 @@ class SnapshotCache:
             return found.through(store)
         known = entry.snapshot
         if known is not None and entry.age() <= staleness_limit:
+            counts.count("snapshotCacheHits")
             if store.is_shared:
                 self._refresh_behind(entry, table_path, store)
             return known.through(store)
@@ -68,6 +70,7 @@ class SnapshotCache:
             newest = load_snapshot(table_path, store, base=entry.snapshot)
             changed = entry.replace(newest)
             entry.checked = began
+        counts.count("snapshotCacheMisses" if changed else "snapshotCacheHits")
         if changed:
             self._trim()
         return newest
@@ -122,6 +125,9 @@ class SnapshotCache:
                     self._entries.popitem(last=False)
                 else:
                     break
+            counts.level("cachedTables", len(self._entries))
+            newest = (entry.snapshot for entry in self._entries.values())
+            counts.level("cachedFiles", sum(snapshot.num_files for snapshot in newest if snapshot is not None))
 
     def _files_kept(self) -> int:
         """Files in all blocks; versions of a table share most of theirs."""

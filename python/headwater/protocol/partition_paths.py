@@ -19,12 +19,34 @@ NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset([*map(chr, range(0x20)), *"\"#%'*/:=?\\{[]^", "\x7f"])
 #: What java.net.URI, and with it every path another writer puts into a log, has in a path as it is.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*,;:$&+=/@")
+_CODE = re.compile("%([0-9A-Fa-f]{2})")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*")
 
 
 def escape_name(name: str) -> str:
     """A column name or value as part of a directory's name."""
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in name)
+
+
+def unescape_name(text: str) -> str:
+    """What :func:`escape_name` has made a text of. A ``%`` that begins no code stays."""
+    return _CODE.sub(lambda code: chr(int(code[1], 16)), text)
+
+
+def values_of_directory(directory: str) -> list[tuple[str, str | None]]:
+    """The columns and values that the names of folders say, as Spark reads them: those at the end of the path, with
+    folders of other names perhaps below, but not between.
+
+    :param directory: relative, not URL-encoded.
+    """
+    found: list[tuple[str, str | None]] = []
+    for part in reversed(directory.split("/")):
+        name, equals, value = part.partition("=")
+        if equals:
+            found.append((unescape_name(name), None if value in ("", NULL_DIRECTORY) else unescape_name(value)))
+        elif found:
+            break
+    return found[::-1]
 
 
 def partition_directory(values: Mapping[str, str | None]) -> str:

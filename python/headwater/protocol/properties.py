@@ -274,7 +274,7 @@ _FILE_SIZES = (
     "settings say how large files become: spark.databricks.delta.optimize.maxFileSize, "
     "spark.databricks.delta.autoCompact.maxFileSize and spark.databricks.delta.optimizeWrite.binSize"
 )
-_CONVERT = "CONVERT TO DELTA is not there yet"
+_CONVERT = "tables of Iceberg are not converted"
 _NO_PREFIXES = "files are named and placed without random prefixes"
 
 APPEND_ONLY = _boolean("delta.appendOnly", on=Concern.REMOVED_ROWS)

@@ -28,12 +28,6 @@ def _of(begins: str, name: str, instead: str, *, coming: bool = False) -> _State
 
 _STATEMENTS = (
     _of(
-        "CONVERT TO DELTA <table>",
-        "CONVERT TO DELTA",
-        "Use CREATE TABLE … USING delta AS SELECT * FROM <table>, which copies its rows.",
-        coming=True,
-    ),
-    _of(
         "(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS] <table> [SHALLOW|DEEP] CLONE",
         "EXPLAIN of CLONE",
         "Run CREATE TABLE … CLONE itself: it copies no row, and DROP TABLE undoes it.",

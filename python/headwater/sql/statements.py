@@ -2,6 +2,7 @@
 
 Owns their parsing into a command with its table and arguments:
 
+- ``CONVERT TO DELTA <table> …`` (:mod:`headwater.sql.convert`)
 - ``DESCRIBE HISTORY [TABLE] <table> [LIMIT <number>]``
 - ``DESCRIBE DETAIL <table>``
 - ``DESCRIBE HEALTH <table>``
@@ -28,7 +29,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
-from headwater.sql import clone, optimize, reorg
+from headwater.sql import clone, convert, optimize, reorg
 from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL|HEALTH)")
@@ -68,7 +69,7 @@ def parse(text: str) -> dict[str, Any] | None:
         }
     if found is not None and _RESTORE.match(found) is not None:
         return _restoration(found, text)
-    for parse_kind in (optimize.parse, reorg.parse, clone.parse):
+    for parse_kind in (convert.parse, optimize.parse, reorg.parse, clone.parse):
         if found is not None and (command := parse_kind(found, text, _ends_of_table, _not_parsed)) is not None:
             return command
     if found is not None and found and found[0].is_word_of("VACUUM") and (ends := _ends_of_table(found, 1)):

@@ -17,6 +17,7 @@ from headwater.bridge.messages.trouble import (
     NoFileSystemRequest,
     NotATableRequest,
     NotClonedRequest,
+    NotConvertedRequest,
     NotDeltaRequest,
     NothingAtPathRequest,
     NotOfOneRowRequest,
@@ -218,6 +219,11 @@ def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
 def not_cloned(request: NotClonedRequest, statement: Statement) -> NoReturn:
     """CLONE of a view, or of a table of another format."""
     raise HeadwaterError("DELTA_CLONE_UNSUPPORTED_SOURCE", {"name": request.name, "format": request.format})
+
+
+def not_converted(request: NotConvertedRequest, statement: Statement) -> NoReturn:
+    """CONVERT TO DELTA of a view, or of a table that has no files of its own."""
+    raise HeadwaterError("DELTA_CONVERT_NON_PARQUET_TABLE", {"tableId": request.name, "sourceName": request.format})
 
 
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:

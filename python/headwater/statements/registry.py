@@ -13,7 +13,7 @@ from headwater.bridge.messages import change, define, follow, maintain, read, tr
 from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
 from headwater.statements.commit import recovery
-from headwater.statements.define import alter, clone, create, drop_feature, show, sync_identity
+from headwater.statements.define import alter, clone, convert, create, drop_feature, show, sync_identity
 from headwater.statements.files import scans
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import (
@@ -60,6 +60,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "explain": Handler(change.ExplainRequest, explain.explain),
     "create_table": Handler(define.CreateTableRequest, writing.create_table),
     "clone": Handler(define.CloneRequest, clone.clone),
+    "convert_to_delta": Handler(define.ConvertRequest, convert.convert),
     "alter_table": Handler(define.AlterTableRequest, alter.alter_table),
     "sync_identity": Handler(define.SyncIdentityRequest, sync_identity.sync_identity),
     "analyze_table": Handler(maintain.AnalyzeTableRequest, compute_statistics.compute_statistics),
@@ -104,6 +105,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "refuse_for_path": Handler(trouble.PathOperationRequest, refusals.for_path),
     "not_delta": Handler(trouble.NotDeltaRequest, refusals.not_delta),
     "not_cloned": Handler(trouble.NotClonedRequest, refusals.not_cloned),
+    "not_converted": Handler(trouble.NotConvertedRequest, refusals.not_converted),
     "insert_into_directory": Handler(trouble.InsertIntoDirectoryRequest, refusals.insert_into_directory),
     "no_file_system": Handler(trouble.NoFileSystemRequest, refusals.no_file_system),
     "replace_other_format": Handler(trouble.ReplaceOtherFormatRequest, refusals.replace_other_format),

@@ -218,6 +218,31 @@ SETTINGS: tuple[Setting, ...] = (
         "a stream reads on although the partition columns changed",
     ),
     Setting(
+        f"{_DELTA}.convert.useMetadataLog",
+        "true",
+        "CONVERT TO DELTA takes the files that a stream's log (`_spark_metadata`) has, where a folder has one",
+    ),
+    Setting(
+        f"{_DELTA}.convert.useCatalogPartitions",
+        "true",
+        "CONVERT TO DELTA of a catalog's table takes the partitions that the catalog has, not all folders",
+    ),
+    Setting(
+        f"{_DELTA}.convert.useCatalogSchema",
+        "true",
+        "CONVERT TO DELTA of a catalog's table takes the catalog's columns, not those of the files",
+    ),
+    Setting(
+        f"{_DELTA}.convert.partitionValues.ignoreCastFailure",
+        "false",
+        "CONVERT TO DELTA makes partition values null that are none of their column's type",
+    ),
+    Setting(
+        f"{_DELTA}.convert.metadataCheck.enabled",
+        "true",
+        "CONVERT TO DELTA, run again, refuses properties of the catalog that the log has not; else adds them",
+    ),
+    Setting(
         f"{_DELTA}.typeWidening.allowTypeChangeStreamingDeltaSource",
         "true",
         "a stream reads on with a column's wider type after a restart",
@@ -229,7 +254,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-_CONVERT = "CONVERT TO DELTA is not there yet"
+_CONVERT = "tables of Iceberg are not converted"
 _OTHER_FORMATS = "no metadata of Iceberg or Hudi is written"
 _STORES = (
     "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; where the setting names "
@@ -271,7 +296,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.clusteredTable.enableClusteringTablePreview": "clustered tables need no setting",
     f"{_DELTA}.legacy.allowAmbiguousPathsInCreateTable": "a statement that names two places for a table is refused",
     f"{_DELTA}.v2.enableMode": "there is one connector",
-    f"{_DELTA}.convert.": _CONVERT,
+    f"{_DELTA}.convert.iceberg.": _CONVERT,
     f"{_DELTA}.uniform.": _OTHER_FORMATS,
     f"{_DELTA}.iceberg.": _OTHER_FORMATS,
     f"{_DELTA}.hudi.": _OTHER_FORMATS,

@@ -15,7 +15,7 @@ from headwater.errors import HeadwaterError
 
 #: Statements that the API can write and Headwater cannot run yet, and what to do until then.
 NOT_YET = dict.fromkeys(
-    ("CONVERT TO DELTA", "DEEP CLONE"),
+    ("DEEP CLONE",),
     "Another engine that writes Delta tables, such as Delta Lake for Spark or delta-rs, can do it meanwhile.",
 )
 

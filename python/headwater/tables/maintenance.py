@@ -1,7 +1,6 @@
 """The builder of OPTIMIZE, and the text of CLONE and CONVERT TO DELTA.
 
-DEEP CLONE and CONVERT TO DELTA are not implemented yet (:data:`headwater.tables.errors.NOT_YET`); their text here is
-the one that they will run.
+DEEP CLONE is not implemented yet (:data:`headwater.tables.errors.NOT_YET`); its text here is the one that it will run.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from headwater.tables import cards
 from headwater.tables.columns import of_field
 from headwater.tables.errors import check_type, refuse_unless_there
 from headwater.tables.names import literal, path_name, quote, split_name
@@ -54,7 +54,7 @@ class DeltaOptimizeBuilder:
 def run(table: NamedTable, statement: str, text: str) -> DataFrame:
     """Run a statement that may not be implemented yet."""
     refuse_unless_there(statement, table.shown)
-    return table.sql(text)
+    return cards.run(table, text)
 
 
 def clone_text(

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.tables import maintenance
+from headwater.tables import cards, maintenance
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
 from headwater.tables.errors import DeltaTableError, check_secrets, check_session, check_type
 from headwater.tables.maintenance import DeltaOptimizeBuilder
@@ -53,6 +53,13 @@ class DeltaTable:
         self._table = table
         self._frame = frame
         self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"DeltaTable {self._table.shown}"
+
+    def _repr_html_(self) -> str | None:
+        """The card that a notebook shows: where and how large the table is, and what its versions added."""
+        return cards.card(self._table)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -183,7 +190,8 @@ class DeltaTable:
         """One row per version, newest first, at most ``limit`` rows."""
         if limit is not None:
             check_type("limit", limit, int, "an int")
-        return self._table.sql(f"DESCRIBE HISTORY {self._table.name}{'' if limit is None else f' LIMIT {limit}'}")
+        limited = "" if limit is None else f" LIMIT {limit}"
+        return cards.history(self._table.sql(f"DESCRIBE HISTORY {self._table.name}{limited}"))
 
     def detail(self) -> DataFrame:
         """One row about the table: location, size, properties, protocol."""
@@ -373,7 +381,10 @@ class DeltaTable:
         return f"\nWHERE {inputs.condition(condition, Sees.TARGET)}"
 
     def _inputs(self, source: DataFrame | None = None) -> StatementInputs:
-        return StatementInputs(self._spark, self._current_frame, source, self._table.sql)
+        return StatementInputs(self._spark, self._current_frame, source, self._answered)
+
+    def _answered(self, text: str) -> DataFrame:
+        return cards.run(self._table, text)
 
     def _current_frame(self) -> DataFrame:
         """The frame that Columns are resolved against.
@@ -422,7 +433,7 @@ class DeltaTable:
         if retentionHours is not None:
             check_type("retentionHours", retentionHours, (int, float), "a number of hours")
         ending = "" if retentionHours is None else f" RETAIN {retentionHours} HOURS"
-        return self._table.sql(f"VACUUM {self._table.name}{ending}")
+        return self._answered(f"VACUUM {self._table.name}{ending}")
 
     def generate(self, mode: str) -> None:
         """Write manifests for other engines.
@@ -437,12 +448,12 @@ class DeltaTable:
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to an older version."""
         check_type("version", version, int, "an int")
-        return self._table.sql(f"RESTORE TABLE {self._table.name} TO VERSION AS OF {version}")
+        return self._answered(f"RESTORE TABLE {self._table.name} TO VERSION AS OF {version}")
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the table to its version at a time."""
         check_type("timestamp", timestamp, str, "a string")
-        return self._table.sql(f"RESTORE TABLE {self._table.name} TO TIMESTAMP AS OF {literal(timestamp)}")
+        return self._answered(f"RESTORE TABLE {self._table.name} TO TIMESTAMP AS OF {literal(timestamp)}")
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None

@@ -63,7 +63,7 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
-from headwater import backoff, clock
+from headwater import backoff, clock, counts
 from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.features import in_commit_timestamps_enabled
@@ -122,15 +122,18 @@ class CommitLoop:
             data, timestamp = self._prepared.encode(version, _now(), previous)
             outcome = self._committer.commit(version, data, self._prepared.transaction_id)
             if isinstance(outcome, Made):
+                counts.count("commits")
+                counts.count("commitBytes", len(data))
                 return Put(version, timestamp, attempt + 1)
             if isinstance(outcome, Unknown):
                 raise self._unknown(outcome) from outcome.reported
+            counts.count("lostRaces")
             _back_off(attempt)
             winners = self._winners(outcome.version)
             if snapshot is not None:
                 check_same_table(snapshot, self._store)
             for winner in winners:
-                self._prepared.follow(winner)
+                self._follow(winner)
                 if winner.timestamp is not None:
                     previous = max(previous or 0, winner.timestamp)
             version = winners[-1].version + 1
@@ -145,6 +148,13 @@ class CommitLoop:
                 **winners[-1].description,
             },
         )
+
+    def _follow(self, winner: WinningCommit) -> None:
+        try:
+            self._prepared.follow(winner)
+        except HeadwaterError:
+            counts.count("conflicts")
+            raise
 
     def _unknown(self, outcome: Unknown) -> HeadwaterError:
         return HeadwaterError(

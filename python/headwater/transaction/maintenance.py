@@ -21,7 +21,7 @@ from functools import cache, partial
 from threading import Lock
 from typing import NamedTuple
 
-from headwater import clock
+from headwater import clock, counts
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
@@ -122,6 +122,7 @@ def _drain(table_path: str) -> None:
             check_same_table(task.snapshot, task.snapshot.store)
             task.do()
         except Exception as error:
+            counts.count("maintenanceFailures")
             _LOG.warning("%s: the %s could not be written (%s); the commit stands", table_path, task.what, error)
             _LOG.debug("post-commit maintenance", exc_info=True)
 
@@ -133,6 +134,7 @@ def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
 def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
     """Write a checkpoint, and clean up the log once for each start of its retention (a day)."""
     write_checkpoint(snapshot, layout=layout)
+    counts.count("checkpoints")
     start = retention_start(snapshot, clock.milliseconds())
     if start is None or _cleaned.get(snapshot.table_path, start - 1) >= start:
         return

@@ -49,6 +49,31 @@ INSERT INTO pq VALUES (1);
 SELECT * FROM pq;
 DELETE FROM nowhere WHERE k = 1
 """
+#: Tables of Parquet, and where there is a metastore of Hive's, one that Hive's own format describes.
+_CONVERTED = """
+CREATE TABLE cp (Id INT, d DATE) USING parquet PARTITIONED BY (d) TBLPROPERTIES ('mine' = '1');
+INSERT INTO cp VALUES (1, DATE'2020-01-05'), (2, NULL);
+CREATE VIEW cv AS SELECT * FROM cp;
+SELECT * FROM cp ORDER BY Id;
+CONVERT TO DELTA cv;
+CONVERT TO DELTA cp PARTITIONED BY (d INT);
+CONVERT TO DELTA cp;
+CONVERT TO DELTA cp;
+INSERT INTO cp VALUES (3, DATE'2020-01-06');
+DELETE FROM cp WHERE d IS NULL;
+SELECT * FROM cv ORDER BY Id;
+SHOW PARTITIONS cp;
+DESCRIBE EXTENDED cp;
+SHOW CREATE TABLE cp;
+CONVERT TO DELTA hv NO STATISTICS;
+INSERT INTO hv VALUES (2);
+SELECT * FROM hv ORDER BY id;
+DESCRIBE EXTENDED hv;
+DROP VIEW cv;
+ALTER TABLE cp RENAME TO cq;
+DROP TABLE cq;
+DROP TABLE hv
+"""
 _AFTER = """
 OPTIMIZE t;
 REORG TABLE t APPLY (PURGE);
@@ -115,6 +140,7 @@ def by_name(spark: SparkSession, home: str) -> list[list[Any]]:
     step("text", lambda: _text(spark))
     step("existing", lambda: _existing(spark, f"{home}/names/t"))
     step("of Hive", lambda: _of_hive(spark))
+    statements(_CONVERTED)
     statements(_ELSEWHERE.replace("{place}", f"{home}/else where"))
     step("left there", lambda: spark.read.format("delta").load(f"{home}/else where").count())
     statements(_AFTER)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,7 @@ from pyspark.sql import SparkSession
 from support.sparks.by_name_scenarios import by_name
 from support.sparks.reaching_scenarios import explained, log_at, reach, reach_two, shown
 from support.sparks.stream_scenarios import send_changes, stop_in_batch, stream_in, stream_on, streams_beside
-from support.sparks.tables_scenarios import tables_change, tables_changes, tables_open
+from support.sparks.tables_scenarios import tables_change, tables_changes, tables_open, tables_shown
 from support.sparks.upsert_scenarios import upserts
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "log_at",
     "reach",
     "reach_two",
+    "scrape",
     "send_changes",
     "shown",
     "stop_in_batch",
@@ -32,6 +35,7 @@ __all__ = [
     "tables_change",
     "tables_changes",
     "tables_open",
+    "tables_shown",
     "upserts",
 ]
 
@@ -44,6 +48,14 @@ def sql(spark: SparkSession, text: str) -> dict[str, Any]:
     except Exception as error:
         return describe(error)
     return {"rows": rows, "seconds": time.monotonic() - started}
+
+
+def scrape(spark: SparkSession) -> dict[str, float]:
+    """What a Prometheus server sees of Headwater at the driver: a number for each name."""
+    with urllib.request.urlopen(f"{spark.sparkContext.uiWebUrl}/metrics/prometheus/", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    found = (re.fullmatch(r"metrics_\w+_driver_headwater_(\w+)\{[^}]*\} (\S+)", line) for line in lines)
+    return {match[1]: float(match[2]) for match in found if match}
 
 
 def describe(error: Exception) -> dict[str, Any]:

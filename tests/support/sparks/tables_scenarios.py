@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -135,3 +137,40 @@ def tables_change(spark: SparkSession, home: str) -> dict[str, Any]:
     ]
     found["views"] = [view.name for view in spark.catalog.listTables() if view.name.startswith("__headwater")]
     return found
+
+
+def tables_shown(spark: SparkSession, home: str) -> dict[str, Any]:
+    """What a notebook shows of a table and of what is done to it; names and texts have markup in them."""
+    path, odd = f"{home}/<i>t", "<b>&\"'\u202e"
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id INT, `{odd}` INT) USING delta PARTITIONED BY (`{odd}`) COMMENT '<script>' "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+    for start in (0, 10):
+        spark.sql(f"INSERT INTO delta.`{path}` SELECT CAST(id AS INT), 1 FROM range({start}, {start + 10}, 1, 1)")
+    table = DeltaTable.forPath(spark, path)
+    source = spark.createDataFrame([(4,), (5,)], "i INT")
+    statements: dict[str, Callable[[], Any]] = {
+        "deleted": lambda: table.delete("id < 3"),
+        "nothing": lambda: table.delete("id < 0"),
+        "updated": lambda: table.update("id < 5", {"id": "id + 100"}),
+        "merged": lambda: table.merge(source, "id = i").whenMatchedDelete().execute(),
+        "optimized": lambda: table.optimize().executeCompaction(),
+        "vacuumed": table.vacuum,
+        "restored": lambda: table.restoreToVersion(1),
+    }
+    html = {}
+    for name, run in statements.items():
+        answer = run()
+        html[name] = answer._repr_html_()
+    lines = {name: text.partition("</div>")[0].removeprefix("<div>") for name, text in html.items()}
+    html["history"], html["card"] = table.history()._repr_html_(), table._repr_html_()
+    return {
+        "lines": {name: re.sub(r"[\d.]+ (s|K?i?B)\b", "#", line) for name, line in lines.items()},
+        "tags": sorted(set(re.findall(r"<(\w+)", "".join(map(str, html.values()))))),
+        "escaped": [text in html["card"] for text in ("&lt;script&gt;", "&lt;b&gt;&amp;&quot;&#x27;\\u202e")],
+        "bars": html["card"].count("<rect"),
+        "rows": html["history"].count("<tr>"),
+        "answer": answer.columns[:2],
+        "repr": repr(table).startswith("DeltaTable delta."),
+    }

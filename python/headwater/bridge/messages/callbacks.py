@@ -208,3 +208,40 @@ class CheckedCondition(Request, kw_only=True):
 
     predicate: dict[str, Any]
     columns: list[str] | None
+
+
+class FootersQuestion(Answer, kw_only=True):
+    """Has tasks read the footers of Parquet files. The answer is :class:`Footers`.
+
+    :param table: the folder that they lie in.
+    :param sizes: of each file, in bytes.
+    :param columns: the paths of the leaf columns whose statistics are wanted, in any case; None for the first ``most``
+        leaves of each file, all if negative, of which arrays and maps are some.
+    """
+
+    table: str
+    paths: list[str]
+    sizes: list[int]
+    columns: list[list[str]] | None
+    most: int
+
+
+class FileFooter(Request, kw_only=True):
+    """What the footer of a file says.
+
+    :param schema: the number of its columns among those of the answer.
+    :param statistics: as of :class:`WrittenFile`; None also where a footer's value is not surely one of the column's.
+    :param problem: why the file cannot be read; its other members mean nothing then.
+    """
+
+    schema: int
+    rows: int
+    statistics: list[list[str | int | float | None]]
+    problem: str | None = None
+
+
+class Footers(Request, kw_only=True):
+    """The footers of files, in order. ``schemas``: the distinct columns of files as Spark reads them, JSON."""
+
+    schemas: list[str]
+    files: list[FileFooter]

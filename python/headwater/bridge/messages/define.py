@@ -367,6 +367,52 @@ class RowsAnswer(Answer, kw_only=True):
     rows: list[dict[str, Any]]
 
 
+class CatalogPartition(Request, kw_only=True):
+    """A partition that a catalog has of a table: where it lies, and its values by column, texts as in a path."""
+
+    location: str
+    values: dict[str, str | None]
+
+
+class CatalogEntry(Request, kw_only=True):
+    """What a catalog says of a table of another format.
+
+    :param schema: JSON, partition columns included.
+    :param partitions: None for a table that is not partitioned, or whose folders alone show its partitions.
+    """
+
+    name: str
+    schema: str
+    partition_columns: list[str]
+    properties: dict[str, str] = {}
+    partitions: list[CatalogPartition] | None = None
+
+
+class ConvertArguments(Request, kw_only=True):
+    """What CONVERT TO DELTA is asked beside its table.
+
+    :param statistics: whether the files get statistics.
+    :param partitioned_by: the partition columns and their types, as the statement has them; None without.
+    """
+
+    statistics: bool = True
+    partitioned_by: str | None = None
+
+
+class ConvertRequest(Request, kw_only=True):
+    """CONVERT TO DELTA. ``arguments`` are those that the parser's answer had.
+
+    :param table: the folder with the files.
+    :param format: of the files; None for a path that the statement names without one.
+    :param entry: None for a folder that the statement names by its path.
+    """
+
+    table: str
+    format: str | None = None
+    entry: CatalogEntry | None = None
+    arguments: ConvertArguments
+
+
 class ParseRequest(Request, kw_only=True):
     """Asks whether a text is a statement that Spark's parser does not know."""
 

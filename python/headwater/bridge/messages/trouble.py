@@ -146,6 +146,16 @@ class InsertIntoDirectoryRequest(Request, kw_only=True):
     path: str | None = None
 
 
+class NotConvertedRequest(Request, kw_only=True):
+    """Refuses CONVERT TO DELTA of what is no table with files of its own.
+
+    :param format: what it is.
+    """
+
+    name: str
+    format: str
+
+
 class StoreCause(Request, kw_only=True):
     """A failure of a store, or one of its causes.
 

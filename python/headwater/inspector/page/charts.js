@@ -31,7 +31,7 @@ export function growth(box, entries, { measure, byTime, pick }) {
     padding: [10, 18, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "growth" }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
-    scales: { x: { time: byTime } },
+    scales: { x: { time: byTime }, y: x ? {} : { range: (_, low, high) => [0, Math.max(high, 1) * 1.06] } },
     axes: [
       { ...axis(x ? 34 : 10), values: x ? (byTime ? undefined : (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t : ""))) : () => [] },
       { ...axis(72), values: (_, ticks) => ticks.map((t) => format(t)), space: x ? 22 : 34, incrs: measure === "bytes" ? POWERS : undefined },

@@ -352,6 +352,7 @@ async function showSkipping(body) {
   const columns = o.columnsWithBounds;
   const names = columns.map((path) => path.map((n) => (/^[A-Za-z_]\w*$/.test(n) ? n : `\`${n.replaceAll("`", "``")}\``)).join("."));
   const picture = h("div");
+  const depths = h("div");
   const answer = h("div", { class: "answer", "aria-live": "polite" });
   const input = h("input", { type: "text", id: "where", spellcheck: "false", autocomplete: "off", "aria-label": "Predicate", placeholder: names.length ? `${names[0]} = … AND …` : "column = value" });
   const select = h("select", null, names.map((name, i) => h("option", { value: i }, name)));
@@ -360,10 +361,14 @@ async function showSkipping(body) {
   let asked = 0;
   const draw = (read) => {
     if (!found) return;
+    if (!found.known) {
+      picture.replaceChildren(h("p", { class: "muted" }, "No file has a minimum and maximum of this column."));
+      return;
+    }
     picture.replaceChildren(
-      found.known ? ranges(found, read) : h("p", { class: "muted" }, "No file has a minimum and maximum of this column."),
-      found.known ? h("div", { class: "legend" }, read ? [h("span", { class: "of-read" }, "read"), h("span", { class: "of-skipped" }, "skipped")] : h("span", { class: "of-read" }, "a file, from its minimum to its maximum"),
-        h("span", { class: "of-none" }, `on average ${found.average.toFixed(1)} of ${few(found.files, "file")} may hold a value, at most ${count(found.maximum)}${found.withoutBounds ? `; ${count(found.withoutBounds)} without bounds` : ""}`)) : null);
+      ranges(found, read),
+      h("div", { class: "legend" }, read ? [h("span", { class: "of-read" }, "read"), h("span", { class: "of-skipped" }, "skipped")] : h("span", { class: "of-read" }, "a file, from its minimum to its maximum"),
+        h("span", { class: "of-none" }, `on average ${found.average.toFixed(1)} of ${few(found.files, "file")} may hold a value, at most ${count(found.maximum)}${found.withoutBounds ? `; ${count(found.withoutBounds)} without bounds` : ""}`)));
   };
   const pick = async () => {
     if (place === null) return;
@@ -401,8 +406,20 @@ async function showSkipping(body) {
     h("h3", { at: { marginTop: 0 } }, "Type a predicate"), ask_, answer,
     h("h3", null, "How the files overlap"),
     names.length ? h("div", { class: "controls" }, h("label", null, "Column ", select)) : h("p", { class: "muted" }, "No column has a minimum and maximum in the log."),
-    picture);
+    picture, depths);
   await pick();
+  if (names.length) showDepths(depths).catch((error) => depths.replaceChildren(problem(error)));
+}
+
+// How many files may hold a value, column by column.
+async function showDepths(box) {
+  const found = await askHere("depths");
+  const c = found.clustering;
+  box.replaceChildren(
+    h("h3", null, "Depth of each column"),
+    c.columns.length ? h("p", { class: "muted", at: { marginBottom: "8px" } }, `Clustered by ${c.columns.join(", ")}: ${few(c.filesInCubes, "file")} in ${few(c.cubes, "cube")} of ${few(state.overview.files, "file")}.`) : "",
+    table([{ name: "Column", code: true }, { name: "Files that may hold a value, on average", right: true }, { name: "At most", right: true }, { name: "Of all files", right: true }, { name: "Without bounds", right: true }],
+      found.depths.map((d) => [h("span", null, d.column, c.columns.includes(d.column) ? [" ", h("span", { class: "chip" }, "clustering")] : null), d.average === null ? "unknown" : d.average.toFixed(1), count(d.maximum), d.average === null ? "" : share(d.average, state.overview.files), count(d.withoutBounds)]), "Depth of each column"));
 }
 
 function explained(r) {
@@ -412,7 +429,7 @@ function explained(r) {
     r.notUnderstood.length ? h("p", { class: "problem" }, `Not understood here, so that it skips no file: ${r.notUnderstood.join("; ")}. Comparisons of a column with a literal are, and IN, BETWEEN, IS NULL, AND, OR and NOT.`) : null,
     h("p", { class: "big" }, `Reads ${count(r.filesRead)} of ${few(r.files, "file")}, ${bytes(r.bytesRead)} of ${bytes(r.bytes)}`),
     meter([{ value: r.filesRead, class: "read", tip: few(r.filesRead, "file") + " read" }, { value: r.filesSkipped, class: "skipped", tip: few(r.filesSkipped, "file") + " skipped" }], `${share(r.filesSkipped, r.files)} of the files are skipped`),
-    table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "That no other part skips", right: true }], r.parts.map((p) => [p.text, p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),
+    table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "Only this part skips", right: true }], r.parts.map((p) => [p.text, p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),
     r.read.length ? folded(`Files that are read${r.filesRead > r.read.length ? `, ${r.read.length} of ${count(r.filesRead)}` : ""}`, list(r.read, "Read")) : null,
     r.skipped.length ? folded(`Files that are skipped, and why${r.filesSkipped > r.skipped.length ? `, ${r.skipped.length} of ${count(r.filesSkipped)}` : ""}`, list(r.skipped, "Skipped")) : null,
   ].filter(Boolean);
@@ -535,7 +552,7 @@ function showSchema(body) {
   const o = needsTable();
   const p = o.protocol;
   body.replaceChildren(
-    table([{ name: "Column", code: true }, { name: "Type", code: true }, { name: "" }, { name: "Comment" }],
+    table([{ name: "Column", code: true }, { name: "Type", code: true }, { name: "Notes" }, { name: "Comment" }],
       o.columns.map((c) => [h("span", { at: { paddingLeft: `${c.depth * 18}px` } }, c.name), c.type, h("span", null, c.nullable ? null : [h("span", { class: "chip warm" }, "NOT NULL"), " "], c.notes.map((note) => [h("span", { class: "chip" }, note), " "]), c.physical ? h("span", { class: "muted" }, `in files: ${c.physical}`) : null), c.comment ?? ""]), "Columns"),
     h("div", { class: "two" },
       h("div", null, h("h3", null, "Properties"), Object.keys(o.properties).length ? pairs(Object.entries(o.properties)) : h("p", { class: "muted" }, "None is set.")),

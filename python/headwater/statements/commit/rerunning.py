@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
-from headwater import backoff
+from headwater import backoff, counts
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.statements.commit.opening import locate
@@ -81,6 +81,7 @@ def run_again_after_losses(
             except HeadwaterError as error:
                 if error.condition not in retried or not may_run_again(error):
                     raise
+                counts.count("reruns")
                 lost_to.append(error.parameters.get("version", "unknown"))
                 if time.monotonic() >= deadline:
                     raise HeadwaterError(

@@ -87,7 +87,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
     facts += [Fact("files", None, name, value) for name, value in _files(snapshot, files, settings).items()]
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
-    facts += [Fact("clustering", None, name, value) for name, value in _clustering(snapshot, files).items()]
+    facts += [Fact("clustering", None, name, value) for name, value in clustering_figures(snapshot, files).items()]
     for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
         subject = format_name(path)
         facts.append(Fact("depth", subject, "average", depth.average))
@@ -138,7 +138,8 @@ def _rows(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
     }
 
 
-def _clustering(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+def clustering_figures(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+    """The section ``clustering``; ``files`` has the column ``tags``."""
     cubes = pc.map_lookup(files["tags"], pa.scalar(_CUBE), "first")
     return {
         "columns": [format_name(path) for path in snapshot.clustering_columns or ()],

@@ -201,7 +201,7 @@ object DeltaTable {
 
   private def convert(spark: SparkSession, identifier: String, ending: String): DeltaTable = {
     spark.sql(s"CONVERT TO DELTA $identifier$ending")
-    open(spark, "^parquet\\.".r.replaceFirstIn(identifier, "delta."))
+    open(spark, "(?i)^(parquet|`parquet`)\\.".r.replaceFirstIn(identifier, "delta."))
   }
 
   def create(): DeltaTableBuilder = create(active)

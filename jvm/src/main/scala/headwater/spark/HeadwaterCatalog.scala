@@ -120,6 +120,12 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     ident.namespace().length == 1 && ident.namespace()(0).equalsIgnoreCase("delta") &&
       ident.name().contains("/") && !registry.hasNamespace(ident.namespace())
 
+  /** Whether a name is a format and a path, as in ``parquet.`/path` ``, and not a table of a namespace that there is. */
+  private[spark] def isFolder(name: Seq[String]): Boolean =
+    name.size == 2 && name(1).contains("/") && !registry.hasNamespace(Array(name.head))
+
+  private[spark] def tables: TableRegistry = registry
+
   private def locationOf(ident: Identifier): TableLocation =
     HandedTable.find(session, ident.name()).getOrElse(TableLocation(pathOf(ident)))
 

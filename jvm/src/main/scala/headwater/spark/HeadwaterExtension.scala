@@ -8,6 +8,7 @@ import headwater.spark.shims.SparkVersions
 import headwater.spark.statements.{EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.headwater.bridge.HandlerMetrics
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
@@ -18,6 +19,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     Option(org.apache.spark.SparkEnv.get).foreach { env =>
       Bridge.prepare(env.conf)
       Redaction.complete(env.conf)
+      HandlerMetrics.register()
     }
     extensions.injectParser { (session, parser) =>
       ensureClassLoader()

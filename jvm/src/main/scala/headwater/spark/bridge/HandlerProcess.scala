@@ -14,6 +14,7 @@ import headwater.spark.bridge.messages.{Call, Envelope, ErrorDescription, Sessio
 import headwater.spark.shims.BuildProperties
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.headwater.bridge.HandlerMetrics
 import py4j.{JavaServer, Py4JException}
 
 /**
@@ -33,9 +34,12 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
    */
   def call(name: String, request: String, context: StatementContext): JsonNode = {
     val thread = Thread.currentThread()
-    val answer = Cancellations.watching(context, () => connections.giveUp(thread))(handler.call(name, request, context))
-    try Json.parse(answer)
+    val began = System.nanoTime()
+    val text = Cancellations.watching(context, () => connections.giveUp(thread))(handler.call(name, request, context))
+    val answer = try Json.parse(text)
     catch { case e: JsonProcessingException => throw new Py4JException("the answer was cut off", e) }
+    HandlerMetrics.answered(answer, System.nanoTime() - began)
+    answer
   }
 
   /** Makes a call that belongs to no statement. */
@@ -124,6 +128,7 @@ object HandlerProcess extends Logging {
     try {
       val running = shakeHands(process, conf)
       log.handlerStarted()
+      HandlerMetrics.handlerStarted()
       Right(running)
     } catch {
       case e: HeadwaterException =>

@@ -22,7 +22,7 @@ import org.apache.spark.sql.execution.headwater.bridge.StatementText
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
 import org.apache.spark.sql.headwater.dml.MaterializedRows
-import org.apache.spark.sql.headwater.scan.{HeadwaterParquetFileFormat, OrderedFiles}
+import org.apache.spark.sql.headwater.scan.{FootersJob, HeadwaterParquetFileFormat, OrderedFiles}
 import org.apache.spark.sql.headwater.write.{FailedJobCleanup, WriteJob}
 
 /**
@@ -324,6 +324,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   private def index(plan: Int): HeadwaterFileIndex =
     plans(plan).asInstanceOf[LogicalRelation].relation.asInstanceOf[HadoopFsRelation].location.asInstanceOf[HeadwaterFileIndex]
+
+  /** [[Footers]] for a [[FootersQuestion]]: what the footers of Parquet files say, read by tasks. */
+  def footers(question: String, purpose: String): String = unlessCancelled(purpose) {
+    val asked = Json.read[FootersQuestion](question)
+    Json.write(FootersJob.run(session, asked, stores.at(asked.table)))
+  }
 
   /** Adds a relation that reads the files of [[FilesOfVersion]]. Returns its number as a plan. */
   def addRelation(files: String): Int = {

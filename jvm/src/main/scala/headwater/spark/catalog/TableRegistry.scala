@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType, CatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTablePartition, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
@@ -26,6 +26,15 @@ trait TableRegistry {
   def add(entry: CatalogTable, ident: Identifier, table: TableInfo): Unit
 
   def move(ident: Identifier, to: URI): Unit
+
+  /** Whether [[convert]] is possible: the catalog is Spark's own. */
+  def converts: Boolean
+
+  /** Makes the entry of a table of another format that of the Delta table which is at its place by now. */
+  def convert(entry: CatalogTable): Unit
+
+  /** The partitions that the catalog has of a table. */
+  def partitions(entry: CatalogTable): Seq[CatalogTablePartition]
 
   /** The name of a table as entries have it. */
   def identifier(ident: Identifier): TableIdentifier
@@ -49,6 +58,19 @@ object TableRegistry {
       val entry = catalog.getTableMetadata(identifier(ident))
       catalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(to))))
     }
+    override def converts: Boolean = true
+    override def convert(entry: CatalogTable): Unit = {
+      // A Hive metastore keeps the columns that it has, whatever is asked here.
+      catalog.alterTable(entry.copy(
+        provider = Some("delta"),
+        schema = new StructType,
+        partitionColumnNames = Nil,
+        bucketSpec = None,
+        properties = Map.empty,
+        storage = entry.storage.copy(inputFormat = None, outputFormat = None, serde = None)))
+      catalog.refreshTable(entry.identifier)
+    }
+    override def partitions(entry: CatalogTable): Seq[CatalogTablePartition] = catalog.listPartitions(entry.identifier)
     override def identifier(ident: Identifier): TableIdentifier = TableIdentifier(ident.name(), ident.namespace().lastOption)
   }
 
@@ -86,6 +108,10 @@ object TableRegistry {
 
     override def move(ident: Identifier, to: URI): Unit =
       delegate.alterTable(ident, TableChange.setProperty(TableCatalog.PROP_LOCATION, CatalogUtils.URIToString(to)))
+
+    override def converts: Boolean = false
+    override def convert(entry: CatalogTable): Unit = throw new UnsupportedOperationException("convert")
+    override def partitions(entry: CatalogTable): Seq[CatalogTablePartition] = Nil
 
     override def identifier(ident: Identifier): TableIdentifier =
       TableIdentifier(ident.name(), ident.namespace().lastOption, ident.namespace().lastOption.map(_ => delegate.name()))

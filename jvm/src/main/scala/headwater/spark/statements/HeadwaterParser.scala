@@ -134,7 +134,10 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends For
 
   private def target(parsed: ParsedStatement, parameters: Option[ParameterContext]): LogicalPlan = {
     val described = if (parsed.command == DescribedPath.Command) quoted(parsed.table).map(DescribedPath(_)) else None
-    described.getOrElse(named(parsed, parameters)(UnresolvedTable(_, HeadwaterStatement.words(parsed.command))))
+    def table(name: Seq[String]): LogicalPlan =
+      if (parsed.command == ConvertedFolder.Command) ConvertedFolder.unresolved(name)
+      else UnresolvedTable(name, HeadwaterStatement.words(parsed.command))
+    described.getOrElse(named(parsed, parameters)(table))
   }
 
   /** What a clone is made of. A view is refused like a table of another format. */

@@ -34,6 +34,8 @@ import org.apache.spark.sql.types.StructType
  */
 case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case HeadwaterStatement(ConvertedFolder.Command, target, arguments, _, _) if target.resolved =>
+      ConvertCommand.of(session, target, arguments)
     case HeadwaterStatement(command, resolved: ResolvedTable, arguments, rows, mayCommit) =>
       val schema = rows.getOrElse(new StructType)
       resolved.table match {

@@ -17,6 +17,10 @@ import org.apache.spark.sql.headwater.SparkInternals
  */
 case class ResolvePathTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case convert @ HeadwaterStatement(ConvertedFolder.Command, table: UnresolvedTableOrView, _, _, _) =>
+      convert.copy(child = ConvertedFolder.of(session, table.multipartIdentifier).getOrElse {
+        resolved(table, table.multipartIdentifier, table.commandName)
+      })
     case command: Command => command.mapChildren {
         case table: UnresolvedTable => resolved(table, table.multipartIdentifier, table.commandName)
         case table: UnresolvedTableOrView => resolved(table, table.multipartIdentifier, table.commandName)

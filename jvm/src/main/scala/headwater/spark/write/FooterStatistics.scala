@@ -30,13 +30,16 @@ object FooterStatistics {
       val byPath = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq -> c).toMap)
       val columns = leaves.map { path =>
         val chunks = byPath.flatMap(_.get(path))
-        if (chunks.isEmpty || chunks.size < blocks.size) Seq(null, null, null) else merge(chunks)
+        if (chunks.isEmpty || chunks.size < blocks.size) Seq(null, null, null) else merge(chunks, value(_, chunks.head.getPrimitiveType))
       }
       FooterStatistics(blocks.map(_.getRowCount).sum, columns)
     } finally reader.close()
   }
 
-  private def merge(chunks: Seq[ColumnChunkMetaData]): Seq[Any] = {
+  /**
+   * Minimum, maximum and null count of all chunks of a column. `value` makes a bound what it stands for; null leaves both bounds out.
+   */
+  private[spark] def merge(chunks: Seq[ColumnChunkMetaData], value: Any => Any): Seq[Any] = {
     val parts = chunks.map(c => (c.getStatistics.asInstanceOf[Statistics[_]], c.getValueCount))
     if (parts.exists { case (s, _) => s == null || s.isEmpty || !s.isNumNullsSet }) Seq(null, null, null)
     else {
@@ -46,14 +49,13 @@ object FooterStatistics {
       else {
         val merged: Statistics[_] = bounded.head._1.copy().asInstanceOf[Statistics[_]]
         bounded.tail.foreach(part => merged.mergeStatistics(part._1))
-        val kind = chunks.head.getPrimitiveType
-        val (low, high) = (value(merged.genericGetMin(), kind), value(merged.genericGetMax(), kind))
+        val (low, high) = (value(merged.genericGetMin()), value(merged.genericGetMax()))
         if (low == null || high == null) Seq(null, null, nulls) else Seq(low, high, nulls)
       }
     }
   }
 
-  private def value(raw: Any, kind: PrimitiveType): Any = (raw, kind.getLogicalTypeAnnotation) match {
+  private[spark] def value(raw: Any, kind: PrimitiveType): Any = (raw, kind.getLogicalTypeAnnotation) match {
     case (n: java.lang.Integer, d: DecimalLogicalTypeAnnotation) => JavaDecimal.valueOf(n.longValue, d.getScale).toPlainString
     case (n: java.lang.Long, d: DecimalLogicalTypeAnnotation) => JavaDecimal.valueOf(n, d.getScale).toPlainString
     case (b: Binary, d: DecimalLogicalTypeAnnotation) => new JavaDecimal(new BigInteger(b.getBytes), d.getScale).toPlainString

@@ -134,3 +134,20 @@ final case class MatchingPartitions(matches: Option[Seq[Boolean]]) extends Messa
 final case class NotedKeys(keys: Option[Seq[Seq[Any]]]) extends Message
 
 final case class CheckedCondition(predicate: JsonNode, columns: Option[Seq[String]]) extends Message
+
+final case class FootersQuestion(table: String, paths: Seq[String], sizes: Seq[Long], columns: Option[Seq[Seq[String]]], most: Int)
+    extends Message
+
+object FootersQuestion {
+  implicit val fromJson: FromJson[FootersQuestion] = FromJson.message(in =>
+    FootersQuestion(
+      in[String]("table"),
+      in[Seq[String]]("paths"),
+      in[Seq[Long]]("sizes"),
+      in[Option[Seq[Seq[String]]]]("columns"),
+      in[Int]("most")))
+}
+
+final case class FileFooter(schema: Int, rows: Long, statistics: Seq[Seq[Any]], problem: Option[String]) extends Message
+
+final case class Footers(schemas: Seq[String], files: Seq[FileFooter]) extends Message

@@ -126,6 +126,19 @@ final case class CheckSameSchemaRequest(table: String, other: String) extends Ca
 
 final case class CheckSamePlaceRequest(table: String, other: String, name: Option[String]) extends Call[Unit]("check_same_place")
 
+final case class CatalogPartition(location: String, values: Map[String, Option[String]]) extends Message
+
+final case class CatalogEntry(
+    name: String,
+    schema: String,
+    partitionColumns: Seq[String],
+    properties: Map[String, String],
+    partitions: Option[Seq[CatalogPartition]])
+    extends Message
+
+final case class ConvertRequest(table: String, format: Option[String], entry: Option[CatalogEntry], arguments: JsonNode)
+    extends Call[CommitAnswer]("convert_to_delta")
+
 final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")
 
 /** A statement that the handler parsed itself and that only reads: `arguments` are its own. */

@@ -36,6 +36,8 @@ final case class NotClonedRequest(name: String, format: String) extends Call[Uni
 
 final case class InsertIntoDirectoryRequest(path: Option[String]) extends Call[Unit]("insert_into_directory")
 
+final case class NotConvertedRequest(name: String, format: String) extends Call[Unit]("not_converted")
+
 final case class StoreCause(`class`: String, message: Option[String], status: Option[Int]) extends Message
 
 final case class NoFileSystemRequest(table: String, causes: Seq[StoreCause]) extends Call[Unit]("no_file_system")

@@ -65,7 +65,8 @@ class HeadwaterParquetFileFormat(
 
   override def hashCode(): Int = path.hashCode
 
-  override def toString: String = "Delta"
+  /** What the plan says under `Format`, in Spark's UI as well. */
+  override def toString: String = s"Delta version $version"
 
   override def shortName(): String = "delta"
 

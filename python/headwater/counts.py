@@ -1,0 +1,54 @@
+"""What this process counts, for those who watch a Spark: commits, lost races, the snapshot cache, the log.
+
+Owns the counts and levels since they were last taken, by name; the bridge sends them along with the answers of calls,
+and the JVM shows them in Spark's metrics system. :data:`MEANINGS` names them all. Promise: to count costs a lock and an
+addition, and nothing is ever waited for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from threading import Lock
+
+#: Every name. Levels are what there is now; all others have been counted since Spark started.
+MEANINGS = {
+    "commits": "versions that this process made",
+    "commitBytes": "bytes of their commit files",
+    "lostRaces": "attempts to commit a version that another writer had made first",
+    "conflicts": "commits that could not be made, because of what another writer had changed",
+    "reruns": "statements that ran again from a newer version after a conflict",
+    "checkpoints": "checkpoints written",
+    "maintenanceFailures": "checksums, checkpoints and other work behind a commit that failed",
+    "snapshotCacheHits": "uses of a table whose newest version was in the cache",
+    "snapshotCacheMisses": "uses of a table that had to read commits or a checkpoint",
+    "cachedTables": "tables in the cache",
+    "cachedFiles": "live files of the newest versions in the cache",
+}
+LEVELS = frozenset({"cachedTables", "cachedFiles"})
+
+_lock = Lock()
+_counted: Counter[str] = Counter()
+_levels: dict[str, int] = {}
+
+
+def count(name: str, number: int = 1) -> None:
+    """Add to a count."""
+    with _lock:
+        _counted[name] += number
+
+
+def level(name: str, number: int) -> None:
+    """Set a level."""
+    with _lock:
+        _levels[name] = number
+
+
+def take() -> dict[str, dict[str, int]] | None:
+    """The counts and levels since the last call; None where there are none."""
+    if not _counted and not _levels:
+        return None
+    with _lock:
+        taken = {"counts": dict(_counted), "levels": dict(_levels)}
+        _counted.clear()
+        _levels.clear()
+    return taken

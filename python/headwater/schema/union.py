@@ -1,0 +1,110 @@
+"""The columns of data files that were written apart, as one schema.
+
+Owns the rule by which CONVERT TO DELTA takes files together: columns match ignoring case, at any depth, and keep the
+name and place that they have in the first file; what a file lacks is null there; a byte, a short and an integer go
+together, as files hold them alike; any other difference of types is refused. Owns the check whether a file can be read
+by a schema that is given. Promise: whatever a file is accepted with, Spark's reader reads it so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
+from headwater.protocol.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.schema.widening import can_widen
+
+#: Integers that a file holds in 32 bits.
+_SMALL = INTEGERS[:3]
+_TEXT, _BYTES = PrimitiveType("string"), PrimitiveType("binary")
+
+
+def union(schema: StructType, file: StructType) -> StructType:
+    """The columns of files so far with those of one more.
+
+    :raises ValueError: they do not go together; says which column.
+    """
+    check_distinct(file)
+    return _structs(schema, file, ())
+
+
+def check_distinct(schema: StructType) -> None:
+    """Refuse two columns of a struct whose names differ by case alone.
+
+    :raises ValueError: there are some.
+    """
+    _distinct(schema, ())
+
+
+def check_readable(schema: StructType, file: StructType) -> None:
+    """Whether a file can be read by a schema. Columns that it has beyond it are not read.
+
+    :raises ValueError: it cannot; says which column.
+    """
+    check_distinct(file)
+    _readable(schema, file, ())
+
+
+def _distinct(kind: DataType, path: Path) -> None:
+    match kind:
+        case StructType():
+            seen: set[str] = set()
+            for field in kind:
+                if field.name.lower() in seen:
+                    raise ValueError(f"it has several columns {format_name((*path, field.name))}")
+                seen.add(field.name.lower())
+                _distinct(field.type, (*path, field.name))
+        case ArrayType():
+            _distinct(kind.element, (*path, ELEMENT))
+        case MapType():
+            _distinct(kind.key, (*path, KEY))
+            _distinct(kind.value, (*path, VALUE))
+
+
+def _structs(schema: StructType, file: StructType, path: Path) -> StructType:
+    fields = [_field(field, file.find(field.name), (*path, field.name)) for field in schema]
+    return StructType((*fields, *(field for field in file if schema.find(field.name) is None)))
+
+
+def _field(field: StructField, other: StructField | None, path: Path) -> StructField:
+    return field if other is None else replace(field, type=_types(field.type, other.type, path))
+
+
+def _types(kind: DataType, other: DataType, path: Path) -> DataType:
+    match kind, other:
+        case StructType(), StructType():
+            return _structs(kind, other, path)
+        case ArrayType(), ArrayType():
+            return replace(kind, element=_types(kind.element, other.element, (*path, ELEMENT)))
+        case MapType(), MapType():
+            return replace(
+                kind,
+                key=_types(kind.key, other.key, (*path, KEY)),
+                value=_types(kind.value, other.value, (*path, VALUE)),
+            )
+        case PrimitiveType(one), PrimitiveType(two) if one in _SMALL and two in _SMALL:
+            return max(kind, other, key=lambda each: _SMALL.index(each.name))
+    if kind == other:
+        return kind
+    raise ValueError(_difference(path, other, kind, "in the files before it"))
+
+
+def _readable(kind: DataType, file: DataType, path: Path) -> None:
+    match kind, file:
+        case StructType(), StructType():
+            for field in kind:
+                if (stored := file.find(field.name)) is not None:
+                    _readable(field.type, stored.type, (*path, field.name))
+            return
+        case ArrayType(), ArrayType():
+            return _readable(kind.element, file.element, (*path, ELEMENT))
+        case MapType(), MapType():
+            _readable(kind.key, file.key, (*path, KEY))
+            return _readable(kind.value, file.value, (*path, VALUE))
+    # Some writers do not mark texts as such.
+    if kind != file and not can_widen(file, kind) and (file, kind) != (_BYTES, _TEXT):
+        raise ValueError(_difference(path, file, kind, "in the table"))
+
+
+def _difference(path: Path, file: DataType, other: DataType, where: str) -> str:
+    return f"its column {format_name(path)} is {file.sql()}, and {other.sql()} {where}"

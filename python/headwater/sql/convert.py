@@ -1,0 +1,62 @@
+"""The grammar of CONVERT TO DELTA.
+
+Owns the parsing of ``CONVERT TO DELTA <table> [NO STATISTICS] [PARTITIONED BY (<column> <type>, …)]``, the table a name
+or a path like ``parquet.`/path` ``. Promise: the partition columns are the user's text, which Spark parses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import TokenType
+
+from headwater.errors import HeadwaterError
+from headwater.sql.tokens import NotParsed, Pattern, Token, text_of
+
+_CONVERT = Pattern("CONVERT TO DELTA")
+_NO_STATISTICS = Pattern("NO STATISTICS")
+_PARTITIONED_BY = Pattern(r"PARTITIONED BY \( ... \)")
+_CONVERT_IS = "CONVERT TO DELTA (t | parquet.`/path`) [NO STATISTICS] [PARTITIONED BY (column type, …)]"
+
+
+def parse(
+    found: Sequence[Token], text: str, ends_of_table: Callable[[Sequence[Token], int], set[int]], not_parsed: NotParsed
+) -> dict[str, Any] | None:
+    """The command of a text with its table and arguments, None where it is another statement.
+
+    :param ends_of_table: where a table that begins at a token may end.
+    :raises HeadwaterError: as ``not_parsed`` makes them; ``DELTA_MISSING_PROVIDER_FOR_CONVERT`` for a path in quotes.
+    """
+    begin = _CONVERT.match(found)
+    if begin is None:
+        return None
+    ends = ends_of_table(found, begin.end)
+    if not ends:
+        raise not_parsed(text, f"CONVERT is written {_CONVERT_IS}: it names no table")
+    at = max(ends)
+    if found[begin.end].is_string:
+        raise HeadwaterError("DELTA_MISSING_PROVIDER_FOR_CONVERT", {"path": found[begin.end].value})
+    table = text_of(text, found, begin.end, at)
+    arguments: dict[str, Any] = {"statistics": True, "partitionedBy": None}
+    if (without := _NO_STATISTICS.match(found[at:])) is not None:
+        arguments["statistics"] = False
+        at += without.end
+    if at < len(found):
+        if not _is_whole(found[at:]):
+            rest = text_of(text, found, at, len(found))
+            raise not_parsed(text, f"CONVERT is written {_CONVERT_IS}: '{rest}' is not part of it")
+        arguments["partitionedBy"] = text_of(text, found, at + 3, len(found) - 1)
+    return {"command": "convert_to_delta", "table": table, "arguments": arguments}
+
+
+def _is_whole(rest: Sequence[Token]) -> bool:
+    """Whether some tokens are a PARTITIONED BY of at least one column, and its bracket closes at the last."""
+    if len(rest) not in set(_PARTITIONED_BY.ends(rest)) or len(rest) < 5:
+        return False
+    depth = 0
+    for at, token in enumerate(rest):
+        depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
+        if token.kind is TokenType.R_PAREN and depth == 0:
+            return at == len(rest) - 1
+    return False

@@ -1,0 +1,114 @@
+"""The page in a browser, where there is one: what it shows, by keyboard too, and that nothing of a table is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from inspector.conftest import Served, add, definition, remove, write_commit
+
+EVIL = "<img src=x onerror=\"window.evil='run'\"><script>window.evil='run'</script>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = os.environ.get("HEADWATER_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip(
+            f"there is no browser: none of {', '.join(names)} is on the PATH, and HEADWATER_CHROMIUM names none"
+        )
+    with playwright.sync_playwright() as running:
+        chromium = running.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser: Any, serve: Callable[[Path], Served]) -> Iterator[Callable[..., Any]]:
+    """Open the page of a table; in the end, the browser must have found nothing wrong with it."""
+    wrong: list[str] = []
+    contexts = []
+
+    def go(table: Path, width: int = 1200, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        served = serve(table)
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
+        page.goto(served.url)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    # A call that answers with an error is one line of the console, and no defect of the page.
+    assert [text for text in wrong if "status of 422" not in text] == []
+
+
+def test_a_table_is_shown(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    columns = (("id", "long"), ("day", "string"), (EVIL, "string"))
+    start = definition(*columns, partitioned=("day",), name=EVIL, description=EVIL, configuration={EVIL: EVIL})
+    write_commit(tmp_path, 0, *start, {"commitInfo": {"operation": EVIL, "engineInfo": EVIL, "userMetadata": EVIL}})
+    pq.write_table(pa.table({"id": [1, 2], EVIL: [EVIL, "plain"]}), tmp_path / "0")
+    for n in range(6):
+        day = {"partitionValues": {"day": "a" if n < 3 else EVIL}}
+        txn = {"txn": {"appId": EVIL, "version": n}}
+        write_commit(tmp_path, n + 1, add(f"{n}", 1000, low=10 * n, high=10 * n + 9, **day), txn)
+    page = visit(tmp_path)
+    assert page.inner_text("h1") == EVIL
+    page.wait_for_function("document.querySelectorAll('.treemap > *').length === 2")
+    page.wait_for_selector("#vectors .muted")
+
+    page.fill("#where", "id >= 20 AND day = 'a'")
+    page.wait_for_selector("text=Reads 1 of 6 files")
+    assert page.locator(".ranges .read").count() == 1
+    assert page.locator(".ranges .skipped").count() == 5
+
+    page.focus("button[aria-label='Open version 0']")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] >> text=What it defines")
+    assert page.evaluate("document.querySelector('dialog').contains(document.activeElement)")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+
+    page.click("#read-rows")
+    page.wait_for_selector("#rows td")
+    assert page.inner_text("#rows tbody tr:first-child td:last-child") == EVIL
+    assert page.evaluate("window.evil") is None
+    assert page.locator("main img, main script, dialog img").count() == 0
+
+    write_commit(tmp_path, 7, remove("1"))
+    page.click("text=Show it", timeout=15_000)
+    page.wait_for_selector("#at >> text=7")
+    assert page.inner_text(".tile:nth-child(3) .value") == "5"
+
+
+def test_a_damaged_table_and_a_narrow_window(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    write_commit(tmp_path, 0, *definition(("id", "long")), add("a", low=1, high=2))
+    write_commit(tmp_path, 1, add("b", low=1, high=2))
+    (tmp_path / "_delta_log" / f"{2:020d}.json").write_text('{"add": ' + EVIL)
+    page = visit(tmp_path, 380, "dark")
+    assert "DELTA_INVALID_COMMIT" in page.inner_text("#overview [role=alert]")
+    page.click("button[aria-label='Open version 2']")
+    page.wait_for_selector("dialog[open] >> text=damaged")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Escape")
+    page.click("button[aria-label='Open version 1']")
+    page.click("text=Show the table at it")
+    page.wait_for_selector(".tile")
+    assert page.inner_text(".tile:nth-child(3) .value") == "2"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 18, 23)"
+    assert page.evaluate("window.evil") is None
