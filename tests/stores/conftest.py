@@ -238,7 +238,7 @@ def connect_port() -> int:
 
 @pytest.fixture(scope="session")
 def spark_process(
-    s3_server: S3Server, connect_port: int, tmp_path_factory: pytest.TempPathFactory
+    s3_server: S3Server, azure_server: AzureServer, connect_port: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StoresSpark]:
     """It has an executor in a process of its own, and serves Spark Connect."""
     home = tmp_path_factory.mktemp("spark-of-stores")
@@ -253,7 +253,11 @@ def spark_process(
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(connect_port),
         "spark.jars": ",".join(hadoop_jvm.store_jars()),
-        **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
+        **{
+            f"spark.hadoop.{key}": value
+            for server in (s3_server, azure_server)
+            for key, value in server.settings().items()
+        },
     }
     process = StoresSpark("classic", json.dumps(settings), home)
     try:
