@@ -233,6 +233,14 @@ def filled(markdown: str, page: str) -> str:
     return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
 
 
+_ROLE = re.compile(r":(?:class|meth|func|data|mod|attr|exc|obj):(<code>)(?:~[\w.]*\.)?")
+
+
+def without_roles(html: str) -> str:
+    """Docstrings name things by roles, as ``:class:`~a.b.C```: a page shows ``C``."""
+    return _ROLE.sub(r"\1", html)
+
+
 def root_page(name: str) -> str:
     """A file of the root folder, with its links turned to the site's pages."""
     text = (ROOT / name).read_text("utf-8")
@@ -273,6 +281,10 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return filled(markdown, page.file.src_uri)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    return without_roles(html)
 
 
 def on_post_build(config: Any) -> None:

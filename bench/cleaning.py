@@ -1,6 +1,7 @@
-"""VACUUM and RESTORE of a table with many files, which are empty: only their names and the log count.
+"""VACUUM, RESTORE and SHALLOW CLONE of a table with many files, which are empty: only their names and the log count.
 
-The table has a tenth of ``--files``: 100,000 unless that says otherwise. Each side has its own.
+The table has a tenth of ``--files``: 100,000 unless that says otherwise. Each side has its own. CONVERT TO DELTA has
+small Parquet files, as their footers are what counts.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from bench import big_log
 from bench.cases import Against, Bench, Case
 from bench.sparks import PEER
 
 #: The version that the generated log begins with.
 _FIRST = big_log.VERSION
+#: A two hundredth of the files: 5,000.
+_FILES_A_CONVERTED = 200
 _LONG_AGO = 1_600_000_000
 
 
@@ -87,6 +93,22 @@ def _clone(bench: Bench, side: str, number: int) -> float:
         shutil.rmtree(target, ignore_errors=True)
 
 
+def _prepare_convert(bench: Bench, side: str) -> None:
+    path = bench.path("convert", side)
+    path.mkdir(parents=True)
+    first = path / "part-00000.parquet"
+    columns = {name: pa.array(range(100)) for name in ("id", "a", "b", "c")} | {"name": pa.array(map(str, range(100)))}
+    pq.write_table(pa.table(columns), first)
+    for number in range(1, bench.files // _FILES_A_CONVERTED):
+        shutil.copyfile(first, path / f"part-{number:05}.parquet")
+
+
+def _convert(bench: Bench, side: str, number: int) -> float:
+    path = bench.path("convert", side)
+    shutil.rmtree(path / "_delta_log", ignore_errors=True)
+    return bench.spark(side).run(f"CONVERT TO DELTA parquet.`{path}`")
+
+
 def cases() -> Iterator[Case]:
     """Every case of this module."""
     against = (Against(PEER, 0.1),)
@@ -95,3 +117,4 @@ def cases() -> Iterator[Case]:
     yield Case("vacuum", f"VACUUM, {files}, {half}", against, _vacuum, 3, warm_up=1)
     yield Case("restore", f"RESTORE of {files} that a DELETE removed", against, _restore, 3, _prepare_restore, 1)
     yield Case("shallow-clone", f"SHALLOW CLONE of {files}", against, _clone, 3, _prepare_clone, 1)
+    yield Case("convert", "CONVERT TO DELTA of 5,000 files", (Against(PEER, 0.25),), _convert, 3, _prepare_convert, 1)

@@ -56,6 +56,11 @@ def test_workflows_use_what_exists() -> None:
         assert all((ROOT / path).exists() for path in re.findall(r"(?<![\w/])\.ci/\w+(?:\.py)?", text)), file.name
 
 
+def test_roles_of_docstrings_are_names() -> None:
+    shown = SITE["without_roles"](":class:<code>~a.b.C</code>, :meth:<code>D.e</code>")
+    assert shown == "<code>C</code>, <code>D.e</code>"
+
+
 def test_links_between_root_pages_lead_to_the_sites_pages() -> None:
     text = SITE["root_page"]("ARCHITECTURE.md")
     assert "(contributing.md)" in text

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.inspector.definitions import property_changes, protocol_changes, schema_changes
 from headwater.inspector.history import History
 from headwater.inspector.table import InspectedTable
@@ -60,6 +62,21 @@ def test_every_shared_table_is_shown(shared: Path) -> None:
         entries = answers["history"][1]["entries"]
         for entry in entries[:3] if table.name in _MANY_COMMITS else entries:
             assert ask("version", number=entry["version"])[0] == 200, (table, entry)
+            _check_total(table, entry)
+
+
+def _check_total(table: Path, entry: dict[str, Any]) -> None:
+    """What the timeline says of the table after a version is what the version holds, where it says anything."""
+    try:
+        snapshot = load_snapshot(str(table), LocalStore(), entry["version"])
+    except HeadwaterError:
+        return  # the log no longer has what came before it
+    records, vectors = snapshot.statistics([])["num_records"], snapshot.select(["deletion_vector"])["deletion_vector"]
+    deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
+    rows = None if records.null_count else (pc.sum(records).as_py() or 0) - deleted
+    held = (snapshot.num_files, snapshot.size_in_bytes, rows)
+    differences = [pair for pair in zip(entry["total"] or (), held, strict=False) if pair[0] not in (None, pair[1])]
+    assert differences == [], (table, entry["version"])
 
 
 def test_the_growth_is_that_of_the_snapshots(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ from headwater.cli.reaching import reached
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import table_exists
 
+#: What the extra ``inspect`` installs.
+_PACKAGES = ("starlette", "uvicorn")
+
 
 def serve(path: str, port: int) -> None:
     """Serve the inspector of a table.
@@ -17,6 +20,8 @@ def serve(path: str, port: int) -> None:
         from headwater.inspector.server import Inspector
         from headwater.inspector.table import InspectedTable
     except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _PACKAGES:
+            raise
         raise HeadwaterError("HEADWATER_INSPECT_NEEDS_PACKAGES", {"package": error.name}) from None
     with reached(path) as place:
         if not table_exists(place.path, place.store):
