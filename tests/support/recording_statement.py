@@ -28,6 +28,7 @@ class RecordingStatement(Statement):
         self.before_commits = []
         self.discarded = 0
         self.inner_commits = 0
+        self.redefinitions = 0
         self.unset = []
         #: The files that were copied, and after how many a copying statement is cut off.
         self.copied = []
@@ -103,3 +104,6 @@ class RecordingStatement(Statement):
 
     def end_inner_commit(self):
         self.inner_commits += 1
+
+    def definition_changed(self):
+        self.redefinitions += 1

@@ -89,6 +89,7 @@ class StatementContext(Protocol):
     def beginCommit(self, description: str) -> None: ...
     def beginInnerCommit(self) -> None: ...
     def endInnerCommit(self) -> None: ...
+    def definitionChanged(self) -> None: ...
     def compactLater(self, table: str) -> None: ...
 
 
@@ -359,6 +360,10 @@ class Statement:
     def end_inner_commit(self) -> None:
         """Tell Spark's side that the commit is in the log."""
         self._context.endInnerCommit()
+
+    def definition_changed(self) -> None:
+        """Tell Spark's side that the commit in the log has another definition of the table: its entry is to follow."""
+        self._context.definitionChanged()
 
     def compact_later(self, table: str) -> None:
         """Have a table compacted in the background, by a call of its own; the statement does not wait for it."""

@@ -46,6 +46,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   @volatile private var refusesMore = false
   @volatile private var isOver = false
   @volatile private var hasInnerCommits = false
+  @volatile private var isRedefined = false
   private val written = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private val atStake = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private val stores = new StoresByRoot(locations)
@@ -85,7 +86,11 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
 
-  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear(); atStake.clear() }
+  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; isRedefined = false; written.clear(); atStake.clear() }
+
+  /** Where the statement's own table lies, if what its catalog's entry says of it is no longer so after the call. */
+  private[spark] def outdated: Option[TableLocation] =
+    locations.headOption.filter(_.entry.exists(entry => isRedefined || commit.isDefined && entry.isBehind))
 
   /** The error on this side that ended the call: Spark's, or that of a nested call. */
   private[spark] def failure: Option[Throwable] =
@@ -169,6 +174,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     hasInnerCommits = true
     atStake.clear()
   }
+
+  /** The commit that began last is in the log, and has another definition of the table. */
+  def definitionChanged(): Unit = isRedefined = true
 
   private def mayCommit(): Unit = {
     if (refusesMore || Thread.interrupted()) {
