@@ -93,13 +93,18 @@ def _adds(numbers: range) -> pa.Table:
     columns = {
         "path": pa.array(map(path_of, numbers), pa.string()),
         "partitionValues": pa.MapArray.from_arrays(pa.array([0] * (count + 1), pa.int32()), empty, empty),
-        "size": pa.array((1_000_000 + n % 4096 for n in numbers), pa.int64()),
+        "size": pa.array(map(size_of, numbers), pa.int64()),
         "modificationTime": pa.array((_START + n for n in numbers), pa.int64()),
         "dataChange": pa.array([True] * count),
         "stats": pa.array(_statistics(numbers), pa.string()),
     }
     adds = pa.StructArray.from_arrays([columns[f.name] for f in _ADD], fields=list(_ADD))
     return pa.table([pa.nulls(count, _PROTOCOL), pa.nulls(count, _METADATA), adds], schema=_SCHEMA)
+
+
+def size_of(number: int) -> int:
+    """The size in bytes that the log has of a file."""
+    return 1_000_000 + number % 4096
 
 
 def path_of(number: int) -> str:

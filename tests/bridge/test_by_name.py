@@ -60,4 +60,20 @@ def test_statements_by_name(classic: Driver, connect: Driver, sparks: Sparks, tm
         answered = driver.run("by_name", home=str(tmp_path / place))
         differing = [pair for pair in zip(answered, expected, strict=True) if pair[0] != pair[1]]
         assert not differing, (place, differing[:3])
+    _entries_of_hive(hive, tmp_path)
     hive.stop()
+
+
+def _entries_of_hive(hive: Driver, home: Path) -> None:
+    """Hive's metastore has the columns of each table that it can have, and a warning where it refuses an update."""
+    found = {statement: rest for statement, *rest in hive.run("entries", home=str(home / "hive"))}
+    behind = {statement: said for statement, (columns, said, *_) in found.items() if said != columns}
+    assert [statement[:17] for statement in behind] == [
+        "ALTER TABLE delta",
+        "CREATE TABLE g US",
+        "CREATE TABLE i (x",
+        "CREATE TABLE k (`",
+    ]
+    assert "characters" in found["CREATE TABLE k (`日` INT) USING delta"][3]["delta.catalogUpdateError"]
+    assert hive.run("refused", home=str(home / "hive")) == [40000, "Some(short)"]
+    assert hive.log.count("entry of spark_catalog.default.r was not brought up to date") == 1

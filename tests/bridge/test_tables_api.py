@@ -15,13 +15,14 @@ def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
     assert found == {
         "rows": [[1, "a"]],
         "versions": [1, 0],
+        "cloned": [True, True],
         "mine": "x",
         "is": [True, False, False],
         "conditions": [
             "DELTA_MISSING_DELTA_TABLE",
             "TABLE_OR_VIEW_NOT_FOUND",
             "DELTA_MISSING_DELTA_TABLE",
-            "HEADWATER_STATEMENT_NOT_SUPPORTED",
+            "TABLE_OR_VIEW_ALREADY_EXISTS",
             "UNRESOLVED_COLUMN.WITH_SUGGESTION",
         ],
     }

@@ -95,8 +95,8 @@ def test_each_scheme_says_what_it_needs_and_what_to_do():
         assert known.connector or known.promise is Promise.NONE, scheme
 
 
-def test_the_table_of_readme_has_each_scheme_and_its_connector():
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_table_of_the_docs_has_each_scheme_and_its_connector():
+    text = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[a-z0-9]+:`[^|]*) \|([^|]*)\|([^|]*)\|([^|]*)\|$", text, re.MULTILINE)
     told = {scheme: row for row in rows for scheme in re.findall(r"`([a-z0-9]+):`", row[0])}
     assert set(told) == set(SCHEMES)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.features import FEATURES, supported_features, supports
+from headwater.protocol.features import FEATURES, check_writable, supported_features, supports
 from headwater.protocol.requirements import (
     needed_features,
     protocol_for,
@@ -168,6 +168,7 @@ def test_upgrades(current, configuration, expected):
         (Protocol(1, 4), {"delta.enableChangeDataFeed": "true"}),
         (Protocol(1, 6), {}),
         (features(3, {"typeWidening-preview"}, {"typeWidening-preview"}), {"delta.enableTypeWidening": "true"}),
+        (features(3, {"timestampWithoutTimezone"}, {"timestampWithoutTimezone"}), {}),
     ],
 )
 def test_what_will_do_stays_the_same_object(current, configuration):
@@ -291,3 +292,15 @@ LEGACY_5 = BASE | {"checkConstraints", "changeDataFeed", "generatedColumns"}
 )
 def test_a_protocol_with_a_feature_less_is_the_narrowest(protocol, dropped, added, expected):
     assert without_feature(protocol, dropped, added) == expected
+
+
+def test_the_other_name_of_timestamps_without_time_zone():
+    """Some writers name the feature so; tables with it take the type, and nobody gets it from here."""
+    other = features(3, {"timestampWithoutTimezone"}, {"timestampWithoutTimezone"})
+    check_writable(other)
+    assert supports(other, "timestampNtz")
+    assert protocol_for(metadata({}, field(kind="timestamp_ntz")), other) is other
+    asked = {"delta.feature.timestampWithoutTimezone": "supported"}
+    assert protocol_for(metadata(asked, field()), None) == features(
+        3, {"timestampNtz"}, {"timestampNtz", "appendOnly", "invariants"}
+    )

@@ -1,4 +1,4 @@
-"""SHALLOW CLONE through Spark: names, paths, versions and properties, rows after DML and maintenance of the clone,
+"""CLONE through Spark: names, paths, versions and properties, rows after DML and maintenance of the clone,
 streams and changes, the Python API, and errors that leave nothing behind.
 """
 
@@ -180,3 +180,45 @@ def test_bad_clones_leave_nothing(spark, rows, source, database, fails, tmp_path
     assert rows("SHOW TABLES", ordered=False) == before
     assert os.listdir(tmp_path / "full") == ["x.csv"]
     assert rows(DRAWN.format("s")) == [(13, 143)]
+
+
+def test_deep_clones(spark, rows, source, database, settings, fails, tmp_path):
+    path = tmp_path / "d %41"
+    made = spark.sql(f"CREATE TABLE d DEEP CLONE s VERSION AS OF 2 LOCATION '{path}'")
+    four = rows("SELECT * FROM s VERSION AS OF 2", ordered=False)
+    size = spark.sql("DESCRIBE DETAIL d").first()["sizeInBytes"]
+    assert made.columns == COLUMNS
+    assert [tuple(row) for row in made.collect()] == [(size, 5, 0, 5, 0, size)]
+    assert rows("SELECT * FROM d", ordered=False) == four
+    # Only the file that got marks differs, and it is there already. CLONE alone is a deep one.
+    files = {file: file.stat().st_mtime_ns for file in path.rglob("*.parquet")}
+    (again,) = rows("CREATE OR REPLACE TABLE d CLONE s")
+    assert (again[2], again[3]) == (1, 0)
+    assert {file: file.stat().st_mtime_ns for file in path.rglob("*.parquet")} == files
+    assert not list(path.rglob(".*.crc"))
+    spark.sql("INSERT INTO s (a, p) VALUES (900, 'x y')")
+    assert rows("CREATE OR REPLACE TABLE d CLONE s")[0][3] == 1
+    now = rows("SELECT * FROM s", ordered=False)
+    assert rows("SELECT * FROM d", ordered=False) == now
+    # The Python API, and a managed table; what only reads the clone needs its source no more.
+    assert DeltaTable.forName(spark, "s").clone("e").toDF().count() == 14
+    spark.sql("CREATE TABLE f SHALLOW CLONE d")
+    with settings(UNGUARDED):
+        spark.sql("DELETE FROM s WHERE a < 900")
+        spark.sql("VACUUM s RETAIN 0 HOURS")
+        with fails("HEADWATER_CLONE_FILES_MISSING", "Clone a newer version"):
+            spark.sql("CREATE TABLE gone DEEP CLONE s VERSION AS OF 2")
+        assert not spark.catalog.tableExists("gone")
+        for statement in ("VACUUM d RETAIN 0 HOURS", "VACUUM e RETAIN 0 HOURS"):
+            spark.sql(statement)
+    for table in ("d", "e", "f", "d VERSION AS OF 2"):
+        assert rows(f"SELECT * FROM {table}", ordered=False) == now, table
+    assert rows("SELECT * FROM d VERSION AS OF 0", ordered=False) == four
+    spark.sql("CREATE OR REPLACE TABLE d DEEP CLONE s")
+    assert rows(DRAWN.format("d")) == [(1, 900)]
+    spark.sql("INSERT INTO d (a, p) VALUES (5, 'x')")
+    with fails("HEADWATER_DEEP_CLONE_TARGET_CHANGED", "made by WRITE"):
+        spark.sql("CREATE OR REPLACE TABLE d DEEP CLONE s")
+    # A source whose files are gone can be cloned no more; the log alone is not enough.
+    spark.sql("INSERT INTO e (a, p) VALUES (6, 'x')")
+    assert rows("SELECT id, g FROM e WHERE a = 6") == [(16, 12)]

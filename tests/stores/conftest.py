@@ -1,11 +1,13 @@
-"""Real stores, each started once for the tests that ask for it: an S3-compatible server and an HDFS.
+"""Stores, each started once for the tests that ask for it: servers of S3's and of Azure's protocol, and an HDFS.
 
-``s3`` is the server, with a new bucket and no rules for each test; ``hdfs`` the URI of a new directory; ``open_store``
+``s3`` and ``azure`` are the servers, with a new bucket or file system and no rules for each test; ``hdfs`` the URI of a
+new directory; ``open_store``
 gives our store of a path, as Spark would have it, without Spark.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import http.client
 import json
@@ -14,6 +16,7 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,14 +33,11 @@ from support.stores import hadoop_jvm
 _ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
 
 
-class S3Server:
-    """The server of :mod:`support.stores.s3_server`. ``bucket`` is the test's own."""
-
-    secret = "aVerySecretKey/OfNobody+1"
+class Server:
+    """A server in a process of its own that takes rules (:mod:`support.stores.misbehaving`)."""
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.bucket = ""
 
     def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
         """A request without Hadoop: status and body."""
@@ -56,6 +56,17 @@ class S3Server:
     def seen(self) -> dict[str, Any]:
         """``most`` requests under way at once, and all ``requests`` since the last rules."""
         return json.loads(self.request("GET", "/-/seen")[1])
+
+
+class S3Server(Server):
+    """The server of :mod:`support.stores.s3_server`. ``bucket`` is the test's own."""
+
+    secret = "aVerySecretKey/OfNobody+1"
+    bucket = ""
+
+    @property
+    def table(self) -> str:
+        return f"s3a://{self.bucket}/t"
 
     def paths(self) -> list[str]:
         """What is in the bucket; rules are forgotten."""
@@ -89,28 +100,80 @@ class S3Server:
         }
 
 
+class AzureServer(Server):
+    """The server of :mod:`support.stores.azure_server`. ``root`` is a directory of the test's own."""
+
+    root = ""
+
+    @property
+    def table(self) -> str:
+        return f"{self.root}/t"
+
+    def settings(self) -> dict[str, str]:
+        """Hadoop's settings to reach it; it fails fast, as tests make it fail."""
+        return {
+            f"fs.azure.account.key.127.0.0.1:{self.port}": base64.b64encode(b"a key of nobody").decode(),
+            "fs.azure.account.auth.type": "SharedKey",
+            "fs.azure.account.hns.enabled": "true",
+            "fs.azure.always.use.https": "false",
+            "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+            "fs.azure.io.retry.max.retries": "1",
+            "fs.azure.io.retry.min.backoff.interval": "10",
+            "fs.azure.io.retry.max.backoff.interval": "20",
+            "fs.azure.io.retry.backoff.interval": "10",
+        }
+
+
 @pytest.fixture(autouse=True)
 def _errors_of_each_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a process has a Spark session, PySpark has its JVM explain the errors of all others, too; it cannot."""
     monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
+@contextmanager
+def _served(module: str, *arguments: str) -> Iterator[int]:
+    """A module that prints the port it serves, in a process of its own."""
     process = subprocess.Popen(
-        python("support.stores.s3_server"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
+        python(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield S3Server(int(process.stdout.readline()))
+        yield int(process.stdout.readline())
     finally:
         process.stdin.close()
         process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def served() -> Any:
+    """``served(module, *arguments)``: a server that takes rules, as long as the block."""
+
+    @contextmanager
+    def serving(module: str, *arguments: str) -> Iterator[Server]:
+        with _served(module, *arguments) as port:
+            yield Server(port)
+
+    return serving
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    with _served("support.stores.s3_server") as port:
+        yield S3Server(port)
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    with _served("support.stores.azure_server") as port:
+        yield AzureServer(port)
+
+
+@pytest.fixture
+def azure(azure_server: AzureServer) -> AzureServer:
+    azure_server.rules()
+    azure_server.root = f"abfs://box-{uuid.uuid4().hex[:12]}@127.0.0.1:{azure_server.port}/root"
+    return azure_server
 
 
 @pytest.fixture
@@ -133,9 +196,9 @@ def hdfs(hdfs_uri: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def open_store(s3_server: S3Server) -> Iterator[Any]:
-    """``open_store(path, settings)``: a new store of a path, with settings of Hadoop beside those that reach S3."""
-    with hadoop_jvm.stores(s3_server.settings()) as open_path:
+def open_store(s3_server: S3Server, azure_server: AzureServer) -> Iterator[Any]:
+    """``open_store(path, settings)``: a new store of a path, with settings of Hadoop beside those of the servers."""
+    with hadoop_jvm.stores({**s3_server.settings(), **azure_server.settings()}) as open_path:
         yield open_path
 
 
@@ -175,7 +238,7 @@ def connect_port() -> int:
 
 @pytest.fixture(scope="session")
 def spark_process(
-    s3_server: S3Server, connect_port: int, tmp_path_factory: pytest.TempPathFactory
+    s3_server: S3Server, azure_server: AzureServer, connect_port: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StoresSpark]:
     """It has an executor in a process of its own, and serves Spark Connect."""
     home = tmp_path_factory.mktemp("spark-of-stores")
@@ -190,7 +253,11 @@ def spark_process(
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(connect_port),
         "spark.jars": ",".join(hadoop_jvm.store_jars()),
-        **{f"spark.hadoop.{key}": value for key, value in s3_server.settings().items()},
+        **{
+            f"spark.hadoop.{key}": value
+            for server in (s3_server, azure_server)
+            for key, value in server.settings().items()
+        },
     }
     process = StoresSpark("classic", json.dumps(settings), home)
     try:

@@ -2,160 +2,45 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-
 import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
-from headwater.transaction import Transaction, wait_for_maintenance
-from support.processes import environment, python
+from headwater.protocol.actions import AddFile, serialize
+from headwater.transaction import wait_for_maintenance
+from support.stores.commit_contract import COMMIT, CommitContract, append, create, paths, race
 
-COMMITS = 8
 TAIL = 300
-COMMIT = r"_delta_log/\d{20}\.json$"
-
-
-def create(table, store):
-    store.check_writable(table)
-    txn = Transaction(table, store, None)
-    txn.update_protocol(Protocol(1, 2))
-    txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
-    return txn.commit("CREATE TABLE", {}).snapshot
-
-
-def append(table, store, snapshot, path="new"):
-    txn = Transaction(table, store, snapshot)
-    txn.add([AddFile(path, {}, 1, 1)])
-    return txn.commit("WRITE", {})
-
-
-def paths(snapshot):
-    return sorted(snapshot.files["path"].to_pylist())
 
 
 @pytest.mark.slow
-def test_two_processes_lose_no_commit(s3, hdfs, open_store):
-    tables = [f"s3a://{s3.bucket}/t", f"{hdfs}/t"]
-    for table in tables:
-        create(table, open_store(table))
-    assert wait_for_maintenance(60)
-    writers = [
-        subprocess.Popen(
-            python("support.stores.racing", json.dumps(s3.settings()), name, str(COMMITS), *tables),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
-        )
-        for name in ("one", "two")
-    ]  # fmt: skip
-    acknowledged = []
-    try:
-        for writer in writers:
-            assert writer.stdout.readline() == "ready\n"
-        for writer in writers:
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        for writer in writers:
-            acknowledged += json.loads(writer.communicate(timeout=200)[0])
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.wait()
-    for table in tables:
-        versions = {version: path for where, version, path in acknowledged if where == table}
-        assert sorted(versions) == list(range(1, 2 * COMMITS + 1))
-        store = open_store(table)
-        assert paths(load_snapshot(table, store)) == sorted(versions.values())
-        written = [versions[version].partition("-")[0] for version in sorted(versions)]
-        assert len([1 for a, b in zip(written, written[1:], strict=False) if a != b]) > 1, "they did not race"
-        for version, path in versions.items():
-            assert path in store.read(f"{table}/_delta_log/{version:020d}.json").decode()
+def test_two_processes_lose_no_commit(s3, azure, hdfs, open_store):
+    race(open_store, [s3.table, azure.table, f"{hdfs}/t"], {**s3.settings(), **azure.settings()})
 
 
-@pytest.mark.parametrize(
-    ("rule", "stands"),
-    [
-        ({"do": "lose", "times": 1}, True),  # Hadoop asks again, and finds its own file
-        ({"do": "lose"}, True),  # it gives up
-        ({"do": "hang up", "times": 1}, True),
-        ({"do": "hang up"}, True),
-        ({"do": "conflict", "times": 2}, True),
-        ({"do": "conflict"}, False),
-        ({"do": "fail"}, False),
-        ({"do": "deny"}, False),
-    ],
-    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else None,
-)
-def test_a_commit_whose_answer_is_lost_is_looked_for(s3, open_store, rule, stands):
-    table = f"s3a://{s3.bucket}/t"
-    store = open_store(table)
-    snapshot = create(table, store)
-    assert wait_for_maintenance(60)
-    s3.rules({"method": "PUT", "path": COMMIT, **rule})
-    if stands:
-        assert append(table, store, snapshot).version == 1
-    else:
-        with pytest.raises((OSError, HeadwaterError)) as raised:
-            append(table, store, snapshot)
-        assert isinstance(raised.value, OSError)
-        assert raised.value.filename.endswith("00000000000000000001.json")
-    assert wait_for_maintenance(60)
-    s3.rules()
-    assert paths(load_snapshot(table, store)) == (["new"] if stands else [])
-    assert append(table, store, snapshot, "next").version == (2 if stands else 1)
+class TestS3(CommitContract):
+    @pytest.fixture
+    def server(self, s3):
+        return s3
+
+    @pytest.mark.parametrize(("times", "stands"), [(2, True), (1000, False)])
+    def test_a_create_that_is_put_off_is_asked_for_again(self, s3, open_store, times, stands):
+        store = open_store(s3.table)
+        snapshot = create(s3.table, store)
+        assert wait_for_maintenance(60)
+        s3.rules({"method": "PUT", "path": COMMIT, "do": "conflict", "times": times})
+        if stands:
+            assert append(s3.table, store, snapshot).version == 1
+        else:
+            with pytest.raises(OSError, match="409"):
+                append(s3.table, store, snapshot)
 
 
-def test_a_commit_that_may_be_there_says_so(s3, open_store):
-    table = f"s3a://{s3.bucket}/t"
-    store = open_store(table)
-    snapshot = create(table, store)
-    assert wait_for_maintenance(60)
-    s3.rules({"path": COMMIT, "do": "fail"})
-    with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
-        append(table, store, snapshot)
-
-
-@pytest.mark.parametrize("do", ["ignore", "unknown"])
-def test_a_server_that_does_not_keep_conditions_is_refused(s3, open_store, do):
-    table = f"s3a://{s3.bucket}/t"
-    s3.rules({"method": "PUT", "do": do})
-    for _ in range(2):  # a refusal is not kept: the server may be another one by then
-        with pytest.raises(HeadwaterError) as raised:
-            create(table, open_store(table))
-        assert raised.value.condition == "HEADWATER_CONDITIONAL_CREATE_IGNORED"
-        for word in (table, "If-None-Match", "spark.headwater.store.s3a"):
-            assert word in str(raised.value)
-    written = [
-        path for method, path, _ in s3.seen()["requests"] if method == "PUT" and path.startswith(f"/{s3.bucket}")
-    ]
-    assert all(path.endswith((".tmp", "/")) for path in written)
-    assert open_store(table).list_from(f"{table}/_delta_log") == [] if do == "ignore" else True
-    s3.rules()
-    assert create(table, open_store(table)).version == 0
-
-
-def test_a_server_is_tried_once(s3, open_store):
-    table, other = f"s3a://{s3.bucket}/t", f"s3a://{s3.bucket}/other"
-    open_store(table).check_writable(table)
-    tried = s3.seen()["requests"]
-    assert [condition for method, path, condition in tried if method == "PUT" and path.endswith(".tmp")] == [True, True]
-    assert open_store(table).list_from(f"{table}/_delta_log") == []
-    s3.rules()
-    for path in (table, other):
-        open_store(path).check_writable(path)
-    assert s3.seen()["requests"] == []
-
-
-def test_a_server_that_cannot_be_asked_is_an_error_of_access(s3, open_store):
-    table = f"s3a://{s3.bucket}/t"
-    s3.rules({"do": "deny"})
-    with pytest.raises(PermissionError) as raised:
-        create(table, open_store(table))
-    assert "403" in str(raised.value.strerror)
-    s3.rules()
-    assert create(table, open_store(table)).version == 0
+class TestAzure(CommitContract):
+    @pytest.fixture
+    def server(self, azure):
+        return azure
 
 
 def test_a_client_that_cannot_ask_is_refused(s3, open_store):

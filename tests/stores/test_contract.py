@@ -1,4 +1,4 @@
-"""The contract of a store, kept by a real S3-compatible server and a real HDFS."""
+"""The contract of a store, kept by an S3-compatible server, a server of Azure's REST API, and a real HDFS."""
 
 from __future__ import annotations
 
@@ -22,6 +22,23 @@ class TestS3(StoreContract):
     def other(self, root, open_store):
         """With a file system of its own, as another process has one."""
         return open_store(root, {"fs.s3a.impl.disable.cache": "true"})
+
+
+class TestAzure(StoreContract):
+    missing_while_replaced = True  # there is no rename that replaces
+
+    @pytest.fixture
+    def root(self, azure, open_store):
+        open_store(azure.root).make_directory(azure.root)
+        return azure.root
+
+    @pytest.fixture
+    def store(self, root, open_store):
+        return open_store(root)
+
+    @pytest.fixture
+    def other(self, root, open_store):
+        return open_store(root, {"fs.abfs.impl.disable.cache": "true"})
 
 
 class TestHdfs(StoreContract):

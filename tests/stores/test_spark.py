@@ -8,9 +8,11 @@ import time
 import pytest
 
 
-@pytest.fixture(params=["s3", "hdfs"])
+@pytest.fixture(params=["s3", "azure", "hdfs"])
 def place(request):
     """The URI of a directory for tables."""
+    if request.param == "azure":
+        return f"{request.getfixturevalue('azure').root}/tables"
     if request.param == "s3":
         return f"s3a://{request.getfixturevalue('s3').bucket}/tables"
     return request.getfixturevalue("hdfs")

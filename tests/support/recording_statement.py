@@ -1,11 +1,13 @@
 """Statements without Spark: a stand-in for the JVM's side that records what it was asked."""
 
 import json
+import shutil
+from pathlib import Path
 
 import msgspec
 
 from headwater.bridge.messages import SessionSettings
-from headwater.bridge.messages.callbacks import WrittenFile
+from headwater.bridge.messages.callbacks import CopiedFile, WrittenFile
 from headwater.bridge.statement import Condition, Statement
 from headwater.pruning.predicates import columns
 from support.predicate_text import parse_predicate
@@ -26,7 +28,11 @@ class RecordingStatement(Statement):
         self.before_commits = []
         self.discarded = 0
         self.inner_commits = 0
+        self.redefinitions = 0
         self.unset = []
+        #: The files that were copied, and after how many a copying statement is cut off.
+        self.copied = []
+        self.most_copied = None
 
     @property
     def hadoop(self):
@@ -35,6 +41,22 @@ class RecordingStatement(Statement):
     def write(self, specification):
         self.specifications.append(json.loads(msgspec.json.encode(specification)))
         return msgspec.convert(self.written.pop(0) if self.written else [], list[WrittenFile])
+
+    def copy_files(self, specification):
+        return [self._copy(file) for task in specification.tasks for file in task]
+
+    def _copy(self, file):
+        source, target = Path(file.source), Path(file.target)
+        size = source.stat().st_size if source.exists() else None
+        is_there = target.exists() and target.stat().st_size == size
+        if size is None or file.size not in (None, size) or is_there:
+            return CopiedFile(size=size, copied=False)
+        if self.most_copied is not None and len(self.copied) >= self.most_copied:
+            raise OSError("cut off")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        self.copied.append(str(target))
+        return CopiedFile(size=size, copied=True)
 
     def add_relation(self, table, version, files, row_tracking_columns=(), tasks=()):
         self.relations.append((table, version, files))
@@ -82,3 +104,6 @@ class RecordingStatement(Statement):
 
     def end_inner_commit(self):
         self.inner_commits += 1
+
+    def definition_changed(self):
+        self.redefinitions += 1

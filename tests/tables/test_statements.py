@@ -260,7 +260,7 @@ def test_convert(session):
     ]
 
 
-def test_shallow_clones(table, session):
+def test_clones(table, session):
     clone = table.cloneAtVersion(2, "/x", True, True, {"a": "b"})
     assert session.statements[0] == (
         "CREATE OR REPLACE TABLE delta.`/x` SHALLOW CLONE delta.`/t` VERSION AS OF 2 TBLPROPERTIES ('a' = 'b')"
@@ -268,30 +268,16 @@ def test_shallow_clones(table, session):
     assert clone.toDF().made == "delta.`/x`"
     table.cloneAtTimestamp("2020-01-01", "db.x", True)
     table.clone("/y", isShallow=True)
+    table.clone("/z")
     texts = [text for text in session.statements if "CLONE" in text]
     assert texts[1:] == [
         "CREATE TABLE db.x SHALLOW CLONE delta.`/t` TIMESTAMP AS OF '2020-01-01'",
         "CREATE TABLE delta.`/y` SHALLOW CLONE delta.`/t`",
+        "CREATE TABLE delta.`/z` CLONE delta.`/t`",
     ]
 
 
 class TestNotYet:
-    @pytest.mark.parametrize(
-        ("call", "statement"),
-        [
-            (lambda t: t.clone("/x"), "DEEP CLONE"),
-            (lambda t: t.cloneAtVersion(1, "/x"), "DEEP CLONE"),
-            (lambda t: t.cloneAtTimestamp("2020-01-01", "/x"), "DEEP CLONE"),
-        ],
-    )
-    def test_a_method_that_is_missing_says_so(self, table, session, call, statement):
-        with pytest.raises(AnalysisException) as raised:
-            call(table)
-        assert raised.value.getCondition() == "HEADWATER_STATEMENT_NOT_SUPPORTED"
-        assert raised.value.getSqlState() == "0A000"
-        assert f"cannot run {statement} on delta.`/t` yet" in str(raised.value)
-        assert session.statements == []
-
     @pytest.mark.parametrize(
         ("call", "text"),
         [

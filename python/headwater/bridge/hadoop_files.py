@@ -24,6 +24,7 @@ from headwater.stores.hadoop import ConditionalCreate, ReplacedMeanwhile, Reques
 _CONFLICT = 409
 _NOT_AS_EXPECTED = 412
 _NOT_KNOWN = frozenset({405, 415, 501})
+_NOT_ALLOWED = frozenset({401, 403})
 _DENIED = ("AccessDeniedException", "AccessControlException")
 _LONGEST_REASON = 400
 _CAUSES = msgspec.json.Decoder(list[StoreCause])
@@ -184,6 +185,9 @@ def failure_of(path: str, causes: Sequence[StoreCause]) -> OSError:
     kinds = [cause.class_name.rpartition(".")[2] for cause in causes]
     reason = f"{kinds[0]}: {causes[0].message}" if causes[0].message else kinds[0]
     reason = re.sub(r"\s+", " ", reason)[:_LONGEST_REASON]
+    status = next((cause.status for cause in causes if cause.status), None)
+    if status is not None and str(status) not in reason:
+        reason = f"{reason} (HTTP {status})"
     if kinds[0] == "FileNotFoundException":  # one that was there a moment ago
         return FileNotFoundError(errno.ENOENT, reason, path)
     if _CONFLICT in statuses:
@@ -192,4 +196,5 @@ def failure_of(path: str, causes: Sequence[StoreCause]) -> OSError:
         return ReplacedMeanwhile(errno.EIO, reason, path)
     if _NOT_KNOWN & statuses:
         return RequestNotKnown(errno.EOPNOTSUPP, reason, path)
-    return OSError(errno.EACCES if any(kind in _DENIED for kind in kinds) else errno.EIO, reason, path)
+    denied = bool(_NOT_ALLOWED & statuses) or any(kind in _DENIED for kind in kinds)
+    return OSError(errno.EACCES if denied else errno.EIO, reason, path)

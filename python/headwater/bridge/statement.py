@@ -19,6 +19,9 @@ from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.bridge.messages import Answer, SessionSettings
 from headwater.bridge.messages.callbacks import (
     CheckedCondition,
+    CopiedFile,
+    CopiedFiles,
+    CopySpecification,
     FileRows,
     FilesOfVersion,
     Footers,
@@ -41,6 +44,7 @@ from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
 _PARQUET_FILES = msgspec.json.Decoder(ParquetFiles)
+_COPIED_FILES = msgspec.json.Decoder(CopiedFiles)
 _MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
 _FOOTERS = msgspec.json.Decoder(Footers)
 _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
@@ -55,6 +59,7 @@ class StatementContext(Protocol):
 
     def files(self) -> Any: ...
     def write(self, specification: str, purpose: str) -> str: ...
+    def copyFiles(self, specification: str, purpose: str) -> str: ...
     def lostKept(self, error: Any) -> bool: ...
     def discard(self) -> None: ...
     def settled(self, path: str) -> bool: ...
@@ -84,6 +89,7 @@ class StatementContext(Protocol):
     def beginCommit(self, description: str) -> None: ...
     def beginInnerCommit(self) -> None: ...
     def endInnerCommit(self) -> None: ...
+    def definitionChanged(self) -> None: ...
     def compactLater(self, table: str) -> None: ...
 
 
@@ -171,6 +177,10 @@ class Statement:
         """Run a write job whose rows may say what they replace."""
         with self._kept_rows():
             return _WRITTEN_ROWS.decode(self._context.write(_json(specification), self._purpose))
+
+    def copy_files(self, specification: CopySpecification) -> list[CopiedFile]:
+        """Run a job that copies files; what became of each. Copies stay, also if the statement fails."""
+        return _COPIED_FILES.decode(self._context.copyFiles(_json(specification), self._purpose)).files
 
     @contextmanager
     def _kept_rows(self) -> Iterator[None]:
@@ -350,6 +360,10 @@ class Statement:
     def end_inner_commit(self) -> None:
         """Tell Spark's side that the commit is in the log."""
         self._context.endInnerCommit()
+
+    def definition_changed(self) -> None:
+        """Tell Spark's side that the commit in the log has another definition of the table: its entry is to follow."""
+        self._context.definitionChanged()
 
     def compact_later(self, table: str) -> None:
         """Have a table compacted in the background, by a call of its own; the statement does not wait for it."""

@@ -25,7 +25,7 @@ from headwater.stores.interface import SCHEME
 #: What is no plain relative path: one with a scheme, or from the root.
 _NOT_RELATIVE = "^(/|[A-Za-z][A-Za-z0-9+.-]+:)"
 #: Row ids belong to a table; another gives its own.
-_OF_THE_TABLE = ("base_row_id", "default_row_commit_version")
+OF_THE_TABLE = ("base_row_id", "default_row_commit_version")
 
 
 def uri(path: str) -> str:
@@ -43,7 +43,7 @@ def named_absolutely(files: pa.Table, table_path: str) -> pa.Table:
     vectors = files["deletion_vector"]
     if vectors.null_count < len(vectors):
         columns["deletion_vector"] = _vectors(vectors.to_pylist(), table_path)
-    columns |= {name: pa.nulls(len(files), FILE_SCHEMA.field(name).type) for name in _OF_THE_TABLE}
+    columns |= {name: pa.nulls(len(files), FILE_SCHEMA.field(name).type) for name in OF_THE_TABLE}
     return pa.table(columns, schema=FILE_SCHEMA)
 
 

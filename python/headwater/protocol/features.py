@@ -41,10 +41,11 @@ class Feature:
     """A table feature.
 
     ``reader``: readers must support it too. ``legacy``: the lowest (reader, writer) versions that imply it.
-    ``requires``: the features it needs. ``preview``: the name of its preview, which serves as well where a table has it
-    already. ``manual``: an existing table gets it only when a user names it, because it locks out readers although no
-    property asked for it. ``droppable``: a user may take it away from a table. ``binds_files``: it asks something of
-    data files as soon as a table supports it, before a property or a column uses it.
+    ``requires``: the features it needs. ``preview``: the name of its preview, or one that other writers have given it,
+    which serves as well where a table has it already. ``manual``: an existing table gets it only when a user names it,
+    because it locks out readers although no property asked for it. ``droppable``: a user may take it away from a table.
+    ``binds_files``: it asks something of data files as soon as a table supports it, before a property or a column uses
+    it.
 
     What uses it: ``switches``, properties that are true; ``choices``, properties with the value named;
     ``prefix``, a property whose name begins so; ``column_keys``, keys in a column's metadata; ``types``, primitive
@@ -209,11 +210,13 @@ FEATURES: Mapping[str, Feature] = {
             "timestampNtz",
             reader=True,
             types=("timestamp_ntz",),
+            preview="timestampWithoutTimezone",
             manual=True,
             reads=True,
             writes=True,
             note="Reads and writes the type.",
         ),
+        Feature("timestampWithoutTimezone", reader=True, reads=True, writes=True, note="Read as `timestampNtz`."),
         Feature("domainMetadata", droppable=True, writes=True, note="Keeps the domains of other writers."),
         Feature(
             "v2Checkpoint",

@@ -31,6 +31,8 @@ from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType
 DEFAULT_READER, DEFAULT_WRITER = 1, 2
 
 _BY_FOLDED_NAME = {name.lower(): name for name in FEATURES}
+#: Few readers know the other name.
+_BY_FOLDED_NAME["timestampwithouttimezone"] = "timestampNtz"
 _LEGACY_PAIRS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 #: The feature that a key in a column's metadata needs, at any depth.
 _BY_COLUMN_KEY = {key: feature.name for feature in FEATURES.values() for key in feature.column_keys}

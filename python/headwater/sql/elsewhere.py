@@ -30,7 +30,7 @@ _STATEMENTS = (
     _of(
         "(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS] <table> [SHALLOW|DEEP] CLONE",
         "EXPLAIN of CLONE",
-        "Run CREATE TABLE … CLONE itself: it copies no row, and DROP TABLE undoes it.",
+        "Run CREATE TABLE … CLONE itself: DROP TABLE undoes it, and SHALLOW CLONE copies no row.",
         coming=True,
     ),
     _of(

@@ -73,6 +73,16 @@ SETTINGS: tuple[Setting, ...] = (
         "parquet",
         "the format of a V2 checkpoint's own file: parquet or json",
     ),
+    Setting(
+        f"{_DELTA}.catalog.update.enabled",
+        "true",
+        "the metastore's entry of a table has its columns, comments and properties, for other tools; never read here",
+    ),
+    Setting(
+        f"{_DELTA}.catalog.update.longFieldTruncationThreshold",
+        "4000",
+        "characters; if the type of a column has more, the entry has no columns",
+    ),
     Setting(f"{_DELTA}.write.txnAppId", "", "identifies a writer, so that a repeated write is skipped"),
     Setting(f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows"),
     Setting(
@@ -284,7 +294,6 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.commitMetrics.enabled": "no metrics are sent to a catalog",
     f"{_DELTA}.lastCommitVersionInSession": "DESCRIBE HISTORY … LIMIT 1 shows the version",
     f"{_DELTA}.deltaLog.minorCompaction.useForReads": "compacted files of a log are read where they are",
-    f"{_DELTA}.catalog.update.enabled": "columns and properties are in the log alone; a metastore has name and place",
     f"{_DELTA}.withEventTimeOrder.enabled": "the option withEventTimeOrder of a stream decides",
     f"{_DELTA}.restore.protocolDowngradeAllowed": "RESTORE keeps the table's features",
     f"{_DELTA}.tableFeatures.fastDropFeature.dvTombstoneCountThreshold": "tombstones of any number are written",

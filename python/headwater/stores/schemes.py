@@ -2,7 +2,7 @@
 
 Owns, for each, how a commit is created where there is none, in one step (:class:`Promise`), the connector that Spark
 needs for it, and what to do where no such step is promised. What none of them says about a scheme is that it can be
-read only. README's table of stores says the same, and which servers it was tried on; a test compares the two.
+read only. The table in docs/stores.md says the same, and which servers it was tried on; a test compares the two.
 
 A promise is the connector's as much as the server's: Alibaba's and Tencent's stores know a header that forbids to
 overwrite, but Hadoop's connectors for them do not send it. They look whether the name is free, and then write.

@@ -14,10 +14,7 @@ from pyspark.errors import AnalysisException
 from headwater.errors import HeadwaterError
 
 #: Statements that the API can write and Headwater cannot run yet, and what to do until then.
-NOT_YET = dict.fromkeys(
-    ("DEEP CLONE",),
-    "Another engine that writes Delta tables, such as Delta Lake for Spark or delta-rs, can do it meanwhile.",
-)
+NOT_YET: Mapping[str, str] = {}
 
 
 class DeltaTableError(AnalysisException):

@@ -1,7 +1,4 @@
-"""The builder of OPTIMIZE, and the text of CLONE and CONVERT TO DELTA.
-
-DEEP CLONE is not implemented yet (:data:`headwater.tables.errors.NOT_YET`); its text here is the one that it will run.
-"""
+"""The builder of OPTIMIZE, and the text of CLONE and CONVERT TO DELTA."""
 
 from __future__ import annotations
 

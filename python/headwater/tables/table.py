@@ -458,7 +458,7 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Clone the table as it is now; ``target`` is a name or a path. Only shallow clones are implemented yet."""
+        """Clone the table as it is now; ``target`` is a name or a path. All files are copied, unless ``isShallow``."""
         return self._clone("", target, isShallow, replace, properties)
 
     def cloneAtVersion(

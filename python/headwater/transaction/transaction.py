@@ -256,6 +256,11 @@ class Transaction:
                 raise ValueError("a transaction makes its commitInfo itself")
 
     @property
+    def redefines(self) -> bool:
+        """Whether the commit changes the definition of a table that is there, by more than identity values."""
+        return self.snapshot is not None and self._definition.changes_something and not self._definition.numbers
+
+    @property
     def has_changes(self) -> bool:
         """Whether the commit would contain anything but its provenance."""
         return self._definition.changes_something or not self._content.is_empty

@@ -1,5 +1,5 @@
-"""SHALLOW CLONE over real files, without Spark: what the clone has and has not, what it refuses, and that nothing done
-to it touches its source.
+"""CLONE over real files, without Spark: what the clone has and has not, what it refuses, that nothing done to it
+touches its source, and that a deep clone copies each file once.
 """
 
 from __future__ import annotations
@@ -243,14 +243,13 @@ def test_bad_targets_and_sources(table, statement, tmp_path, make_statement):
     CACHE.forget(str(table))
     retained = "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"
     refused(retained, tmp_path / "n", table, statement, version=1)
-    # A definition that nobody here may write; other stores; no copies yet.
+    # A definition that nobody here may write.
     strange = dict(
         line for line in [("readerFeatures", ["deletionVectors"]), ("writerFeatures", ["deletionVectors", "zz"])]
     )
     protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **strange}}
     (table / f"_delta_log/{3:020d}.json").write_text(json.dumps(protocol) + "\n")
     refused("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", tmp_path / "n", table, statement)
-    refused("HEADWATER_STATEMENT_NOT_SUPPORTED", tmp_path / "n", table, statement, arguments={"isShallow": False})
     assert not (tmp_path / "n").exists()
 
 
@@ -337,3 +336,151 @@ def test_health_counts_files_that_lie_elsewhere(table, statement, tmp_path):
     found = {row["name"]: row["value"] for row in rows if row["section"] == "files"}
     assert (found["files"], found["filesElsewhere"], found["bytesElsewhere"]) == ("4", "3", "21")
     open_snapshot(str(tmp_path / "c"), statement)
+
+
+def deep(target, source, statement, version=None, **more):
+    arguments = {"isShallow": False, "version": None if version is None else str(version)}
+    (row,) = clone(target, source, statement, arguments=arguments, **more)["rows"]
+    return row["num_copied_files"], row["num_removed_files"]
+
+
+def rows_of(path, version=None):
+    """What a table has: the bytes of its files and the marked positions, all of it in the table's own folder."""
+    found = []
+    for row in snapshot(path, version).files.to_pylist():
+        file = Path(absolute_path(str(path), row["path"]))
+        add = file_of(row)
+        marks = add.deletion_vector and deletion_vectors.read(add.deletion_vector, str(path), LocalStore())
+        content = file.read_bytes()
+        assert (len(content), file.is_relative_to(path)) == (row["size"], True)
+        found.append((content, row["stats"], list(marks or ())))
+    return sorted(found)
+
+
+def test_a_deep_clone_has_copies_and_goes_on_where_it_was_cut_off(table, statement, tmp_path, make_statement):
+    target, wanted = tmp_path / "c %41", rows_of(table)
+    copied: list[str] = []
+    for most in range(5):  # three files and one of marks; the first run is cut off before the first
+        cut = make_statement()
+        cut.most_copied = 1 if most else 0
+        if most < 4:
+            with pytest.raises(OSError, match="cut off"):
+                deep(target, table, cut)
+            assert not (target / "_delta_log").exists()
+        else:
+            assert deep(target, table, cut) == (3, 0)
+        copied += cut.copied
+    assert (len(copied), len(set(copied))) == (4, 4)
+    assert any("/d/" in file for file in copied)
+    assert rows_of(target) == wanted
+    (info,) = actions(target, 0, "commitInfo")
+    said = {"sourceVersion": "2", "isShallow": "false", "sourceTableId": snapshot(table).metadata.id}
+    assert info["operationParameters"].items() >= said.items()
+    assert (info["operationMetrics"]["numCopiedFiles"], info["operationMetrics"]["copiedFilesSize"]) == ("3", "21")
+    # It needs its source no more. What lies in the folder of a new one must be such copies.
+    shutil.rmtree(table)
+    assert rows_of(target) == wanted
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/a.csv").touch()
+    arguments = {"isShallow": False}
+    refused("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", tmp_path / "full", target, statement, arguments=arguments)
+
+
+def test_a_second_deep_clone_copies_what_is_new(table, statement, tmp_path):
+    target, replaces = tmp_path / "c", {"mode": "create_or_replace"}
+    assert deep(target, table, statement, version=1) == (2, 0)
+    first = {file.path: file.base_row_id for file in map(file_of, snapshot(target).files.to_pylist())}
+    hidden = {k: v for k, v in snapshot(target).metadata.configuration.items() if "materialized" in k}
+    # A file that got marks is not copied again, and keeps its row ids.
+    assert deep(target, table, statement, **replaces) == (1, 1)
+    assert rows_of(target) == rows_of(table)
+    assert len(statement.copied) == 4
+    now = snapshot(target)
+    files = [file_of(row) for row in now.files.to_pylist()]
+    assert {f.path: f.base_row_id for f in files if f.path in first} == first
+    assert now.metadata.configuration.items() >= hidden.items()
+    ids = [f.base_row_id for f in files if f.base_row_id is not None]
+    assert len(set(ids)) == len(ids)
+    # Nothing new, nothing committed; also after VACUUM. An older version takes nothing but the log.
+    assert deep(target, table, statement, **replaces) == (0, 0)
+    vacuum = {"table": str(target), "name": "c", "arguments": {}}
+    called("vacuum")(vacuum, statement)
+    assert deep(target, table, statement, **replaces) == (0, 0)
+    assert snapshot(target).version == 3
+    assert deep(target, table, statement, version=1, **replaces) == (0, 2)
+    assert (rows_of(target), len(statement.copied)) == (rows_of(table, 1), 4)
+    # A definition that changed comes, too.
+    change = {"kind": "set_property", "key": "mine", "value": "9"}
+    called("alter_table")({"table": str(table), "name": "t", "changes": [change]}, statement)
+    assert deep(target, table, statement, **replaces) == (1, 1)
+    assert snapshot(target).metadata.configuration["mine"] == "9"
+    for version in range(snapshot(target).version + 1):
+        assert rows_of(target, version)
+
+
+def test_a_changed_clone_is_not_cloned_into(table, statement, tmp_path):
+    target, replaces = tmp_path / "c", {"mode": "replace", "arguments": {"isShallow": False}}
+    deep(target, table, statement)
+    other = tmp_path / "other"
+    create_table(create_request(other, COLUMNS), statement)
+    changed = "HEADWATER_DEEP_CLONE_TARGET_CHANGED"
+    assert "another table" in refused(changed, target, other, statement, **replaces)
+    commit(target, [data(target, "mine")])
+    assert "version 1 was made by WRITE" in refused(changed, target, table, statement, **replaces)
+    shallow = tmp_path / "s"
+    clone(shallow, table, statement)
+    refused(changed, shallow, table, statement, **replaces)
+    # A table without rows is replaced.
+    called("truncate")({"table": str(target)}, statement)
+    deep(target, table, statement, mode="replace")
+    assert rows_of(target) == rows_of(table)
+
+
+def test_files_of_the_source_that_are_gone_or_others(table, statement, tmp_path):
+    target, arguments = tmp_path / "c", {"isShallow": False}
+    (table / "z").rename(table / "_z")
+    said = refused("HEADWATER_CLONE_FILES_MISSING", target, table, statement, arguments=arguments)
+    assert "1 of the 4 files that it had to copy are gone, as VACUUM of that table deletes files" in said
+    assert str(table / "z") in said
+    (table / "z").write_bytes(b"longer than it was")
+    said = refused("HEADWATER_CLONE_FILE_DIFFERS", target, table, statement, arguments=arguments)
+    assert "has 18 bytes, where the table's log says 7" in said
+    assert not (target / "_delta_log").exists()
+    (table / "_z").rename(table / "z")
+    assert deep(target, table, statement) == (3, 0)
+    assert len(statement.copied) == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deep_clones_in_a_random_history(tmp_path, make_statement, seed):
+    """Appends, deletes by files and by marks, VACUUM of source and clone, and clones of any version, some cut off."""
+    drawn, statement = random.Random(seed), make_statement(UNGUARDED)
+    source, target = tmp_path / "s", tmp_path / "c"
+    source.mkdir()
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": drawn.choice(["true", "false"])}
+    create_table(create_request(source, COLUMNS, properties=properties), statement)
+    kept, mode = {0: rows_of(source)}, "create"
+    for step in range(30):
+        live = [file_of(row) for row in snapshot(source).files.to_pylist()]
+        what = drawn.choice(["append", "delete", "mark", "clone", "clone", "vacuum"])
+        if what == "append":
+            commit(source, [data(source, f"p={drawn.randrange(3)}/f {step}")])
+        elif what == "delete" and live:
+            commit(source, removes=[drawn.choice(live)])
+        elif what == "mark" and any(file.deletion_vector is None for file in live):
+            file = drawn.choice([file for file in live if file.deletion_vector is None])
+            commit(source, [marked(source, file)], [file])
+        elif what == "vacuum" and mode != "create":
+            called("vacuum")({"table": str(target), "name": "c", "arguments": {"hours": "0"}}, statement)
+        elif what == "clone":
+            version = drawn.choice([None, drawn.choice(list(kept))])
+            if drawn.random() < 0.3:
+                statement.most_copied = len(statement.copied) + 1
+                with contextlib.suppress(OSError):
+                    deep(target, source, statement, version, mode=mode)
+                    mode = "create_or_replace"
+                statement.most_copied = None
+            deep(target, source, statement, version, mode=mode)
+            mode = "create_or_replace"
+            assert rows_of(target) == kept[max(kept) if version is None else version]
+        kept[snapshot(source).version] = rows_of(source)

@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from support.sparks.by_name_scenarios import by_name
+from support.sparks.entry_scenarios import entries, refused
 from support.sparks.reaching_scenarios import explained, log_at, reach, reach_two, shown
 from support.sparks.stream_scenarios import send_changes, stop_in_batch, stream_in, stream_on, streams_beside
 from support.sparks.tables_scenarios import tables_change, tables_changes, tables_open, tables_shown
@@ -21,10 +22,12 @@ from support.sparks.upsert_scenarios import upserts
 
 __all__ = [
     "by_name",
+    "entries",
     "explained",
     "log_at",
     "reach",
     "reach_two",
+    "refused",
     "scrape",
     "send_changes",
     "shown",

@@ -35,6 +35,7 @@ def tables_open(spark: SparkSession, home: str) -> dict[str, Any]:
     spark.sql(f"INSERT INTO delta.`{path}` (v) VALUES ('a')")
     found["rows"] = _rows(table)
     found["versions"] = [row.version for row in table.history(5).collect()]
+    found["cloned"] = [_rows(table.clone(f"{home}/{n}", isShallow=bool(n))) == found["rows"] for n in range(2)]
     found["mine"] = table.detail().collect()[0].properties["mine"]
     found["is"] = [DeltaTable.isDeltaTable(spark, place) for place in (path, home, f"{home}/absent")]
     spark.sql("CREATE TABLE IF NOT EXISTS other_format (a INT) USING parquet")
@@ -42,7 +43,7 @@ def tables_open(spark: SparkSession, home: str) -> dict[str, Any]:
         _condition(lambda: DeltaTable.forPath(spark, f"{home}/absent")),
         _condition(lambda: DeltaTable.forName(spark, "absent")),
         _condition(lambda: DeltaTable.forName(spark, "other_format")),
-        _condition(lambda: table.clone(f"{home}/copy", isShallow=True)),
+        _condition(lambda: table.clone(path, isShallow=True)),
         _condition(lambda: table.delete(F.col("absent") == 1)),
     ]
     spark.sql("DROP TABLE other_format")

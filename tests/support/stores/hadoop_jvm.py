@@ -6,7 +6,7 @@ reaches stores as Spark's does, and one that runs an HDFS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def hadoop_version() -> str:
 
 
 def store_jars() -> list[str]:
-    """The JARs that make Spark's Hadoop reach S3."""
+    """The JARs that make Spark's Hadoop reach S3 and Azure."""
     return [str(jar) for jar in _fetched() if not jar.name.startswith(_MINI_CLUSTER)]
 
 
@@ -40,9 +40,9 @@ def _fetched() -> list[Path]:
 
 
 @contextmanager
-def jvm(jars: list[str]) -> Iterator[JavaGateway]:
+def jvm(jars: list[str], *options: str) -> Iterator[JavaGateway]:
     """A JVM with Spark's JARs and these, for any number of threads; it ends with the block, or with this process."""
-    started = Jvm([*jars, f"{SPARK_JARS}/*"], ["-Xmx1g", *SHORT_LIVED.split(), *_OPENS])
+    started = Jvm([*jars, f"{SPARK_JARS}/*"], ["-Xmx1g", *SHORT_LIVED.split(), *_OPENS, *options])
     try:
         yield started.gateway
     finally:
@@ -50,9 +50,12 @@ def jvm(jars: list[str]) -> Iterator[JavaGateway]:
 
 
 @contextmanager
-def stores(settings: Mapping[str, str]) -> Iterator[Any]:
-    """``open(path)``: the store of a path, as Spark with these settings of Hadoop would have it."""
-    with jvm([jar_path(), *store_jars()]) as gateway:
+def stores(settings: Mapping[str, str], jars: Sequence[str] = (), options: Sequence[str] = ()) -> Iterator[Any]:
+    """``open(path)``: the store of a path, as Spark with these settings of Hadoop would have it.
+
+    :param jars: more of them; ``options`` of Java.
+    """
+    with jvm([jar_path(), *jars, *store_jars()], *options) as gateway:
 
         def open_store(path: str, more: Mapping[str, str] | None = None) -> Store:
             conf = gateway.jvm.org.apache.hadoop.conf.Configuration()

@@ -1,4 +1,6 @@
-"""A writer in a process of its own: ``racing SETTINGS NAME COMMITS TABLE…`` appends to each table in turn.
+"""A writer in a process of its own: ``racing REACHED NAME COMMITS TABLE…`` appends to each table in turn.
+
+``REACHED`` is the JSON list of what :func:`support.stores.hadoop_jvm.stores` takes.
 
 It says ``ready`` when it could begin, begins when told to by a line, and prints ``[table, version, path]`` of every
 commit that was acknowledged, as one JSON list.
@@ -16,9 +18,9 @@ from support.stores import hadoop_jvm
 
 
 def main() -> None:
-    settings, name, commits, *tables = sys.argv[1:]
+    reached, name, commits, *tables = sys.argv[1:]
     acknowledged = []
-    with hadoop_jvm.stores(json.loads(settings)) as open_store:
+    with hadoop_jvm.stores(*json.loads(reached)) as open_store:
         opened = {table: open_store(table) for table in tables}
         snapshots = {table: load_snapshot(table, store) for table, store in opened.items()}
         print("ready", flush=True)

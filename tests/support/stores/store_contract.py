@@ -22,6 +22,9 @@ WRITERS = 8
 class StoreContract:
     """Each test stands for a promise; the numbers are those of the store's own list."""
 
+    #: Whether a reader may find none for a moment while a file is replaced, which the second promise allows.
+    missing_while_replaced = False
+
     @pytest.fixture
     def other(self, store: Store) -> Store:
         return store
@@ -63,6 +66,9 @@ class StoreContract:
                     if not file.name.startswith("."):  # the store's own, on its way to another name
                         try:
                             seen.append(other.read(file.path) in contents)
+                        except FileNotFoundError as error:
+                            if not (self.missing_while_replaced and file.name == "replaced"):
+                                seen.append(error)
                         except Exception as error:
                             seen.append(error)
 
@@ -80,7 +86,8 @@ class StoreContract:
         finally:
             done.set()
             reader.join()
-        assert set(seen) == {True}
+        wrong = [found for found in seen if found is not True]
+        assert not wrong, wrong[:3]
 
     def test_3_what_is_acknowledged_is_read_and_listed(self, store, other, root):
         for number in range(20):

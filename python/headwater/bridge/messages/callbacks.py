@@ -245,3 +245,42 @@ class Footers(Request, kw_only=True):
 
     schemas: list[str]
     files: list[FileFooter]
+
+
+class FileCopy(Answer, kw_only=True):
+    """A file that is to be copied, as a store spells both paths.
+
+    :param size: what it must have, in bytes; None where that is not known.
+    """
+
+    source: str
+    target: str
+    size: int | None
+
+
+class CopySpecification(Answer, kw_only=True):
+    """Has tasks copy files. The answer is :class:`CopiedFiles`.
+
+    :param source: the table that they are copied from.
+    :param target: the table that they are copied into.
+    :param renames: whether a file gets its name when it is complete; else the store shows it only then.
+    :param tasks: what each task copies.
+    """
+
+    source: str
+    target: str
+    renames: bool
+    tasks: list[list[FileCopy]]
+
+
+class CopiedFile(Request, kw_only=True):
+    """What became of a file: its size in bytes, None if it is gone; whether it was copied now, and was not before."""
+
+    size: int | None = None
+    copied: bool
+
+
+class CopiedFiles(Request, kw_only=True):
+    """The files of all tasks, in order."""
+
+    files: list[CopiedFile]

@@ -138,6 +138,8 @@ def commit(
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
     )
+    if txn.redefines:
+        statement.definition_changed()
     if not is_last:
         statement.end_inner_commit()
     if identity is not None and application is None:

@@ -1,10 +1,12 @@
 """CLONE: a new table with the definition and the files of a version of another.
 
 Owns the definition of the new table, and its one commit. A shallow clone copies no file: its log names those of the
-source by absolute paths. Follows the protocol's chapters "Add File and Remove File", "Change Metadata", "Row Tracking"
-and "Domain Metadata". Promises: nothing is committed into a table that has rows; the clone is a table of its own, with
-its own id, row ids and versions, and no statement on it changes or deletes a file of the source; what must never be
-given twice in a table that is replaced (identity values, column ids) goes on from where it is.
+source by absolute paths. A deep clone has copies of them (:mod:`headwater.statements.define.deep_clone`), and brings a
+table that is a deep clone of the same source already to another version of it. Follows the protocol's chapters "Add
+File and Remove File", "Change Metadata", "Row Tracking" and "Domain Metadata". Promises: nothing is committed into any
+other table that has rows; the clone is a table of its own, with its own id, row ids and versions, and no statement on
+it changes or deletes a file of the source; what must never be given twice in a table that is replaced (identity values,
+column ids) goes on from where it is.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow.compute as pc
+
 from headwater import clock
 from headwater.bridge.messages.define import CloneRequest, CommitAnswer, SetProperty
 from headwater.bridge.statement import Statement
@@ -22,26 +26,27 @@ from headwater.errors import HeadwaterError
 from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
+from headwater.protocol.actions import Metadata
 from headwater.protocol.features import check_readable, supported_features
 from headwater.protocol.properties import PROPERTIES
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import PrimitiveType, StructType
-from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.committing import commit, file_of, removals, transaction
 from headwater.statements.commit.opening import CACHE, Location, Options, locate, open_snapshot
+from headwater.statements.define import deep_clone
 from headwater.statements.define.alter import set_properties
 from headwater.statements.define.create import check_empty
 from headwater.statements.define.draft import Draft
 from headwater.statements.maintain.restore import clustering_after, goal_of, metadata_after, version_of
+from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
 _LONG = PrimitiveType("long")
 #: Properties that a writer keeps and that are true of the source's files in another table, too.
 _OF_FILES = (properties.MAX_COLUMN_ID.name,)
-
-_INSTEAD_OF_DEEP = (
-    "Use CREATE TABLE … USING delta AS SELECT, which copies the rows, or SHALLOW CLONE, which copies no file."
-)
+#: Properties that name columns of the clone's own files.
+_HIDDEN_COLUMNS = (properties.ROW_ID_COLUMN.name, properties.ROW_COMMIT_VERSION_COLUMN.name)
 
 #: The row of the answer, under the names that users of the format know; sizes in bytes.
 CLONE_SCHEMA = StructType.of(
@@ -55,22 +60,23 @@ CLONE_SCHEMA = StructType.of(
 
 
 def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
-    """Make a table of the files of another.
+    """Make a table of the files of another, or of copies of them.
 
     :raises HeadwaterError: ``DELTA_TABLE_ALREADY_EXISTS``, ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``,
         ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``, ``HEADWATER_CLONE_ACROSS_STORES``,
-        ``HEADWATER_CLONE_OF_ITSELF``; those of time travel, of setting properties and of a commit.
+        ``HEADWATER_CLONE_OF_ITSELF``, ``HEADWATER_DEEP_CLONE_TARGET_CHANGED``, ``HEADWATER_CLONE_FILES_MISSING``,
+        ``HEADWATER_CLONE_FILE_DIFFERS``; those of time travel, of setting properties and of a commit.
     """
-    if not request.arguments.is_shallow:
-        raise HeadwaterError(
-            "HEADWATER_STATEMENT_NOT_SUPPORTED",
-            {"statement": "DEEP CLONE", "tableName": request.name or request.table, "instead": _INSTEAD_OF_DEEP},
-        )
+    is_shallow = request.arguments.is_shallow
     location = locate(request.table, statement)
     source = _source(request, statement)
     _check_places(source, location, request)
     target = _target(location, request, statement)
-    draft = _definition(source, request, statement)
+    # Only of one that has rows: any other may be replaced.
+    last = None
+    if target is not None and target.num_files:
+        last = deep_clone.last_version(target, source, request.name or location.path)
+    draft = _definition(source, None if last is None else target, request, statement)
     txn = transaction(request.table, statement, target)
     txn.follow_directly()
     if target is None:
@@ -78,30 +84,48 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
         domain = source.definition.clustering_domain
     else:
-        metadata = metadata_after(target, draft.metadata, draft.schema)
-        txn.update_metadata(
-            replace(metadata, id=target.metadata.id, name=target.metadata.name, description=_description(draft, target))
-        )
+        txn.update_metadata(_metadata_over(target, draft))
         txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(draft.protocol)))
         domain = clustering_after(target, source)
     if domain is not None:
         txn.add_action(domain)
-    files = named_absolutely(source.files, source.table_path)
-    if txn.takes_bulk:
-        txn.replace(files.slice(0, 0), files)
+    if is_shallow:
+        added = named_absolutely(source.files, source.table_path)
+        change = deep_clone.Change(added.slice(0, 0), added, 0, 0)
     else:
-        txn.add(file_of(row, data_change=True) for row in files.to_pylist())
+        change = deep_clone.bring(source, target, location, statement)
     metrics = {
         "sourceTableSize": source.size_in_bytes,
         "sourceNumOfFiles": source.num_files,
-        "numRemovedFiles": 0,
-        "numCopiedFiles": 0,
-        "removedFilesSize": 0,
-        "copiedFilesSize": 0,
+        "numRemovedFiles": len(change.removed),
+        "numCopiedFiles": change.copied,
+        "removedFilesSize": pc.sum(change.removed["size"]).as_py() or 0,
+        "copiedFilesSize": change.copied_bytes,
     }
     rows = [dict(zip((field.name for field in CLONE_SCHEMA), metrics.values(), strict=True))]
-    _LOG.info("%s: a shallow clone of version %d of %s", location.path, source.version, source.table_path)
+    if target is not None and last == source.version and _is_same(target, txn, change):
+        return CommitAnswer(version=target.version, rows=rows)
+    if txn.takes_bulk:
+        txn.replace(change.removed, change.added)
+    else:
+        txn.remove(removals(change.removed))
+        txn.add(file_of(row, data_change=True) for row in change.added.to_pylist())
+    kind = "shallow" if is_shallow else "deep"
+    _LOG.info("%s: a %s clone of version %d of %s", location.path, kind, source.version, source.table_path)
     return commit(txn, statement, Options(None), "CLONE", _parameters(source, request), metrics, rows=rows)
+
+
+def _is_same(target: Snapshot, txn: Transaction, change: deep_clone.Change) -> bool:
+    """Whether a clone of the version that the target has already changes nothing."""
+    return not change.removed.num_rows and not change.added.num_rows and txn.metadata == target.metadata
+
+
+def _metadata_over(target: Snapshot, draft: Draft) -> Metadata:
+    """The definition of a clone in the place of a table."""
+    metadata = metadata_after(target, draft.metadata, draft.schema)
+    before = target.metadata
+    description = before.description if draft.metadata.description is None else draft.metadata.description
+    return replace(metadata, id=before.id, name=before.name, description=description, created_time=before.created_time)
 
 
 def _source(request: CloneRequest, statement: Statement) -> Snapshot:
@@ -117,16 +141,19 @@ def _source(request: CloneRequest, statement: Statement) -> Snapshot:
 def _check_places(source: Snapshot, location: Location, request: CloneRequest) -> None:
     if source.table_path == location.path:
         raise HeadwaterError("HEADWATER_CLONE_OF_ITSELF", {"tableName": request.name or location.path})
-    if source.store.is_local != location.store.is_local:
+    if request.arguments.is_shallow and source.store.is_local != location.store.is_local:
         raise HeadwaterError(
             "HEADWATER_CLONE_ACROSS_STORES", {"source": source.table_path, "tableLocation": location.path}
         )
 
 
 def _target(location: Location, request: CloneRequest, statement: Statement) -> Snapshot | None:
-    """The table that is replaced, which must have no rows; None for a new one."""
+    """The table that is replaced, None for a new one. A shallow clone replaces none that has rows."""
     if not table_exists(location.path, location.store):
-        check_empty(location, statement)
+        if request.arguments.is_shallow:
+            check_empty(location, statement)
+        else:
+            deep_clone.check_begun(location, statement)
         return None
     if request.mode == "create" or not (request.known or not request.external):
         name = request.name or f"delta.`{location.path}`"
@@ -134,7 +161,7 @@ def _target(location: Location, request: CloneRequest, statement: Statement) -> 
         raise HeadwaterError("DELTA_TABLE_ALREADY_EXISTS", {"tableName": name, "path": location.path, "advice": advice})
     target = CACHE.get(location.path, location.store)
     check_readable(target.protocol)
-    if target.num_files:
+    if target.num_files and request.arguments.is_shallow:
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_NON_EMPTY_CLONE",
             {"tableName": request.name or location.path, "numFiles": target.num_files},
@@ -142,10 +169,15 @@ def _target(location: Location, request: CloneRequest, statement: Statement) -> 
     return target
 
 
-def _definition(source: Snapshot, request: CloneRequest, statement: Statement) -> Draft:
-    """What the source is, with the properties that the statement gives. Its description is not cloned."""
+def _definition(source: Snapshot, clone: Snapshot | None, request: CloneRequest, statement: Statement) -> Draft:
+    """What the source is, with the properties that the statement gives. Its description is not cloned.
+
+    :param clone: the clone that there is already; the hidden columns of its files keep their names.
+    """
     draft = Draft.of(source, statement, request.name or request.table)
-    kept = with_column_names(_configuration(source.metadata.configuration))
+    hidden = {} if clone is None else clone.metadata.configuration
+    names = {name: hidden[name] for name in _HIDDEN_COLUMNS if name in hidden}
+    kept = with_column_names({**_configuration(source.metadata.configuration), **names})
     draft.metadata = replace(
         draft.metadata, name=None, description=None, configuration=kept, created_time=clock.milliseconds()
     )
@@ -165,10 +197,10 @@ def _configuration(source: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _description(draft: Draft, target: Snapshot) -> str | None:
-    return target.metadata.description if draft.metadata.description is None else draft.metadata.description
-
-
 def _parameters(source: Snapshot, request: CloneRequest) -> dict[str, Any]:
     """For the history."""
-    return {"source": request.source_name or f"delta.`{uri(source.table_path)}`", "sourceVersion": source.version}
+    name = request.source_name or f"delta.`{uri(source.table_path)}`"
+    said: dict[str, Any] = {"source": name, "sourceVersion": source.version}
+    # By these the next clone into the same table knows it again.
+    deep = {} if request.arguments.is_shallow else {"isShallow": False, "sourceTableId": source.metadata.id}
+    return said | deep

@@ -137,21 +137,25 @@ def _parameters(request: CreateTableRequest, definition: NewTable) -> dict[str, 
     }
 
 
-def check_empty(location: Location, statement: Statement) -> None:
+def check_empty(location: Location, statement: Statement, is_own: Callable[[str], bool] = lambda name: False) -> None:
     """A new table's directory must not hold files that are not its own; those of a cancelled write are on their way
-    out."""
-    files = _data_files(location)
+    out.
+
+    :param is_own: whether a file of a name is one of the table's own.
+    """
+    files = _data_files(location, is_own)
     if files and statement.settled(location.path):
-        files = _data_files(location)
+        files = _data_files(location, is_own)
     if files:
         raise HeadwaterError(
             "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", {"tableLocation": location.path, "example": files[0].name}
         )
 
 
-def _data_files(location: Location) -> list[FileInfo]:
+def _data_files(location: Location, is_own: Callable[[str], bool]) -> list[FileInfo]:
     try:
-        return [f for f in location.store.list_from(location.path, "") if not f.name.startswith((".", "_"))]
+        found = location.store.list_from(location.path, "")
+        return [f for f in found if not (f.name.startswith((".", "_")) or is_own(f.name))]
     except FileNotFoundError:
         return []
 

@@ -8,7 +8,7 @@ import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest
 }
-import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableVersion}
+import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableEntry, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.SaveAsTable
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
@@ -22,6 +22,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.execution.streaming.{Sink, Source}
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.streaming.TableForStreams
 import org.apache.spark.sql.sources.{
   BaseRelation, CreatableRelationProvider, DataSourceRegister, StreamSinkProvider, SupportsStreamSourceMetadataColumns
 }
@@ -123,7 +124,11 @@ class DeltaDataSource
       case other => other
     }
     val location = DeltaDataSource.location(session, parameters)
-    HeadwaterSink(session, location, SinkSettings(location.path, mode.toString, partitioning, clustering, StoreOptions.others(options)))
+    val entry = TableForStreams.nameOf(location.path).map(new TableEntry(_))
+    HeadwaterSink(
+      session,
+      location.copy(entry = entry),
+      SinkSettings(location.path, mode.toString, partitioning, clustering, StoreOptions.others(options)))
   }
 }
 

@@ -14,8 +14,8 @@ import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableRegistry,
-  TableVersion
+  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableEntry,
+  TableRegistry, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
@@ -278,7 +278,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
     if (known) refuseOtherFormat(ident)
-    val committed = commit(location, external, known)
+    val named = if (known) location.copy(entry = Some(new TableEntry(identifier(ident)))) else location
+    val committed = commit(named, external, known)
     if (!byPath && !known) register(ident, location, external, table)
     SparkInternals.refreshCaches(session, location)
     committed
@@ -334,7 +335,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   private def register(ident: Identifier, location: TableLocation, external: Boolean, table: NewTable): Unit =
-    registry.add(entry(ident, location, external, table.properties.asScala.toMap), ident, table)
+    registry.add(entry(ident, location, external, table.properties.asScala.toMap), ident, table, HeadwaterTable.load(session, location))
 
   private def refuseOtherFormat(ident: Identifier): Unit = {
     val entry = registry.find(ident)
@@ -344,7 +345,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     }
   }
 
-  /** The metastore has the name, the provider and the location; everything else is in the log. */
+  /** What the metastore must have: the name, the provider and the location. Everything else is in the log. */
   private def entry(ident: Identifier, location: TableLocation, external: Boolean, properties: Map[String, String]): CatalogTable =
     CatalogTable(
       identifier = identifier(ident),
@@ -378,6 +379,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     val path = HeadwaterTable.path(session, location)
     Bridge.call(session, CheckSameSchemaRequest(table.path, path), table.location, TableLocation(path))
     registry.move(ident, TableLocation.qualified(session, new Path(path)).toUri)
+    TableEntry.follow(session, TableLocation(path, entry = Some(new TableEntry(identifier(ident)))))
   }
 
   override def dropTable(ident: Identifier): Boolean = {

@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages.{BegunCommit, Call, Envelope, ErrorDescription, FinishMaintenanceRequest, RecoverCommitRequest}
+import headwater.spark.catalog.TableEntry
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
@@ -115,6 +116,7 @@ object Bridge extends Logging {
     if (context.isCancelled) context.commitBegun.foreach { commit =>
       logWarning(s"The statement was cancelled after it had committed version ${commit.version} of ${commit.table}.")
     }
+    context.outdated.foreach(TableEntry.follow(context.session, _))
     request.answer.read(answer.get("result"))
   }
 

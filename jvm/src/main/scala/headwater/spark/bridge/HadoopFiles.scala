@@ -1,6 +1,6 @@
 package headwater.spark.bridge
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, OutputStream}
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Paths, StandardCopyOption, StandardOpenOption}
@@ -223,7 +223,7 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
   }
 }
 
-private object HadoopFiles {
+object HadoopFiles {
   /** Hadoop's name, since 3.4.2, of both the option and the capability. */
   val ConditionalCreate = "fs.option.create.conditional.overwrite"
   private val BufferBytes = 64 * 1024
@@ -237,11 +237,11 @@ private object HadoopFiles {
     case _ => Nil
   }
 
-  private def temporary(path: Path): Path = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID()}.tmp")
+  def temporary(path: Path): Path = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID()}.tmp")
 
   private def taken(path: Path) = new FileAlreadyExistsException(s"$path exists")
 
-  private def deleteQuietly(fs: FileSystem, path: Path): Unit = try fs.delete(path, false)
+  def deleteQuietly(fs: FileSystem, path: Path): Unit = try fs.delete(path, false)
   catch { case _: IOException => }
 
   /**
@@ -278,14 +278,16 @@ private object HadoopFiles {
     found.result()
   }
 
-  private def status(fs: FileSystem, path: Path): Option[FileStatus] =
+  def status(fs: FileSystem, path: Path): Option[FileStatus] =
     try Some(fs.getFileStatus(path)).filter(_.isFile)
     catch { case _: FileNotFoundException => None }
 
+  private def write(out: FSDataOutputStream, data: Array[Byte]): Unit = write(out)(_.write(data))
+
   /** Writes a whole file and syncs it. If writing fails, no file is created where the store can abort. */
-  private def write(out: FSDataOutputStream, data: Array[Byte]): Unit = {
+  def write(out: FSDataOutputStream)(body: OutputStream => Unit): Unit = {
     try {
-      out.write(data)
+      body(out)
       if (out.hasCapability("hsync")) out.hsync()
     } catch {
       case e: Throwable => // closing would create a file of what is written so far

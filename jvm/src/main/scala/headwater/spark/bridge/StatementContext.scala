@@ -23,7 +23,7 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
 import org.apache.spark.sql.headwater.dml.MaterializedRows
 import org.apache.spark.sql.headwater.scan.{FootersJob, HeadwaterParquetFileFormat, OrderedFiles}
-import org.apache.spark.sql.headwater.write.{FailedJobCleanup, WriteJob}
+import org.apache.spark.sql.headwater.write.{CopyJob, FailedJobCleanup, WriteJob}
 
 /**
  * What the handler may use of the statement that called it: the statement's resolved plans and expressions by number, Spark's settings,
@@ -46,6 +46,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   @volatile private var refusesMore = false
   @volatile private var isOver = false
   @volatile private var hasInnerCommits = false
+  @volatile private var isRedefined = false
   private val written = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private val atStake = mutable.ArrayBuffer.empty[(String, Seq[String])]
   private val stores = new StoresByRoot(locations)
@@ -85,7 +86,11 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
 
-  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; written.clear(); atStake.clear() }
+  private[spark] def callBegins(): Unit = { endedBy = None; commit = None; isRedefined = false; written.clear(); atStake.clear() }
+
+  /** Where the statement's own table lies, if what its catalog's entry says of it is no longer so after the call. */
+  private[spark] def outdated: Option[TableLocation] =
+    locations.headOption.filter(_.entry.exists(entry => isRedefined || commit.isDefined && entry.isBehind))
 
   /** The error on this side that ended the call: Spark's, or that of a nested call. */
   private[spark] def failure: Option[Throwable] =
@@ -170,6 +175,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     atStake.clear()
   }
 
+  /** The commit that began last is in the log, and has another definition of the table. */
+  def definitionChanged(): Unit = isRedefined = true
+
   private def mayCommit(): Unit = {
     if (refusesMore || Thread.interrupted()) {
       commitNotMade() // the attempt before this one lost its race
@@ -224,6 +232,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Waits until failed jobs have removed the files they wrote under a path. Returns whether there were such jobs. */
   def settled(path: String): Boolean = FailedJobCleanup.settled(path)
+
+  /** Copies the files of a [[CopySpecification]] by tasks; returns [[CopiedFiles]]. They stay, whatever becomes of the call. */
+  def copyFiles(specification: String, purpose: String): String = unlessCancelled(purpose) {
+    val wanted = Json.read[CopySpecification](specification)
+    Json.write(CopyJob.run(session, wanted, stores.at(wanted.source), stores.at(wanted.target)))
+  }
 
   /** Runs a query and returns its rows, each as JSON. `purpose` describes its jobs in Spark's UI. */
   def query(sql: String, purpose: String): java.util.List[String] =

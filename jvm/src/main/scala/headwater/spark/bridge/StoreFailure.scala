@@ -34,7 +34,12 @@ object StoreFailure {
   def isConditionNotMet(error: IOException): Boolean =
     causes(error).exists(e => httpStatus(e).contains(ConditionNotMet) || e.getClass.getSimpleName == "RemoteFileChangedException")
 
-  private[spark] def causes(error: Throwable): Seq[Throwable] = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
+  /** Google's connector hides several failures behind one of this text. */
+  private val Several = "Multiple IOExceptions."
+
+  private[spark] def causes(error: Throwable): Seq[Throwable] =
+    Iterator.iterate(error)(e => if (e.getMessage == Several) e.getSuppressed.headOption.orNull else e.getCause)
+      .takeWhile(_ != null).take(20).filterNot(e => e.getMessage == Several && e.getSuppressed.nonEmpty).toSeq
 
   /** Whether a create or a rename was refused because something has the name. */
   def isTaken(error: IOException): Boolean =

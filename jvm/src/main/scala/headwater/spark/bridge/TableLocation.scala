@@ -1,12 +1,17 @@
 package headwater.spark.bridge
 
 import headwater.spark.bridge.messages.NoFileSystemRequest
+import headwater.spark.catalog.TableEntry
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.headwater.SparkInternals
 
-/** Where a table lies, as the log and the handler name it, and what its user has given to reach it. */
-final case class TableLocation(path: String, store: StoreOptions = StoreOptions.none)
+/**
+ * Where a table lies, as the log and the handler name it, and what its user has given to reach it.
+ *
+ * @param entry the catalog's entry that the statement has reached it by
+ */
+final case class TableLocation(path: String, store: StoreOptions = StoreOptions.none, entry: Option[TableEntry] = None)
 
 /** Where a table lies, as Hadoop, the log and the handler name it. A location without a file system is refused by the handler's error. */
 object TableLocation {

@@ -38,7 +38,9 @@ class HeadwaterTable(
     with TruncatableTable
     with TableForStreams {
 
-  def location: TableLocation = TableLocation(path, store)
+  private lazy val entry = catalogTable.map(found => new TableEntry(found.identifier, EntryContent.of(this).isMissingIn(found)))
+
+  def location: TableLocation = TableLocation(path, store, entry)
 
   /** The table as it is reached with the options of a query or a write, if some are of file systems. */
   def reachedWith(options: Map[String, String]): HeadwaterTable = {
@@ -74,7 +76,7 @@ class HeadwaterTable(
       if (table.owner.nonEmpty) out.put(TableCatalog.PROP_OWNER, table.owner)
       out.put(if (isManaged) TableCatalog.PROP_IS_MANAGED_LOCATION else TableCatalog.PROP_EXTERNAL, "true")
     }
-    info.description.orElse(catalogTable.flatMap(_.comment)).foreach(out.put(TableCatalog.PROP_COMMENT, _))
+    info.description.foreach(out.put(TableCatalog.PROP_COMMENT, _))
     info.properties.foreach { case (k, v) => out.put(k, v) }
     out
   }

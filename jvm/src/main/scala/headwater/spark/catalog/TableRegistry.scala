@@ -24,7 +24,8 @@ trait TableRegistry {
   /** Where a table lies that nobody has chosen a place for. */
   def defaultLocation(ident: Identifier): Path
 
-  def add(entry: CatalogTable, ident: Identifier, table: NewTable): Unit
+  /** @param found the table that is at the entry's location now */
+  def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit
 
   def move(ident: Identifier, to: URI): Unit
 
@@ -53,8 +54,8 @@ object TableRegistry {
     override def hasNamespace(namespace: Array[String]): Boolean = catalog.databaseExists(namespace.last)
     override def find(ident: Identifier): Option[CatalogTable] = scala.util.Try(catalog.getTableMetadata(identifier(ident))).toOption
     override def defaultLocation(ident: Identifier): Path = new Path(catalog.defaultTablePath(identifier(ident)))
-    override def add(entry: CatalogTable, ident: Identifier, table: NewTable): Unit =
-      catalog.createTable(entry, ignoreIfExists = false, validateLocation = false)
+    override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit =
+      TableEntry.create(session, entry, found)
     override def move(ident: Identifier, to: URI): Unit = {
       val entry = catalog.getTableMetadata(identifier(ident))
       catalog.alterTable(entry.copy(storage = entry.storage.copy(locationUri = Some(to))))
@@ -96,7 +97,7 @@ object TableRegistry {
     }
 
     /** It gets the columns, too. */
-    override def add(entry: CatalogTable, ident: Identifier, table: NewTable): Unit = {
+    override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit = {
       val properties = new util.HashMap[String, String](table.properties)
       properties.put(TableCatalog.PROP_PROVIDER, "delta")
       properties.put(TableCatalog.PROP_LOCATION, CatalogUtils.URIToString(entry.location))

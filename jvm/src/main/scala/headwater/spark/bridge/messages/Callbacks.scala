@@ -151,3 +151,21 @@ object FootersQuestion {
 final case class FileFooter(schema: Int, rows: Long, statistics: Seq[Seq[Any]], problem: Option[String]) extends Message
 
 final case class Footers(schemas: Seq[String], files: Seq[FileFooter]) extends Message
+
+final case class FileCopy(source: String, target: String, size: Option[Long]) extends Message
+
+object FileCopy {
+  implicit val fromJson: FromJson[FileCopy] =
+    FromJson.message(in => FileCopy(in[String]("source"), in[String]("target"), in[Option[Long]]("size")))
+}
+
+final case class CopySpecification(source: String, target: String, renames: Boolean, tasks: Seq[Seq[FileCopy]]) extends Message
+
+object CopySpecification {
+  implicit val fromJson: FromJson[CopySpecification] = FromJson.message(in =>
+    CopySpecification(in[String]("source"), in[String]("target"), in[Boolean]("renames"), in[Seq[Seq[FileCopy]]]("tasks")))
+}
+
+final case class CopiedFile(size: Option[Long], copied: Boolean) extends Message
+
+final case class CopiedFiles(files: Seq[CopiedFile]) extends Message

@@ -26,7 +26,7 @@ import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
 import org.apache.spark.sql.execution.datasources.{DataSourceStrategy, HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -40,6 +40,10 @@ object SparkInternals {
     if (options.isEmpty) classic(session).sessionState.newHadoopConf() else classic(session).sessionState.newHadoopConfWithOptions(options)
 
   def sessionCatalog(session: SparkSession): SessionCatalog = classic(session).sessionState.catalog
+
+  /** Whether the session catalog's entries are in a metastore of Hive's. */
+  def hasHiveMetastore(session: SparkSession): Boolean =
+    session.sparkContext.getConf.get(StaticSQLConf.CATALOG_IMPLEMENTATION.key, "in-memory") == "hive"
 
   /** Whether a catalog is Spark's view of its session catalog. */
   def isSessionCatalog(catalog: CatalogPlugin): Boolean = catalog.isInstanceOf[V2SessionCatalog]

@@ -16,7 +16,12 @@ trait TableForStreams extends V2TableWithV1Fallback {
    * The entry has no columns: those are in the log. Spark makes what was registered with it options of the stream; only settings of file
    * systems and the like, which have a dot in their names, are meant for one.
    */
-  override def v1Table: CatalogTable = catalogTable
+  override def v1Table: CatalogTable = {
+    TableForStreams.last.set(catalogTable.map(entry => (path, entry.identifier)))
+    withoutColumns
+  }
+
+  private def withoutColumns: CatalogTable = catalogTable
     .map(entry =>
       entry.copy(
         storage = entry.storage.copy(properties = entry.storage.properties.filter(_._1.contains("."))),
@@ -30,4 +35,11 @@ trait TableForStreams extends V2TableWithV1Fallback {
       storage = CatalogStorageFormat.empty.copy(locationUri = Some(new Path(path).toUri)),
       schema = new StructType,
       provider = Some("delta")))
+}
+
+object TableForStreams {
+  private val last = ThreadLocal.withInitial[Option[(String, TableIdentifier)]](() => None)
+
+  /** The name by which this thread's `toTable` has found the table at a path. Spark passes on no more than the path. */
+  def nameOf(path: String): Option[TableIdentifier] = last.get.collect { case (`path`, name) => name }
 }

@@ -1,0 +1,163 @@
+"""Commits on a store whose server decides, as tests that any such store can be run through.
+
+Subclass :class:`CommitContract` in a test module, and give it the fixtures ``server``, told to misbehave by its
+``rules`` (:mod:`support.stores.misbehaving`), with ``table``, the URI of a table of the test's own; and ``open_store``,
+which gives the store of a path. ``race`` has two processes commit to the same tables.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.protocol.actions import AddFile, Metadata, Protocol
+from headwater.stores import Store
+from headwater.transaction import Transaction, wait_for_maintenance
+from support.processes import environment, python
+
+COMMITS = 8
+COMMIT = r"_delta_log/\d{20}\.json$"
+
+
+def create(table, store):
+    store.check_writable(table)
+    txn = Transaction(table, store, None)
+    txn.update_protocol(Protocol(1, 2))
+    txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
+    return txn.commit("CREATE TABLE", {}).snapshot
+
+
+def append(table, store, snapshot, path="new"):
+    txn = Transaction(table, store, snapshot)
+    txn.add([AddFile(path, {}, 1, 1)])
+    return txn.commit("WRITE", {})
+
+
+def paths(snapshot: Snapshot) -> list[str]:
+    return sorted(snapshot.files["path"].to_pylist())
+
+
+def race(
+    open_store: Callable[[str], Store], tables: Sequence[str], settings: Mapping[str, str], *reached: Sequence[str]
+) -> None:
+    """Two processes, which reach the tables with these settings, JARs and options, lose no commit of each other."""
+    for table in tables:
+        create(table, open_store(table))
+    assert wait_for_maintenance(60)
+    writers = [
+        subprocess.Popen(
+            python("support.stores.racing", json.dumps([settings, *reached]), name, str(COMMITS), *tables),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+        )
+        for name in ("one", "two")
+    ]  # fmt: skip
+    acknowledged: list[Any] = []
+    try:
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        for writer in writers:
+            acknowledged += json.loads(writer.communicate(timeout=200)[0])
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    for table in tables:
+        versions = {version: path for where, version, path in acknowledged if where == table}
+        assert sorted(versions) == list(range(1, 2 * COMMITS + 1))
+        store = open_store(table)
+        assert paths(load_snapshot(table, store)) == sorted(versions.values())
+        written = [versions[version].partition("-")[0] for version in sorted(versions)]
+        assert len([1 for a, b in zip(written, written[1:], strict=False) if a != b]) > 1, "they did not race"
+        for version, path in versions.items():
+            assert path in store.read(f"{table}/_delta_log/{version:020d}.json").decode()
+
+
+class CommitContract:
+    """None is lost with an answer, and none is made where it is not safe."""
+
+    @pytest.mark.parametrize(
+        ("rule", "stands"),
+        [
+            ({"do": "lose", "times": 1}, True),  # the client asks again, and finds its own file
+            ({"do": "lose"}, True),  # it gives up
+            ({"do": "hang up", "times": 1}, True),
+            ({"do": "hang up"}, True),
+            ({"do": "fail"}, False),
+            ({"do": "deny"}, False),
+        ],
+        ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else None,
+    )
+    def test_a_commit_whose_answer_is_lost_is_looked_for(self, server, open_store, rule, stands):
+        table = server.table
+        store = open_store(table)
+        snapshot = create(table, store)
+        assert wait_for_maintenance(60)
+        server.rules({"method": "PUT", "path": COMMIT, **rule})
+        if stands:
+            assert append(table, store, snapshot).version == 1
+        else:
+            with pytest.raises((OSError, HeadwaterError)) as raised:
+                append(table, store, snapshot)
+            assert isinstance(raised.value, OSError)
+            assert raised.value.filename.endswith("00000000000000000001.json")
+        assert wait_for_maintenance(60)
+        server.rules()
+        assert paths(load_snapshot(table, store)) == (["new"] if stands else [])
+        assert append(table, store, snapshot, "next").version == (2 if stands else 1)
+
+    def test_a_commit_that_may_be_there_says_so(self, server, open_store):
+        table = server.table
+        store = open_store(table)
+        snapshot = create(table, store)
+        assert wait_for_maintenance(60)
+        server.rules({"path": COMMIT.removesuffix("$"), "do": "fail"})
+        with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+            append(table, store, snapshot)
+
+    @pytest.mark.parametrize("do", ["ignore", "unknown"])
+    def test_a_server_that_does_not_keep_conditions_is_refused(self, server, open_store, do):
+        table = server.table
+        server.rules({"method": "PUT", "do": do}, {"method": "POST", "do": do})
+        for _ in range(2):  # a refusal is not kept: the server may be another one by then
+            with pytest.raises(HeadwaterError) as raised:
+                create(table, open_store(table))
+            assert raised.value.condition == "HEADWATER_CONDITIONAL_CREATE_IGNORED"
+            for word in (table, open_store(table).promise.value, f"spark.headwater.store.{table.partition(':')[0]}"):
+                assert word in str(raised.value)
+        server.rules()
+        try:
+            assert open_store(table).list_from(f"{table}/_delta_log") == []
+        except FileNotFoundError:
+            assert do == "unknown"
+        assert create(table, open_store(table)).version == 0
+
+    def test_a_server_is_tried_once(self, server, open_store):
+        table, other = server.table, f"{server.table}-other"
+        server.rules()
+        open_store(table).check_writable(table)
+        assert sum(had_a_condition for _, _, had_a_condition in server.seen()["requests"]) >= 2
+        assert open_store(table).list_from(f"{table}/_delta_log") == []
+        server.rules()
+        for path in (table, other):
+            open_store(path).check_writable(path)
+        assert server.seen()["requests"] == []
+
+    def test_a_server_that_cannot_be_asked_is_an_error_of_access(self, server, open_store):
+        table = server.table
+        server.rules({"do": "deny"})
+        with pytest.raises(PermissionError) as raised:
+            create(table, open_store(table))
+        assert "403" in str(raised.value.strerror)
+        server.rules()
+        assert create(table, open_store(table)).version == 0
