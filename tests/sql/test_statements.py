@@ -1,16 +1,22 @@
 import json
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
 
 from headwater.bridge.messages.define import ParseRequest
+from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.sql.tokens import at_markers
 from headwater.statements.parsing import parse
 
+#: One whose Spark is the newest.
+_STATEMENT = cast(Statement, SimpleNamespace(spark_version=None))
+
 
 def parsed(text):
-    return json.loads(msgspec.json.encode(parse(ParseRequest(text=text), None)))
+    return json.loads(msgspec.json.encode(parse(ParseRequest(text=text), _STATEMENT)))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,7 @@ def test_a_feature_to_drop_is_one_name(text):
     ],
 )
 def test_other_alterations_are_sparks(text):
-    assert parse(ParseRequest(text=text), None) is None
+    assert parse(ParseRequest(text=text), _STATEMENT) is None
 
 
 @pytest.mark.parametrize(
