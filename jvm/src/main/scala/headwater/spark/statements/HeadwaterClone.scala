@@ -1,6 +1,7 @@
 package headwater.spark.statements
 
 import com.fasterxml.jackson.databind.JsonNode
+import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryCommand, CreateTable, LogicalPlan, ReplaceTable, TableSpecBase}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -32,6 +33,10 @@ object HeadwaterClone {
     case create: CreateTable => (create.name, newTable("create", create.ignoreIfExists, create.tableSpec))
     case replace: ReplaceTable =>
       (replace.name, newTable(if (replace.orCreate) "create_or_replace" else "replace", ifNotExists = false, replace.tableSpec))
+    // Before Spark 4.2, all of a CREATE TABLE IDENTIFIER(…) waits for the name.
+    case late: PlanWithUnresolvedIdentifier =>
+      def create(name: Seq[String]) = newTable(late.planBuilder(name, late.children))
+      (PlanWithUnresolvedIdentifier(late.identifierExpr, Nil, (name, _) => create(name)._1), create(Seq(Words))._2)
     case other => throw new IllegalStateException(s"no CREATE TABLE: ${other.nodeName}")
   }
 
