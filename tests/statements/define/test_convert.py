@@ -164,9 +164,7 @@ def test_files_become_a_table_where_they_are(tmp_path):
     # Again it does nothing, whatever lies in the folder by now.
     (path / "new").write_bytes(b"?")
     assert convert(path, partitioned_by="p INT")["version"] == 0
-    assert len(os.listdir(path / "_delta_log")) == len(
-        [n for n in os.listdir(path / "_delta_log") if "1.json" not in n]
-    )
+    assert [name for name in os.listdir(path / "_delta_log") if name.endswith(".json")] == [f"{0:020}.json"]
 
 
 def test_partition_columns_are_those_of_folders_with_the_types_of_the_statement(tmp_path):
