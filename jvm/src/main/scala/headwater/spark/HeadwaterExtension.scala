@@ -4,7 +4,7 @@ import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
-import headwater.spark.shims.SparkVersions
+import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
@@ -26,6 +26,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       new HeadwaterParser(session, parser)
     }
     EarlyRules.All.foreach(extensions.injectHintResolutionRule)
+    ParserShim.rules.foreach(extensions.injectResolutionRule)
     extensions.injectResolutionRule(session => ResolveApiColumns(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterCommands(session))
     extensions.injectResolutionRule(session => ResolveHeadwaterWrites(session))

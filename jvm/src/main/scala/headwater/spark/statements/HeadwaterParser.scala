@@ -110,14 +110,19 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
 
   private def ask(text: String, parameters: Option[ParameterValues]): Option[LogicalPlan] =
     Bridge.call(session, ParseRequest(text)).map { parsed =>
-      val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
-      parsed.creates match {
-        case Some(creates) =>
-          val (name, made) = HeadwaterClone.newTable(parameters.fold(spark.parsePlan(creates))(_.parse(creates)))
-          HeadwaterClone(name, source(parsed, parameters), made, parsed.arguments, rows.get)
-        case None => HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
-      }
+      def pieces(text: String): Seq[String] = Bridge.call(session, ParameterMarkersRequest(text))
+      ParserShim.awaitingValues(text, pieces, spark.parseExpression).getOrElse(statement(parsed, parameters))
     }
+
+  private def statement(parsed: ParsedStatement, parameters: Option[ParameterValues]): LogicalPlan = {
+    val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
+    parsed.creates match {
+      case Some(creates) =>
+        val (name, made) = HeadwaterClone.newTable(parameters.fold(spark.parsePlan(creates))(_.parse(creates)))
+        HeadwaterClone(name, source(parsed, parameters), made, parsed.arguments, rows.get)
+      case None => HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
+    }
+  }
 
   /** The path in quotes, of any kind and with any escapes that Spark's strings have. None for a name, double quotes around it perhaps. */
   private def quoted(table: String): Option[String] =
