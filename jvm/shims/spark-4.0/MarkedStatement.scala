@@ -1,5 +1,6 @@
 package headwater.spark.shims
 
+import org.apache.spark.sql.catalyst.analysis.Parameter
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreePattern.PARAMETER
@@ -24,6 +25,6 @@ private[shims] object MarkedStatement {
   /** None for a text without markers. */
   def of(pieces: Seq[String], parse: String => Expression): Option[LogicalPlan] = Option.when(pieces.size > 1) {
     val markers = pieces.indices.collect { case i if i % 2 == 1 => pieces(i) }
-    MarkedStatement(pieces, parse(markers.mkString("struct(", ", ", ")")).children)
+    MarkedStatement(pieces, parse(markers.mkString("struct(", ", ", ")")).collect { case marker: Parameter => marker })
   }
 }
