@@ -91,7 +91,8 @@ def table(tmp_path: Path) -> str:
 
 
 def run(*arguments: Any) -> Any:
-    result = CliRunner().invoke(cli.app, [*map(str, arguments)], catch_exceptions=False)
+    # Where the tests themselves run for a terminal, its width is none of the pipe's.
+    result = CliRunner().invoke(cli.app, [*map(str, arguments)], env={"COLUMNS": None}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout) if "--json" in arguments else result.stdout
 
