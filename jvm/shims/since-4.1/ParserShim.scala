@@ -21,5 +21,5 @@ object ParserShim {
   val rules: Seq[SparkSession => Rule[LogicalPlan]] = Nil
 
   /** The plan of a statement of ours that waits for values of its markers; None here, where Spark has the values when it parses. */
-  def awaitingValues(text: String, pieces: String => Seq[String], parse: String => Expression): Option[LogicalPlan] = None
+  def awaitingValues(text: String, marked: String => MarkedText, parse: String => Expression): Option[LogicalPlan] = None
 }

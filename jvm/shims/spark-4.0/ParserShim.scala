@@ -20,9 +20,9 @@ object ParserShim {
   /**
    * The plan of a statement of ours that waits for values of its markers; None if it has none.
    *
-   * @param pieces takes a text apart: each second piece is a marker
+   * @param marked finds the markers of a text
    * @param parse Spark's parser of expressions
    */
-  def awaitingValues(text: String, pieces: String => Seq[String], parse: String => Expression): Option[LogicalPlan] =
-    if (text.exists(":?".contains(_))) MarkedStatement.of(pieces(text), parse) else None
+  def awaitingValues(text: String, marked: String => MarkedText, parse: String => Expression): Option[LogicalPlan] =
+    if (text.exists(":?".contains(_))) MarkedStatement.of(marked(text), parse) else None
 }

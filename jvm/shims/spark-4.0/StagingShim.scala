@@ -9,17 +9,7 @@ import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 
 /** How Spark asks a catalog for a new table: by columns, partitions and properties. */
-trait StagingShim extends DelegatingCatalogExtension with StagingTableCatalog {
-  /** CREATE TABLE. */
-  protected def create(ident: Identifier, table: NewTable): Table
-
-  /** CREATE TABLE by the catalog below this one. */
-  protected def createBelow(ident: Identifier, table: NewTable): Table =
-    super.createTable(ident, table.columns, table.partitions, table.properties)
-
-  /** CREATE and REPLACE TABLE … AS SELECT, and REPLACE TABLE. */
-  protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable
-
+trait StagingShim extends NewTables {
   override def createTable(
       ident: Identifier,
       columns: Array[Column],

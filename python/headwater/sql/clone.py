@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import TokenType
 
-from headwater.sql.tokens import NotParsed, Pattern, Token, text_of
+from headwater.sql.tokens import NotParsed, Pattern, Token, closing, text_of
 
 _MAKES = Pattern("(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS]")
 _CLONE = Pattern("[SHALLOW|DEEP] CLONE")
@@ -90,18 +90,8 @@ def _options(found: Sequence[Token], at: int) -> dict[str, tuple[int, int]]:
         name, follows = found[at].value.upper(), found[at + 1 : at + 2]
         if not found[at].is_word_of("TBLPROPERTIES", "LOCATION") or not follows or name in options:
             break
-        end = _end_of_brackets(found, at + 1) if name == "TBLPROPERTIES" else at + 2
+        end = closing(found, at + 1) if name == "TBLPROPERTIES" else at + 2
         if not end or name == "LOCATION" and not follows[0].is_string:
             break
         options[name], at = (at, end), end
     return options
-
-
-def _end_of_brackets(found: Sequence[Token], start: int) -> int:
-    """Where the bracket that a token opens is closed; 0 where it opens none, or nothing closes it."""
-    depth = 0
-    for end, token in enumerate(found[start:], start + 1):
-        depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
-        if depth <= 0:
-            return end if end > start + 1 else 0
-    return 0

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlglot import TokenType
-
 from headwater.errors import HeadwaterError
-from headwater.sql.tokens import NotParsed, Pattern, Token, text_of
+from headwater.sql.tokens import NotParsed, Pattern, Token, closing, text_of
 
 _CONVERT = Pattern("CONVERT TO DELTA")
 _NO_STATISTICS = Pattern("NO STATISTICS")
@@ -54,9 +52,4 @@ def _is_whole(rest: Sequence[Token]) -> bool:
     """Whether some tokens are a PARTITIONED BY of at least one column, and its bracket closes at the last."""
     if len(rest) not in set(_PARTITIONED_BY.ends(rest)) or len(rest) < 5:
         return False
-    depth = 0
-    for at, token in enumerate(rest):
-        depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
-        if token.kind is TokenType.R_PAREN and depth == 0:
-            return at == len(rest) - 1
-    return False
+    return closing(rest, 2) == len(rest)

@@ -14,11 +14,10 @@ from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
 from headwater.sql.statements import ends_of_table
-from headwater.sql.tokens import Pattern, Token, end_of_table, text_of
+from headwater.sql.tokens import Pattern, Token, after, end_of_table, literal, outer, text_of
 
 #: How the properties begin that stand for constraints; the constraint's name follows.
 PROPERTY = "headwater.constraint."
-_OPENING, _CLOSING = TokenType.L_PAREN, TokenType.R_PAREN
 _ALTER = Pattern("ALTER TABLE")
 _ADD_CHECK = Pattern(r"ADD CONSTRAINT <name> CHECK \(")
 _ADD_KEY = Pattern("ADD CONSTRAINT <name> (PRIMARY KEY|UNIQUE|FOREIGN KEY)")
@@ -63,7 +62,7 @@ def creation(text: str, found: Sequence[Token]) -> str | None:
     """A CREATE or REPLACE TABLE of a Delta table with its CHECK constraints as properties; None for any other text."""
     for start in sorted(_CREATE.ends(found), reverse=True):
         end = end_of_table(found, start)
-        if end is None or end >= len(found) or found[end].kind is not _OPENING:
+        if end is None or end >= len(found) or found[end].kind is not TokenType.L_PAREN:
             continue
         closing = after(found, end)
         if [token.value.lower() for token in found[closing : closing + 2]] == ["using", "delta"]:
@@ -75,10 +74,10 @@ def _with_properties(text: str, found: Sequence[Token], opening: int, closing: i
     columns, constraints = _without_checks(text, found, opening + 1, closing - 1)
     if not constraints:
         return None
-    listed = ", ".join(f"{quoted(PROPERTY + name)} = {quoted(expression)}" for name, expression in constraints)
+    listed = ", ".join(f"{literal(PROPERTY + name)} = {literal(expression)}" for name, expression in constraints)
     head = f"{text[: found[opening].end]}{columns})"
-    for at in _outer(found, closing):
-        if found[at].is_word_of("TBLPROPERTIES") and at + 1 < len(found) and found[at + 1].kind is _OPENING:
+    for at in outer(found, closing):
+        if found[at].is_word_of("TBLPROPERTIES") and at + 1 < len(found) and found[at + 1].kind is TokenType.L_PAREN:
             bracket = found[at + 1].end
             return f"{head}{text[found[closing - 1].end : bracket]}{listed}, {text[bracket:]}"
     # The provider must follow the columns.
@@ -121,26 +120,3 @@ def _items(found: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, 
             first = at + 1
         at = after(found, at)
     yield first, end
-
-
-def _outer(found: Sequence[Token], start: int) -> Iterator[int]:
-    """The tokens outside of brackets."""
-    at = start
-    while at < len(found):
-        yield at
-        at = after(found, at)
-
-
-def after(found: Sequence[Token], at: int) -> int:
-    """What follows a token, or the brackets that it opens."""
-    depth = 0
-    for end in range(at, len(found)):
-        depth += {_OPENING: 1, _CLOSING: -1}.get(found[end].kind, 0)
-        if depth <= 0:
-            return end + 1
-    return len(found)
-
-
-def quoted(value: str) -> str:
-    """A string of SQL."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

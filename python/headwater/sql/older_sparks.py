@@ -15,8 +15,7 @@ from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
 from headwater.sql import older_constraints
-from headwater.sql.older_constraints import after, quoted
-from headwater.sql.tokens import Token, end_of_table, text_of, tokens
+from headwater.sql.tokens import Token, after, end_of_table, literal, outer, text_of, tokens
 
 #: What REPLACE USING or ON becomes: options of the table, which the JVM's parser of such a Spark makes a replacing
 #: write of. Spark refuses that write to a table of another format, where it would let an overwrite pass.
@@ -70,12 +69,7 @@ def _line(version: str) -> tuple[int, ...]:
 
 def _outer(found: Sequence[Token], start: int, *words: str) -> int | None:
     """The first of these words outside of brackets."""
-    at = start
-    while at < len(found):
-        if found[at].is_word_of(*words):
-            return at
-        at = after(found, at)
-    return None
+    return next((at for at in outer(found, start) if found[at].is_word_of(*words)), None)
 
 
 @dataclass
@@ -107,7 +101,7 @@ class _Reader:
             return None
         if _USING in options or _ON in options:
             overwrites = True
-        listed = ", ".join([*([given] if given else []), *(f"'{k}' = {quoted(v)}" for k, v in options.items())])
+        listed = ", ".join([*([given] if given else []), *(f"'{k}' = {literal(v)}" for k, v in options.items())])
         words = ["INSERT", "OVERWRITE" if overwrites else "INTO", table, f"WITH ({listed})"]
         query = self._aliased() if _ON in options else self._rest()
         return " ".join([*words, *(["BY NAME"] if by_name else []), query])

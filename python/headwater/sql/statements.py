@@ -30,7 +30,7 @@ from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
 from headwater.sql import clone, convert, optimize, reorg
-from headwater.sql.tokens import Pattern, Token, end_of_table, text_of, tokens
+from headwater.sql.tokens import Pattern, Token, closing, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL|HEALTH)")
 _IDENTIFIER = Pattern(r"IDENTIFIER \( ... \)")
@@ -194,12 +194,7 @@ def _vacuum(found: Sequence[Token], at: int, text: str) -> dict[str, Any]:
 def _end_of_inventory(rest: Sequence[Token], start: int) -> int | None:
     """Where a table's name or a query in parentheses ends."""
     if start < len(rest) and rest[start].kind is TokenType.L_PAREN:
-        depth = 0
-        for end, token in enumerate(rest[start:], start + 1):
-            depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
-            if not depth:
-                return end
-        return None
+        return closing(rest, start)
     return max(ends_of_table(rest, start), default=None)
 
 
@@ -228,19 +223,9 @@ def _synced_column(rest: Sequence[Token]) -> list[str] | None:
 
 def ends_of_table(found: Sequence[Token], start: int) -> set[int]:
     """Where a table, by name, by path or by ``IDENTIFIER(…)``, that begins at a token may end."""
-    ends = {start + end for end in _IDENTIFIER.ends(found[start:]) if _is_balanced(found[start : start + end])}
+    ends = {start + end for end in _IDENTIFIER.ends(found[start:])} & {closing(found, start + 1)}
     named = end_of_table(found, start)
     return ends if named is None else {*ends, named}
-
-
-def _is_balanced(found: Sequence[Token]) -> bool:
-    """Whether the last of some tokens closes the first bracket that they open."""
-    depth = 0
-    for at, token in enumerate(found):
-        depth += (token.kind is TokenType.L_PAREN) - (token.kind is TokenType.R_PAREN)
-        if token.kind is TokenType.R_PAREN and depth == 0:
-            return at == len(found) - 1
-    return False
 
 
 def _without_limit(found: Sequence[Token], text: str) -> tuple[Sequence[Token], int | None]:

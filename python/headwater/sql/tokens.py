@@ -112,6 +112,34 @@ def end_of_table(found: Sequence[Token], start: int) -> int | None:
     return end
 
 
+def closing(found: Sequence[Token], at: int) -> int | None:
+    """Where the brackets end that a token opens; None where it opens none, or nothing closes them."""
+    depth = 0
+    for end in range(at, len(found)):
+        depth += (found[end].kind is TokenType.L_PAREN) - (found[end].kind is TokenType.R_PAREN)
+        if depth <= 0:
+            return end + 1 if end > at else None
+    return None
+
+
+def after(found: Sequence[Token], at: int) -> int:
+    """What follows a token, or the brackets that it opens."""
+    return closing(found, at) or (len(found) if found[at].kind is TokenType.L_PAREN else at + 1)
+
+
+def outer(found: Sequence[Token], start: int) -> Iterator[int]:
+    """The tokens outside of brackets, from one on; an opening bracket is among them."""
+    while start < len(found):
+        yield start
+        start = after(found, start)
+
+
+def literal(text: str) -> str:
+    """A text as a string of SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 @dataclass(frozen=True)
 class Match:
     """Where a pattern ends, and the tokens of its first ``<table>``, as a range."""

@@ -31,6 +31,7 @@ from headwater.pruning import estimate
 from headwater.schema import visible
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
+from headwater.sql.tokens import literal
 from headwater.statements.commit.opening import open_snapshot
 
 
@@ -69,12 +70,12 @@ def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str
     if clustered_by := snapshot.clustering_columns:
         text += f"CLUSTER BY ({', '.join(map(_path, clustered_by))})\n"
     if snapshot.metadata.description:
-        text += f"COMMENT {_literal(snapshot.metadata.description)}\n"
+        text += f"COMMENT {literal(snapshot.metadata.description)}\n"
     if location is not None:
-        text += f"LOCATION {_literal(location)}\n"
+        text += f"LOCATION {literal(location)}\n"
     properties = _properties(snapshot)
     if properties:
-        text += "TBLPROPERTIES " + _lines(f"{_literal(k)} = {_literal(v)}" for k, v in sorted(properties.items()))
+        text += "TBLPROPERTIES " + _lines(f"{literal(k)} = {literal(v)}" for k, v in sorted(properties.items()))
     return text
 
 
@@ -113,7 +114,7 @@ def _field(field: StructField) -> str:
 
 
 def _comment(field: StructField) -> str:
-    return f" COMMENT {_literal(field.comment)}" if field.comment else ""
+    return f" COMMENT {literal(field.comment)}" if field.comment else ""
 
 
 def _properties(snapshot: Snapshot) -> dict[str, str]:
@@ -130,11 +131,6 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
 
 def _path(path: Path) -> str:
     return ".".join(map(sql_name, path))
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _lines(items: Iterable[str]) -> str:

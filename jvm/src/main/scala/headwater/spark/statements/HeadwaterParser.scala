@@ -7,7 +7,7 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
-import headwater.spark.shims.{ParameterValues, ParserShim}
+import headwater.spark.shims.{MarkedText, ParameterValues, ParserShim}
 import headwater.spark.write.ReplaceCriteria
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
@@ -53,15 +53,16 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
   }
 
   private def withMarkers(text: String, values: ParameterValues): String = {
-    val pieces = Bridge.call(session, ParameterMarkersRequest(text))
-    if (pieces.size == 1) text
+    val written = marked(text)
+    if (written.markers.isEmpty) text
     else {
       val between = s" /*${UUID.randomUUID()}*/, "
-      val markers = pieces.indices.collect { case i if i % 2 == 1 => pieces(i) }
-      val literals = values.substitute("SELECT " + markers.mkString(between)).stripPrefix("SELECT ").split(Pattern.quote(between))
-      pieces.indices.map(i => if (i % 2 == 1) literals(i / 2) else pieces(i)).mkString
+      val literals = values.substitute("SELECT " + written.markers.mkString(between)).stripPrefix("SELECT ").split(Pattern.quote(between))
+      written.withValues(literals(_))
     }
   }
+
+  private def marked(text: String): MarkedText = MarkedText(Bridge.call(session, ParameterMarkersRequest(text)))
 
   /** A parser may only throw errors of Spark's own; the handler's errors are thrown when the statement is analyzed. */
   override protected def parse(text: String, parameters: Option[ParameterValues])(plan: String => LogicalPlan): LogicalPlan = {
@@ -110,8 +111,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
 
   private def ask(text: String, parameters: Option[ParameterValues]): Option[LogicalPlan] =
     Bridge.call(session, ParseRequest(text)).map { parsed =>
-      def pieces(text: String): Seq[String] = Bridge.call(session, ParameterMarkersRequest(text))
-      ParserShim.awaitingValues(text, pieces, spark.parseExpression).getOrElse(statement(parsed, parameters))
+      ParserShim.awaitingValues(text, marked, spark.parseExpression).getOrElse(statement(parsed, parameters))
     }
 
   private def statement(parsed: ParsedStatement, parameters: Option[ParameterValues]): LogicalPlan = {
