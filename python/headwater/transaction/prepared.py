@@ -185,8 +185,8 @@ class PreparedCommit:
         before, after = definition.before, definition.after
         adds, removes = content.adds, content.removes
         if before is not None:
-            check_writable(before.protocol)
-        check_writable(after.protocol)
+            check_writable(before.protocol, self.table_path, by_catalog=self.store.of_catalog)
+        check_writable(after.protocol, self.table_path, by_catalog=self.store.of_catalog)
         removes_rows = content.bulk is not None and bool(content.bulk.removed.num_rows)
         check_append_only(
             before.metadata if before else after.metadata,
