@@ -1,7 +1,7 @@
 """CLONE: a new table with the definition and the files of a version of another.
 
 Owns the definition of the new table, and its one commit. A shallow clone copies no file: its log names those of the
-source by absolute paths. Its source may be Parquet files, too (:mod:`headwater.statements.define.parquet_table`). A
+source by absolute paths. Its source may be Parquet files or an Iceberg table, too. A
 deep clone has copies of them (:mod:`headwater.statements.define.deep_clone`), and brings a table that is a deep clone
 of the same source already to another version of it. Follows the protocol's chapters "Add File and Remove File", "Change
 Metadata", "Row Tracking" and "Domain Metadata". Promises: nothing is committed into any other table that has rows; the
@@ -29,7 +29,7 @@ from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.clustering import clustering_domain
-from headwater.protocol.features import check_readable, supported_features
+from headwater.protocol.features import supported_features
 from headwater.protocol.properties import PROPERTIES
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
@@ -243,7 +243,7 @@ def _target(location: Location, request: CloneRequest, statement: Statement) -> 
         advice = "Use CREATE OR REPLACE TABLE to clone into it if it has no rows, or another location."
         raise HeadwaterError("DELTA_TABLE_ALREADY_EXISTS", {"tableName": name, "path": location.path, "advice": advice})
     target = CACHE.get(location.path, location.store)
-    check_readable(target.protocol)
+    target.check_readable()
     if target.num_files and request.arguments.is_shallow:
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_NON_EMPTY_CLONE",
