@@ -57,6 +57,18 @@ SETTINGS: tuple[Setting, ...] = (
         "total size of target files up to which MERGE joins them at once",
     ),
     Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
+    Setting(
+        "spark.headwater.hook.<name>.before",
+        "",
+        "a hook of commits, as `module:function`; `.after` for one that hears of them",
+        at_start=True,
+    ),
+    Setting("spark.headwater.hooks", "", "the hooks that every commit of the session is shown to, separated by commas"),
+    Setting(
+        "spark.headwater.hooks.deadlineSeconds",
+        "10",
+        "seconds after which a commit no longer waits for a hook's answer",
+    ),
     Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
     Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
     Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),
