@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from headwater.statements.commit import hooks as showing
 from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.stores import LocalStore
+from headwater.transaction.maintenance import wait_for_maintenance
 from support.paths import ROOT
 from support.recording_statement import RecordingStatement
 from support.requests import create_request, create_table, schema_json
@@ -253,8 +255,8 @@ def test_another_table_at_the_path_begins_anew(tmp_path: Path) -> None:
     make(table, heard)
     write(table, heard)
     assert showing.wait_for_hooks(20)
-    for file in (table / "_delta_log").iterdir():
-        file.unlink()
+    assert wait_for_maintenance(20)
+    shutil.rmtree(table / "_delta_log")
     SEEN.clear()
     make(table, heard)
     write(table, heard)
