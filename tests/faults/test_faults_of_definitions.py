@@ -43,7 +43,7 @@ from headwater.protocol.types import parse_schema
 from headwater.statements.commit import opening
 from headwater.statements.registry import HANDLERS
 from headwater.transaction import Transaction, maintenance
-from support.faults.faulty_store import Fault, FaultyStore
+from support.faults.faulty_store import Call, Fault, FaultyStore
 from support.faults.scenario import masked, read_commits
 from support.recording_statement import RecordingStatement
 from support.requests import create_request, data_file, schema_json
@@ -68,7 +68,10 @@ class Failure(NamedTuple):
         return self.fault.value + (", as does every call after it" if self.for_good else "")
 
 
-FAILURES = tuple(Failure(f, g) for g in (False, True) for f in (Fault.FAIL_BEFORE, Fault.FAIL_AFTER))
+FAILURES = (
+    *(Failure(f, g) for g in (False, True) for f in (Fault.FAIL_BEFORE, Fault.FAIL_AFTER)),
+    Failure(Fault.NO_SPACE, True),
+)
 
 
 class FailingStore(FaultyStore):
@@ -81,8 +84,13 @@ class FailingStore(FaultyStore):
     def _call(self, method: str, path: str, do: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
         with self._lock:
             if self._for_good and 0 <= self._first < len(self.calls):
-                self.calls.append(type(self.calls[0])(method, path))
-                raise OSError(errno.EIO, "the store is away", path)
+                call, is_full = Call(method, path), self._fault is Fault.NO_SPACE
+                if call.writes or not is_full:
+                    self.calls.append(call)
+                    code, text = (
+                        (errno.ENOSPC, "No space left on device") if is_full else (errno.EIO, "the store is away")
+                    )
+                    raise OSError(code, text, path)
             number = len(self.calls)
             try:
                 return super()._call(method, path, do, torn)
@@ -616,7 +624,7 @@ def test_some_calls_of_a_statement_fail(world, name):
     """The first two that write."""
     reference = Reference(world, CASES[name])
     writing = [(at, failure) for at, failure in failures(reference) if reference.calls[at].writes]
-    run_all(reference, iter(writing[:8]))
+    run_all(reference, iter(writing[:10]))
 
 
 def test_a_checkpoint_that_cannot_be_written_after_the_feature_went(world):

@@ -55,7 +55,6 @@ _MOST_SLICES = 256
 _LINES_AT_ONCE = 4096
 #: Stand for the quotes and backslashes of JSON itself until those of values are escaped.
 _QUOTE, _BACKSLASH = "\x01", "\x02"
-_AS_WRITTEN = bytes.maketrans((_QUOTE + _BACKSLASH).encode(), b'"\\')
 
 
 def canonical_path(path: str) -> str:
@@ -263,7 +262,8 @@ def json_lines(kind: str, files: pa.Table, shape: Shape, more: Mapping[str, Any]
         data = joined.buffers()[2].to_pybytes()
         if b"\\" in data:
             data = data.replace(b"\\", b"\\\\")
-        yield data.replace(b'"', b'\\"').translate(_AS_WRITTEN)
+        data = data.replace(b'"', b'\\"').replace(_QUOTE.encode(), b'"')
+        yield data.replace(_BACKSLASH.encode(), b"\\")
 
 
 def _structural(value: Any) -> str:
