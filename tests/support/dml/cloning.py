@@ -120,8 +120,8 @@ class Cloned:
         if not clones or draw < 0.25 and len(self.tables) < _MOST:
             self.clone(is_deep=self.random.random() < 0.4)
         elif draw < 0.4 and deep:
-            chosen = self.random.choice(deep)
-            self.tell(chosen, lambda: chosen.again(self._version(chosen.of)))
+            copied = self.random.choice(deep)
+            self.tell(copied, lambda: copied.again(self._version(copied.of)))
         elif draw < 0.45 and len(self.tables) == _MOST:
             self.drop(self.random.choice(clones))
         else:
