@@ -19,7 +19,8 @@ object BroadcastKeys {
    * @param most how many keys may be looked at
    */
   def of(side: SparkPlan, keys: Seq[Expression], index: Int, most: Int): Option[Seq[Any]] = side match {
-    case stage: BroadcastQueryStageExec if stage.isMaterialized => stage.broadcast.executeBroadcast[Any]().value match {
+    case stage: BroadcastQueryStageExec if stage.isMaterialized =>
+      stage.broadcast.executeBroadcast[Any]().value match {
         case relation: HashedRelation => distinct(relation, keys, index, most)
         case _ => None
       }
