@@ -56,6 +56,16 @@ SETTINGS: tuple[Setting, ...] = (
         "8 MiB",
         "total size of target files up to which MERGE joins them at once",
     ),
+    Setting(
+        "spark.headwater.scan.mostJoinKeys",
+        "500000",
+        "dynamic file pruning does not look at the keys of a join's broadcast side that has more",
+    ),
+    Setting(
+        "spark.headwater.scan.mostListedJoinKeys",
+        "2000",
+        "dynamic file pruning takes more distinct keys by their minimum and maximum alone",
+    ),
     Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
     Setting(
         "spark.headwater.hook.<name>.before",
@@ -274,6 +284,13 @@ SETTINGS: tuple[Setting, ...] = (
         "false",
         "a column's wider type needs a schema log, as a new name does",
     ),
+    Setting(
+        "spark.databricks.optimizer.dynamicFilePruning",
+        "true",
+        "the keys of a join's broadcast side and the values of scalar subqueries prune the files of a scan before it "
+        "starts",
+    ),
+    Setting("spark.databricks.optimizer.deltaTableFilesThreshold", "2", "scans of fewer files are not pruned so"),
 )
 
 _CONVERT = "tables of Iceberg are not converted"

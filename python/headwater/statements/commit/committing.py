@@ -151,7 +151,7 @@ def commit(
         reset_version(options, statement)
     keep_up(txn, committed)
     if written := txn.partitions_written:
-        compact_if_due(statement, committed.snapshot, map(partition_of, written))
+        compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 
