@@ -9,7 +9,7 @@ Log Entries". Promise: a commit that readers could not read is refused before it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from headwater.protocol.actions import Action, AddFile, serialize
 from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import PRESERVED
+from headwater.protocol.table_definition import TableDefinition
 from headwater.schema import iceberg, manifests
 from headwater.stores import Store
 from headwater.transaction.commit_info import Provenance, stamped
@@ -32,7 +33,13 @@ from headwater.transaction.reads import PredicateReads
 from headwater.transaction.redefinition import Redefinition
 from headwater.transaction.row_ids import RowIds
 from headwater.transaction.row_level import VectorFiles
-from headwater.transaction.validation import check_append_only, check_domains, check_partitions, check_unique
+from headwater.transaction.validation import (
+    check_append_only,
+    check_domains,
+    check_managed,
+    check_partitions,
+    check_unique,
+)
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate
@@ -105,6 +112,11 @@ class PreparedCommit:
         return self._work.snapshot
 
     @property
+    def before(self) -> TableDefinition | None:
+        """The table's definition that the commit follows; None where it creates the table."""
+        return self._work.definition.before
+
+    @property
     def transaction_id(self) -> str:
         """The identifier in the ``commitInfo``."""
         return self._provenance.transaction_id
@@ -113,6 +125,15 @@ class PreparedCommit:
     def num_actions(self) -> int:
         """The number of file actions, for messages."""
         return self._work.content.num_files
+
+    def action_lines(self) -> Iterator[bytes]:
+        """Its actions as lines of JSON, but for what only an attempt can know: ``commitInfo`` and row ids."""
+        content, definition = self._work.content, self._work.definition
+        state = [action for action in (definition.new_protocol, definition.new_metadata) if action is not None]
+        yield serialize([*state, *content.state_actions])
+        yield self._body or serialize(content.file_actions)
+        if content.bulk is not None:
+            yield from content.bulk.lines()
 
     def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
         """The commit file for a version and the version's timestamp, right before it is put.
@@ -185,8 +206,9 @@ class PreparedCommit:
         before, after = definition.before, definition.after
         adds, removes = content.adds, content.removes
         if before is not None:
-            check_writable(before.protocol)
-        check_writable(after.protocol)
+            check_writable(before.protocol, self.table_path, by_catalog=self.store.of_catalog)
+        check_writable(after.protocol, self.table_path, by_catalog=self.store.of_catalog)
+        check_managed(before, after, after.metadata.name or self._work.table_path)
         removes_rows = content.bulk is not None and bool(content.bulk.removed.num_rows)
         check_append_only(
             before.metadata if before else after.metadata,
