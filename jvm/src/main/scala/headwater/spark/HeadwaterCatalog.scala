@@ -14,8 +14,8 @@ import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  ClonedSource, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableEntry,
-  TableRegistry, TableVersion
+  ClonedSource, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage,
+  TableEntry, TableRegistry, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
