@@ -18,7 +18,7 @@ from headwater.iceberg.delta_types import NotDelta
 from headwater.iceberg.reading import Damaged, DataFile, Snapshot, Table, metadata_file
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.protocol.column_metadata import COLUMN_ID
+from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.requirements import protocol_for
@@ -169,7 +169,8 @@ def _definition(
         schema_string=schema_string(snapshot.schema),
         configuration={**configuration, **highest},
     )
-    return made._replace(metadata=metadata, protocol=protocol_for(metadata, made.protocol))
+    widened = ["typeWidening"] if TYPE_CHANGES in metadata.schema_string else []
+    return made._replace(metadata=metadata, protocol=protocol_for(metadata, made.protocol, widened))
 
 
 def _found(snapshot: Snapshot, location: Location, statement: Statement) -> list[FoundFile]:
