@@ -32,7 +32,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"protocol"}),
     frozenset({"stores"}),
     frozenset({"log", "schema"}),
-    frozenset({"pruning"}),
+    frozenset({"iceberg", "pruning"}),
     frozenset({"transaction", "layout", "changes", "streaming"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
