@@ -90,6 +90,8 @@ def convert(snapshot: Snapshot) -> int | None:
                 and (current.delta_version or -1) >= snapshot.version
                 and _is_same(current, snapshot)
             ):
+                if not current.is_hinted:  # whoever made it has not come so far, or never will
+                    metadata.point_to(snapshot.table_path, snapshot.store, current.number)
                 return current.number
             return _Conversion(snapshot, current).run()
         except FileExistsError:

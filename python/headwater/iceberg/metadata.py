@@ -33,10 +33,11 @@ _MOST_SNAPSHOTS = 1000
 
 @dataclass(frozen=True)
 class Current:
-    """The newest metadata file: its number and its JSON object."""
+    """The newest metadata file: its number, its JSON object, and whether the hint names it."""
 
     number: int
     content: dict[str, Any]
+    is_hinted: bool = True
 
     @property
     def delta_version(self) -> int | None:
@@ -67,7 +68,7 @@ def newest(table_path: str, store: Store) -> Current | None:
 
     :raises ValueError: it is damaged.
     """
-    number = _hinted(table_path, store)
+    hinted = number = _hinted(table_path, store)
     if number is None:
         # Whoever wrote the first may have been cut off before the hint.
         number = 1 if store.exists(path_of(table_path, 1)) else None
@@ -78,7 +79,7 @@ def newest(table_path: str, store: Store) -> Current | None:
     content = json.loads(store.read(path_of(table_path, number)))
     if not isinstance(content, dict):
         raise ValueError(f"{path_of(table_path, number)} is no metadata of Iceberg")
-    return Current(number, content)
+    return Current(number, content, number == hinted)
 
 
 def _hinted(table_path: str, store: Store) -> int | None:
@@ -100,6 +101,11 @@ def publish(table_path: str, store: Store, number: int, content: Mapping[str, An
     except FileNotFoundError:  # the directory is not there, on stores that have some
         store.make_directory(f"{table_path}/{DIRECTORY}")
         store.put_if_absent(path_of(table_path, number), data)
+    point_to(table_path, store, number)
+
+
+def point_to(table_path: str, store: Store, number: int) -> None:
+    """Have the hint name a metadata file, or a newer one."""
     hint = number
     while True:
         store.put(f"{table_path}/{DIRECTORY}/{_HINT}", str(hint).encode())
