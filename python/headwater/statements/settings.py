@@ -342,6 +342,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.v2.enableMode": "there is one connector",
     f"{_DELTA}.convert.iceberg.": _CONVERT,
     f"{_DELTA}.uniform.hudi.": _OTHER_FORMATS,
+    f"{_DELTA}.uniform.iceberg.maxActionsToConvertForCommitLarge": _BEHIND,
     f"{_DELTA}.uniform.iceberg.retry.times": _BEHIND,
     f"{_DELTA}.iceberg.": _BEHIND,
     f"{_DELTA}.hudi.": _OTHER_FORMATS,
