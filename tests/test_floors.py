@@ -31,6 +31,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     ),
     frozenset({"protocol"}),
     frozenset({"stores"}),
+    frozenset({"catalogs"}),
     frozenset({"log", "schema"}),
     frozenset({"pruning"}),
     frozenset({"transaction", "layout", "changes", "streaming"}),

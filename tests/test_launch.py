@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ import pytest
 
 import headwater
 from headwater import launch
+from headwater.cli import main as cli
 from headwater.errors import HeadwaterError
 
 _JAR = Path("/somewhere/headwater.jar")
@@ -192,3 +195,31 @@ def test_a_session_that_runs_has_all_settings_or_is_refused(
     for setting in ("spark.sql.extensions = ", "spark.sql.catalog.spark_catalog = "):
         assert (setting in raised.value.text) == (setting in missing), raised.value.text
     assert "spark.stop()" in raised.value.text
+
+
+def test_without_spark_the_message_names_what_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package brings no PySpark, so whoever has none reads how to get one."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
+    with pytest.raises(RuntimeError, match=r"pip install 'headwater\[spark\]'.*SPARK_HOME"):
+        launch.spark_home()
+    with pytest.raises(RuntimeError, match="pip install 'headwater"):
+        launch.shell_command("spark-sql", [])
+    with pytest.raises(RuntimeError, match=r"pip install 'headwater\[demo\]'"):
+        cli.demo()
+    for module in [name for name in sys.modules if name.startswith("headwater.tables")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(ModuleNotFoundError, match=r"'headwater\[spark\]', or 'headwater\[client\]'") as missing:
+        importlib.import_module("headwater.tables")
+    assert missing.value.name == "pyspark"
+
+
+def test_pyspark_client_alone_has_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of PySpark's name, without JARs and scripts."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    spec = importlib.util.spec_from_file_location(
+        "pyspark", tmp_path / "pyspark" / "__init__.py", submodule_search_locations=[str(tmp_path / "pyspark")]
+    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: spec)
+    with pytest.raises(RuntimeError, match="no PySpark with Spark inside"):
+        launch.spark_home()

@@ -45,3 +45,5 @@ OF_STATEMENTS = Backoff(0.02, 1.0)
 OF_REQUESTS = Backoff(0.05, 0.5)
 #: Of a look at a store that failed to answer.
 OF_LOOKS = Backoff(0.2, 1.5)
+#: Of a request to a catalog that did not answer, or put it off.
+OF_CATALOGS = Backoff(0.1, 2.0)

@@ -46,7 +46,6 @@ from headwater.errors import HeadwaterError
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.features import check_readable
 from headwater.protocol.types import StructField
 from headwater.stores import Store, store_for
 from headwater.stores.arrow import ArrowStore
@@ -106,7 +105,7 @@ def read(
         raise HeadwaterError("DELTA_NO_START_FOR_CDC_READ", {})
     store, table_path = _located(path, filesystem)
     snapshot = load_snapshot(table_path, store)
-    check_readable(snapshot.protocol)
+    snapshot.check_readable()
     times = CommitTimes(list_log(table_path, store), snapshot.metadata, store, snapshot.version)
     versions = resolve(start, end, times, snapshot.version)
     feed = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import runpy
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -162,7 +163,10 @@ def spark_home() -> Path:
         for candidate in (Path(location) / "spark-distribution", Path(location)):
             if (candidate / "bin" / "spark-submit").is_file():
                 return candidate
-    raise RuntimeError(f"{sys.executable} has no PySpark with Spark inside. Install it: pip install pyspark")
+    raise RuntimeError(
+        f"{sys.executable} has no PySpark with Spark inside, and SPARK_HOME is not set. Install it "
+        f"({shlex.quote(sys.executable)} -m pip install 'headwater[spark]'), or set SPARK_HOME to the folder of a Spark"
+    )
 
 
 def spark_version(home: Path) -> str | None:

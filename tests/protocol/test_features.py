@@ -44,13 +44,32 @@ def test_features_only_of_writers_never_block_reading():
     check_readable(Protocol(1, 7, None, frozenset(["rowTracking", "icebergCompatV2", "fromTheFuture"])))
 
 
-@pytest.mark.parametrize("feature", ["catalogManaged", "fromTheFuture"])
-def test_unknown_features_of_readers_are_refused_by_name(feature):
+def test_unknown_features_of_readers_are_refused_by_name():
     for check in (check_readable, check_writable):
         with pytest.raises(HeadwaterError) as error:
-            check(with_features([feature, "deletionVectors"]))
+            check(with_features(["fromTheFuture", "catalogManaged", "deletionVectors"]), by_catalog=True)
         assert error.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
-        assert error.value.parameters == {"unsupported": feature}
+        assert error.value.parameters == {"unsupported": "fromTheFuture"}
+
+
+MANAGED = with_features(["catalogManaged"], ["catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck"])
+
+
+@pytest.mark.parametrize("check", [check_readable, check_writable])
+def test_a_table_that_a_catalog_manages_is_reached_through_the_catalog(check):
+    with pytest.raises(HeadwaterError, match="by its name in that catalog") as error:
+        check(MANAGED, "/w/t")
+    assert error.value.condition == "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
+    assert error.value.parameters == {"path": "/w/t"}
+    check(MANAGED, "/w/t", by_catalog=True)
+
+
+def test_a_table_that_names_its_catalog_for_writers_only_is_not_written():
+    odd = Protocol(1, 7, None, frozenset(["catalogManaged"]))
+    check_readable(odd)
+    with pytest.raises(HeadwaterError) as error:
+        check_writable(odd)
+    assert error.value.condition == "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
 
 
 def test_features_not_written_are_refused_by_name():

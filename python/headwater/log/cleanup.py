@@ -85,7 +85,11 @@ def _not_ahead(snapshot: Snapshot, now: int | None) -> int:
 
 
 def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
-    """Keep every version that was the newest at ``start`` or later."""
+    """Keep every version that was the newest at ``start`` or later. Of a table that a catalog manages, all: the catalog
+    cleans up.
+    """
+    if snapshot.is_catalog_managed:
+        return None
     files = snapshot.store.list_from(log_directory(snapshot.table_path), version_prefix(0))
     listing = sort_files(snapshot.table_path, files)
     oldest_needed = last_version_at(listing, snapshot, start)

@@ -44,7 +44,7 @@ from headwater.log.statistics.columns import block_statistics, leaf_of
 from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.columns import Path
-from headwater.protocol.features import check_readable
+from headwater.protocol.features import check_readable, check_writable, is_catalog_managed
 from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
 from headwater.protocol.table_definition import TableDefinition
@@ -92,6 +92,19 @@ class Snapshot:
         same = copy.copy(self)
         object.__setattr__(same, "store", store)
         return same
+
+    def check_readable(self) -> None:
+        """:raises HeadwaterError: what :func:`~headwater.protocol.features.check_readable` raises."""
+        check_readable(self.protocol, self.table_path, by_catalog=self.store.of_catalog)
+
+    def check_writable(self) -> None:
+        """:raises HeadwaterError: what :func:`~headwater.protocol.features.check_writable` raises."""
+        check_writable(self.protocol, self.table_path, by_catalog=self.store.of_catalog)
+
+    @property
+    def is_catalog_managed(self) -> bool:
+        """Whether a catalog decides which commits are versions of the table."""
+        return is_catalog_managed(self.protocol)
 
     @cached_property
     def timestamp(self) -> int:
@@ -415,7 +428,7 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState, before: Tabl
             )
     assert state.protocol is not None
     assert state.metadata is not None
-    check_readable(state.protocol)
+    check_readable(state.protocol, segment.table_path, by_catalog=store.of_catalog)
     if before is None:
         before = TableDefinition(state.protocol, state.metadata)
     definition = before.after(state.protocol, state.metadata).with_clustering(state.domains.get(clustering.DOMAIN))

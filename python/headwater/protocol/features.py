@@ -32,6 +32,7 @@ READER_VERSION_WITH_FEATURES = 3
 WRITER_VERSION_WITH_FEATURES = 7
 CHECKPOINT_PROTECTION = "checkpointProtection"
 MATERIALIZED_PARTITIONS = "materializePartitionColumns"
+CATALOG_MANAGED = "catalogManaged"
 #: The features of Iceberg compatibility by version.
 ICEBERG_COMPAT = {1: "icebergCompatV1", 2: "icebergCompatV2", 3: "icebergCompatV3"}
 
@@ -228,12 +229,12 @@ FEATURES: Mapping[str, Feature] = {
             note="Writes them while `delta.checkpointPolicy` is `v2`, else classic checkpoints of one part.",
         ),
         Feature(
-            "catalogManaged",
+            CATALOG_MANAGED,
             reader=True,
             binds_files=True,
             requires=_MANAGED,
             droppable=True,
-            note="Commits go through a catalog, which Headwater has no client for.",
+            note="Refused by its path: the newest commits may be known to the catalog alone.",
         ),
         Feature(
             "coordinatedCommits-preview",
@@ -354,6 +355,10 @@ FEATURES: Mapping[str, Feature] = {
     )
 }
 
+#: What a table may have, and be read or written: all that Headwater does, and the feature whose tables are refused for
+#: the way they were reached.
+_READ = frozenset({CATALOG_MANAGED, *(name for name, feature in FEATURES.items() if feature.reads)})
+_WRITTEN = frozenset({CATALOG_MANAGED, *(name for name, feature in FEATURES.items() if feature.writes)})
 
 #: Legacy versions whose implied features are kept: few pairs are in use, and each statement asks a dozen times.
 _KNOWN_VERSIONS = 64
@@ -400,36 +405,52 @@ def supports(protocol: Protocol, feature: str) -> bool:
     return feature in supported or (feature in FEATURES and FEATURES[feature].preview in supported)
 
 
-def check_readable(protocol: Protocol) -> None:
+def check_readable(protocol: Protocol, path: str = "", *, by_catalog: bool = False) -> None:
     """Refuse a table that Headwater cannot read correctly.
 
+    :param path: the table's, for the error.
+    :param by_catalog: whether the catalog that manages the table was asked for its commits.
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` with the names of the features;
-        ``DELTA_INVALID_PROTOCOL_VERSION`` where the reader version is unknown and no feature is.
+        ``DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED`` for a table that a catalog manages, where that was
+        not asked; ``DELTA_INVALID_PROTOCOL_VERSION`` where the reader version is unknown and no feature is.
     """
-    unknown = [name for name in supported_reader_features(protocol) if name not in FEATURES or not FEATURES[name].reads]
-    if unknown:
+    if unknown := supported_reader_features(protocol) - _READ:
         raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_READ", {"unsupported": _names(unknown)})
     if not 1 <= protocol.min_reader_version <= READER_VERSION_WITH_FEATURES:
         raise _invalid_version(protocol)
+    if CATALOG_MANAGED in supported_reader_features(protocol) and not by_catalog:
+        raise _managed(path)
 
 
-def check_writable(protocol: Protocol) -> None:
+def check_writable(protocol: Protocol, path: str = "", *, by_catalog: bool = False) -> None:
     """Refuse a table that Headwater cannot write correctly; a table it can write it can also read.
 
     :raises HeadwaterError: as :func:`check_readable`; ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE`` with the names of the
         features.
     """
-    check_readable(protocol)
-    unknown = [name for name in supported_features(protocol) if name not in FEATURES or not FEATURES[name].writes]
-    if unknown:
+    check_readable(protocol, path, by_catalog=by_catalog)
+    if unknown := supported_features(protocol) - _WRITTEN:
         raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", {"unsupported": _names(unknown)})
+    if is_catalog_managed(protocol) and not by_catalog:
+        raise _managed(path)
     if not 1 <= protocol.min_writer_version <= WRITER_VERSION_WITH_FEATURES:
         raise _invalid_version(protocol)
+
+
+def is_catalog_managed(protocol: Protocol) -> bool:
+    """Whether a catalog decides which commits are versions of the table. One that lists the feature for writers only is
+    damaged, and is no table to commit to by its path either.
+    """
+    return CATALOG_MANAGED in supported_features(protocol)
 
 
 def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     """Whether each commit of the table holds its own timestamp."""
     return properties.IN_COMMIT_TIMESTAMPS.of(metadata.configuration)
+
+
+def _managed(path: str) -> HeadwaterError:
+    return HeadwaterError("DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED", {"path": path})
 
 
 def _names(features: Iterable[str]) -> str:

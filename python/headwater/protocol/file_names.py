@@ -1,8 +1,8 @@
 """The names of the files in a table's log.
 
 Owns what each file name under ``_delta_log`` means and how each is spelled. Follows the protocol's chapters "Delta
-Log Entries", "Checkpoints", "Checkpoint Naming Scheme", "Log Compaction Files", "Last Checkpoint File" and "Version
-Checksum File". Names it does not know parse to None, which readers pass over.
+Log Entries", "Catalog-managed tables", "Checkpoints", "Checkpoint Naming Scheme", "Log Compaction Files", "Last
+Checkpoint File" and "Version Checksum File". Names it does not know parse to None, which readers pass over.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"
+STAGED_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 LAST_VACUUM = "_last_vacuum_info"
 CHANGE_DATA_DIRECTORY = "_change_data"
@@ -28,6 +29,9 @@ _NAME = re.compile(
     )""",
     re.VERBOSE,
 )
+
+
+_STAGED = re.compile(r"(?P<version>\d{20})\.[0-9A-Za-z-]+\.json")
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,17 @@ def v2_checkpoint_name(version: int, uuid: UUID | None = None, file_format: str 
 def sidecar_name(uuid: UUID | None = None) -> str:
     """A new sidecar's name, inside :data:`SIDECAR_DIRECTORY`."""
     return f"{uuid or uuid4()}.parquet"
+
+
+def staged_commit_name(version: int, uuid: UUID | None = None) -> str:
+    """A new staged commit's name, inside :data:`STAGED_DIRECTORY`."""
+    return f"{version:020d}.{uuid or uuid4()}.json"
+
+
+def is_staged_commit(name: str, version: int) -> bool:
+    """Whether a file name is one of a staged commit of a version: a name, and no path."""
+    match = _STAGED.fullmatch(name)
+    return match is not None and int(match["version"]) == version
 
 
 def log_directory(table_path: str) -> str:

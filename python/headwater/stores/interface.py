@@ -84,6 +84,8 @@ class Store(ABC):
     identity: str = ""
     #: Whether it is this machine's own, so that a request costs next to nothing.
     is_local = False
+    #: Whether it shows the log of one table as the catalog that manages the table has ratified it.
+    of_catalog = False
     #: Whether the first promise holds. A store without it is read only.
     puts_if_absent = True
 

@@ -498,7 +498,7 @@ class TableStream:
         """
         reading, actions = self._reading, commit.actions
         if actions.protocol is not None:
-            check_readable(actions.protocol)
+            check_readable(actions.protocol, self._path, by_catalog=self._store.of_catalog)
         if actions.metadata is not None:
             if actions.metadata.id != self.table_id:
                 raise other_table(actions.metadata.id, self.table_id)

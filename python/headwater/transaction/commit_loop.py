@@ -2,7 +2,8 @@
 
 Owns the loop that puts a commit: the next version to try, conflict check after a lost race, backoff with jitter. Who
 makes bytes a version, and looks for a commit whose outcome is open, is a committer
-(:mod:`headwater.transaction.committers`): the table's store. Follows the protocol's chapters "Delta Log Entries" and
+(:mod:`headwater.transaction.committers`): the table's store, or the catalog that manages the table
+(:mod:`headwater.transaction.catalog_commits`). Follows the protocol's chapters "Delta Log Entries" and
 "Creation of New Log Entries". What a commit contains is :mod:`headwater.transaction.prepared`'s; the loop sees bytes
 and winners.
 
@@ -64,6 +65,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from headwater import backoff, clock, counts
+from headwater.catalogs.log_view import RatifiedLog
 from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.features import in_commit_timestamps_enabled
@@ -73,6 +75,7 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
+from headwater.transaction.catalog_commits import CatalogCommitter
 from headwater.transaction.committers import Committer, Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import WinningCommit
 from headwater.transaction.prepared import PreparedCommit
@@ -90,7 +93,7 @@ class Put(NamedTuple):
 class CommitLoop:
     """Steps 4 to 6 for one prepared commit.
 
-    :param committer: who makes a commit a version of the table; None is the table's store.
+    :param committer: who makes a commit a version of the table; None is the catalog that manages it, or its store.
     """
 
     def __init__(self, prepared: PreparedCommit, committer: Committer | None = None) -> None:
@@ -98,7 +101,7 @@ class CommitLoop:
         self._store = prepared.store
         self._snapshot = snapshot = prepared.snapshot
         self._directory = log_directory(prepared.table_path)
-        self._committer = committer or StoreCommitter(prepared.table_path, prepared.store)
+        self._committer = committer or _committer_of(prepared)
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
         self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
 
@@ -158,7 +161,7 @@ class CommitLoop:
 
     def _unknown(self, outcome: Unknown) -> HeadwaterError:
         return HeadwaterError(
-            "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
+            "HEADWATER_CATALOG_OUTCOME_UNKNOWN" if self._store.of_catalog else "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
             {
                 "path": outcome.path,
                 "txnId": self._prepared.transaction_id,
@@ -188,6 +191,12 @@ class CommitLoop:
     def _note_clock(self, winner: WinningCommit) -> None:
         if winner.metadata is not None:
             self._stamped = in_commit_timestamps_enabled(winner.metadata)
+
+
+def _committer_of(prepared: PreparedCommit) -> Committer:
+    if isinstance(prepared.store, RatifiedLog):
+        return CatalogCommitter(prepared.store, lambda: prepared.before)
+    return StoreCommitter(prepared.table_path, prepared.store)
 
 
 def _now() -> int:

@@ -7,7 +7,8 @@ Cleanup".
 Promises: maintenance never fails a commit and never delays one; a failure is a warning in the log. Where a table
 commits faster than maintenance can follow, checksums (which are optional) and older checkpoints (which a newer one
 replaces) are skipped. A table that was dropped and re-created at the same path meanwhile gets no file of the old
-table, which its readers would take for its own.
+table, which its readers would take for its own. Of a table that a catalog manages, a version gets a checkpoint or a
+compacted log only once it is published, and the log is not cleaned up.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from headwater import clock, counts
+from headwater.catalogs.log_view import is_published
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
@@ -31,6 +33,7 @@ from headwater.protocol import properties
 from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
+_CHECKSUM = "checksum"
 #: Commits between two checkpoints where ``delta.checkpointInterval`` is not set or not valid.
 _DEFAULT_INTERVAL = int(properties.CHECKPOINT_INTERVAL.of({}) or 0)
 #: Checksums that may wait for one table; each holds a snapshot. The oldest is skipped.
@@ -50,7 +53,7 @@ class _Pending:
         """The next task; None where nothing waits."""
         if self.checksums:
             snapshot, transaction_id = self.checksums.popleft()
-            return _Task("checksum", snapshot, partial(_checksum, snapshot, transaction_id))
+            return _Task(_CHECKSUM, snapshot, partial(_checksum, snapshot, transaction_id))
         if self.checkpoint is not None:
             snapshot, self.checkpoint = self.checkpoint, None
             return _Task("checkpoint", snapshot, partial(_checkpoint, snapshot, self.layout))
@@ -120,7 +123,12 @@ def _drain(table_path: str) -> None:
                 return
         try:
             check_same_table(task.snapshot, task.snapshot.store)
-            task.do()
+            if task.what == _CHECKSUM or is_published(task.snapshot):
+                task.do()
+            else:
+                _LOG.info(
+                    "%s: no %s of version %d, which is not published", table_path, task.what, task.snapshot.version
+                )
         except Exception as error:
             counts.count("maintenanceFailures")
             _LOG.warning("%s: the %s could not be written (%s); the commit stands", table_path, task.what, error)

@@ -21,6 +21,7 @@ from headwater.protocol.actions import Action, AddFile, serialize
 from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import PRESERVED
+from headwater.protocol.table_definition import TableDefinition
 from headwater.schema import iceberg, manifests
 from headwater.stores import Store
 from headwater.transaction.commit_info import Provenance, stamped
@@ -32,7 +33,13 @@ from headwater.transaction.reads import PredicateReads
 from headwater.transaction.redefinition import Redefinition
 from headwater.transaction.row_ids import RowIds
 from headwater.transaction.row_level import VectorFiles
-from headwater.transaction.validation import check_append_only, check_domains, check_partitions, check_unique
+from headwater.transaction.validation import (
+    check_append_only,
+    check_domains,
+    check_managed,
+    check_partitions,
+    check_unique,
+)
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate
@@ -103,6 +110,11 @@ class PreparedCommit:
     def snapshot(self) -> Snapshot | None:
         """The version that was read; None to create the table."""
         return self._work.snapshot
+
+    @property
+    def before(self) -> TableDefinition | None:
+        """The table's definition that the commit follows; None where it creates the table."""
+        return self._work.definition.before
 
     @property
     def transaction_id(self) -> str:
@@ -185,8 +197,9 @@ class PreparedCommit:
         before, after = definition.before, definition.after
         adds, removes = content.adds, content.removes
         if before is not None:
-            check_writable(before.protocol)
-        check_writable(after.protocol)
+            check_writable(before.protocol, self.table_path, by_catalog=self.store.of_catalog)
+        check_writable(after.protocol, self.table_path, by_catalog=self.store.of_catalog)
+        check_managed(before, after, after.metadata.name or self._work.table_path)
         removes_rows = content.bulk is not None and bool(content.bulk.removed.num_rows)
         check_append_only(
             before.metadata if before else after.metadata,

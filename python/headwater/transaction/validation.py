@@ -2,7 +2,7 @@
 
 Owns the checks of a transaction's actions before its first attempt: append-only tables, domain metadata, and file
 actions that no reader could reconcile. Follows the protocol's chapters "Append-only Tables", "Domain Metadata", "Action
-Reconciliation" and "Add File and Remove File".
+Reconciliation", "Writer Requirements for Catalog-managed tables" and "Add File and Remove File".
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from headwater.errors import HeadwaterError
 from headwater.log.files import FileKey
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
-from headwater.protocol.features import supports
+from headwater.protocol.features import is_catalog_managed, supports
+from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.conflicts import file_key
 
 
@@ -35,6 +36,18 @@ def check_domains(names: Collection[str], protocol: Protocol) -> None:
     """
     if names and not supports(protocol, "domainMetadata"):
         raise HeadwaterError("DELTA_DOMAIN_METADATA_NOT_SUPPORTED", {"domainNames": ", ".join(sorted(names))})
+
+
+def check_managed(before: TableDefinition | None, after: TableDefinition, path: str) -> None:
+    """Refuse a commit after which a catalog could not manage the table as it does: without in-commit timestamps, or
+    without the feature.
+
+    :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_CATALOG_MANAGED_DEPENDENCIES``.
+    """
+    stays = is_catalog_managed(after.protocol)
+    was = before is not None and is_catalog_managed(before.protocol)
+    if (was and not stays) or (stays and not after.has_in_commit_timestamps):
+        raise HeadwaterError("DELTA_CANNOT_MODIFY_CATALOG_MANAGED_DEPENDENCIES", {"tableName": path})
 
 
 def check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:

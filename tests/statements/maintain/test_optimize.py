@@ -20,7 +20,11 @@ def run(kind: str, path: Path, statement) -> None:
 @pytest.mark.parametrize(
     ("reader", "writer", "condition"),
     [
-        (["catalogManaged"], ["catalogManaged", "inCommitTimestamp"], "DELTA_UNSUPPORTED_FEATURES_FOR_READ"),
+        (
+            ["catalogManaged"],
+            ["catalogManaged", "inCommitTimestamp"],
+            "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED",
+        ),
         ([], ["coordinatedCommits-preview", "inCommitTimestamp"], "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"),
     ],
 )

@@ -21,7 +21,6 @@ from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.checkpoint_writing import Layout
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
-from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
@@ -50,7 +49,7 @@ def check_target(table: str, statement: Statement, snapshot: Snapshot | None) ->
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
     """
     if snapshot is not None:
-        check_writable(snapshot.protocol)
+        snapshot.check_writable()
         notices.of_written(snapshot)
     notices.of_settings(statement.confs)
     location = locate(table, statement)

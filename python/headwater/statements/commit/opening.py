@@ -18,7 +18,6 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol import properties
-from headwater.protocol.features import check_readable
 from headwater.protocol.properties import parse_interval
 from headwater.stores import Store, store_for
 
@@ -50,7 +49,7 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     """
     location = locate(table, statement)
     snapshot = CACHE.get(location.path, location.store, version, limit)
-    check_readable(snapshot.protocol)
+    snapshot.check_readable()
     return snapshot
 
 

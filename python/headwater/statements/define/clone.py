@@ -27,7 +27,7 @@ from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.protocol.features import check_readable, supported_features
+from headwater.protocol.features import supported_features
 from headwater.protocol.properties import PROPERTIES
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
@@ -160,7 +160,7 @@ def _target(location: Location, request: CloneRequest, statement: Statement) -> 
         advice = "Use CREATE OR REPLACE TABLE to clone into it if it has no rows, or another location."
         raise HeadwaterError("DELTA_TABLE_ALREADY_EXISTS", {"tableName": name, "path": location.path, "advice": advice})
     target = CACHE.get(location.path, location.store)
-    check_readable(target.protocol)
+    target.check_readable()
     if target.num_files and request.arguments.is_shallow:
         raise HeadwaterError(
             "DELTA_UNSUPPORTED_NON_EMPTY_CLONE",

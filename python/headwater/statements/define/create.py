@@ -17,7 +17,6 @@ from headwater.bridge.messages.define import CheckSamePlaceRequest, CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
-from headwater.protocol.features import check_readable
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
@@ -61,7 +60,7 @@ def create_table(
         if snapshot is None:
             raise HeadwaterError("DELTA_PATH_DOES_NOT_EXIST", {"path": location.path})
     if snapshot is not None:
-        check_readable(snapshot.protocol)
+        snapshot.check_readable()
     definition = define(request, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
     txn.update_protocol(definition.protocol)
@@ -192,7 +191,7 @@ def _adopt(request: CreateTableRequest, location: Location) -> CommitAnswer:
         ``DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING``, ``DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY``.
     """
     snapshot = CACHE.get(location.path, location.store)
-    check_readable(snapshot.protocol)
+    snapshot.check_readable()
     if request.plan is not None or request.save_mode is not None:
         name = request.name or f"delta.`{location.path}`"
         advice = (

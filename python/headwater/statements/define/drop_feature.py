@@ -39,7 +39,6 @@ from headwater.protocol.features import (
     CHECKPOINT_PROTECTION,
     FEATURES,
     Feature,
-    check_writable,
     supported_features,
     with_previews,
 )
@@ -149,7 +148,7 @@ def _check(asked: str, work: Work, truncates: bool) -> Feature:
             "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
             {"feature": name, "suggestion": "", "present": _names(present)},
         )
-    check_writable(snapshot.protocol)
+    snapshot.check_writable()
     return feature
 
 

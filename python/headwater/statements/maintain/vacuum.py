@@ -39,7 +39,6 @@ from headwater.log.vacuum import (
     without_other_tables,
 )
 from headwater.protocol import properties
-from headwater.protocol.features import check_writable
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
@@ -76,7 +75,7 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
         ``HEADWATER_VACUUM_STORE_NOT_LISTED``, those of a commit.
     """
     snapshot = open_snapshot(request.table, statement)
-    check_writable(snapshot.protocol)
+    snapshot.check_writable()
     if not request.arguments.dry_run:
         check_target(request.table, statement, snapshot)
     run = _Run(request, statement, snapshot, _retention(request, snapshot, statement))

@@ -1,0 +1,247 @@
+"""The log of a table as the catalog that manages it has ratified it.
+
+Owns :class:`RatifiedLog`, a store that shows one table. It follows the protocol's chapter "Reading Catalog-managed
+Tables":
+
+1. The catalog is asked before the log is listed, and for each version that it has not been asked about.
+2. A ratified commit is shown under the name that it will be published by, published or not, with the content of the
+   staged file that the catalog names. The published copy is read only where that file is gone.
+3. No file of a version after the catalog's newest is shown.
+4. A staged file that the catalog does not name is never read: it lost, or was never proposed.
+
+So whoever reads a log through it sees one sequence of versions, and needs to know of no catalog. Commits are not
+written through it; that is :mod:`headwater.transaction.catalog_commits`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from headwater.catalogs.interface import CatalogFailure, ManagedTable, Ratified, StagedCommit
+from headwater.errors import HeadwaterError
+from headwater.protocol.file_names import (
+    CommitName,
+    CompactionName,
+    commit_name,
+    log_directory,
+    parse_name,
+)
+from headwater.stores import FileInfo, Store
+from headwater.stores.interface import Failed, Tree
+
+_T = TypeVar("_T")
+
+#: Ratified commits of a table that are remembered by their staged files. Older ones are read where they are published.
+_MOST_REMEMBERED = 1000
+
+
+class Version(Protocol):
+    """A version of a table."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def version(self) -> int: ...
+
+
+class RatifiedLog(Store):
+    """A table's store, with the log that its catalog has ratified; see the rules above.
+
+    :param inner: where the table's files are.
+    :param table_path: as ``inner`` spells it.
+    """
+
+    of_catalog = True
+    is_shared = False
+
+    def __init__(self, inner: Store, table_path: str, table: ManagedTable) -> None:
+        self.inner = inner
+        self.table = table
+        self.table_path = table_path
+        self.identity = f"{inner.identity}|{table.identity}"
+        self.is_local = inner.is_local
+        self.puts_if_absent = inner.puts_if_absent
+        self._directory = log_directory(table_path)
+        self._lock = Lock()
+        #: The newest version that is known to be published, with all before it, and durable; None where none is.
+        self.published: int | None = None
+        self._latest = -1
+        self._commits: OrderedDict[int, StagedCommit] = OrderedDict()
+
+    # What the catalog says
+
+    def ask(self) -> Ratified:
+        """What the catalog says now, which is remembered.
+
+        :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
+        """
+        try:
+            answer = self.table.ratified()
+        except CatalogFailure as error:
+            raise HeadwaterError(
+                "HEADWATER_CATALOG_FAILED", {"tableName": self.table.name, "reason": str(error)}
+            ) from error
+        self.learn(answer)
+        return answer
+
+    def learn(self, answer: Ratified) -> None:
+        """Remember an answer of the catalog. A version is ratified once, so what is known stays true."""
+        with self._lock:
+            self._latest = max(self._latest, answer.latest)
+            for version in sorted(answer.commits):
+                self._commits[version] = answer.commits[version]
+            while len(self._commits) > _MOST_REMEMBERED:
+                self._commits.popitem(last=False)
+
+    def published_path(self, version: int) -> str:
+        return f"{self._directory}/{commit_name(version)}"
+
+    def _commit(self, path: str) -> int | None:
+        """The version whose commit a path names."""
+        directory, _, name = path.rpartition("/")
+        parsed = parse_name(name) if directory == self._directory else None
+        return parsed.version if isinstance(parsed, CommitName) else None
+
+    def _staged(self, version: int) -> StagedCommit | None:
+        with self._lock:
+            return self._commits.get(version)
+
+    def _info(self, commit: StagedCommit) -> FileInfo:
+        return FileInfo(self.published_path(commit.version), commit.size, commit.modification_time)
+
+    def _is_ratified(self, version: int) -> bool:
+        """Whether it is a version of the table. The catalog is asked where it may have become one since."""
+        return version <= self._latest or version <= self.ask().latest
+
+    # Reading
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        if directory != self._directory:
+            return self.inner.list_from(directory, start_name)
+        answer = self.ask()
+        found = {file.name: file for file in self.inner.list_from(directory, start_name)}
+        found = {name: file for name, file in found.items() if _last_version(name) <= answer.latest}
+        with self._lock:
+            known = [commit for version, commit in self._commits.items() if version <= answer.latest]
+        for commit in known:
+            name = commit_name(commit.version)
+            # An older one that is in no answer any more was published, and may have been cleaned up since.
+            if name >= start_name and (name in found or commit.version in answer.commits):
+                found[name] = self._info(commit)
+        return [found[name] for name in sorted(found)]
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        found: list[FileInfo] = []
+        asked = False
+        for path in paths:
+            version = self._commit(path)
+            if version is not None:
+                if version > self._latest:
+                    if asked:
+                        break
+                    asked = True
+                    if version > self.ask().latest:
+                        break
+                if (commit := self._staged(version)) is not None:
+                    found.append(self._info(commit))
+                    continue
+            some = self.inner.following([path])
+            if some is None:
+                return None
+            if not some:
+                break
+            found += some
+        return found
+
+    def read(self, path: str) -> bytes:
+        return self._through(path, self.inner.read)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._through(path, lambda where: self.inner.read_range(where, offset, length))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._through(path, self.inner.open_input)
+
+    def _through(self, path: str, read: Callable[[str], _T]) -> _T:
+        """Read a file; a commit where the catalog says that it is."""
+        version = self._commit(path)
+        if version is None:
+            return read(path)
+        if not self._is_ratified(version):
+            raise FileNotFoundError(path)
+        commit = self._staged(version)
+        if commit is not None:
+            try:
+                return read(commit.path(self.table_path))
+            except FileNotFoundError:
+                pass  # published, and the staged file cleaned up
+        return read(path)
+
+    def exists(self, path: str) -> bool:
+        version = self._commit(path)
+        if version is None:
+            return self.inner.exists(path)
+        return self._is_ratified(version) and (self._staged(version) is not None or self.inner.exists(path))
+
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        return self.inner.walk(directory, enters, between)
+
+    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
+        return self.inner.links(directory, paths)
+
+    # Writing: all but commits
+
+    def check_writable(self, path: str) -> None:
+        self.inner.check_writable(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._refuse_commit(path)
+        self.inner.put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._refuse_commit(path)
+        self.inner.put(path, data)
+
+    def delete(self, path: str) -> None:
+        self._refuse_commit(path)
+        self.inner.delete(path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        return self.inner.delete_many(directory, paths)
+
+    def delete_empty(self, path: str) -> bool:
+        return self.inner.delete_empty(path)
+
+    def make_directory(self, path: str) -> None:
+        self.inner.make_directory(path)
+
+    def _refuse_commit(self, path: str) -> None:
+        if self._commit(path) is not None:
+            raise refused_by_catalog("A change of the table's log", self.table.name)
+
+
+def refused_by_catalog(operation: str, table: str) -> HeadwaterError:
+    """The error for what only the catalog that manages a table may do."""
+    return HeadwaterError(
+        "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION", {"operation": operation, "tableName": table}
+    )
+
+
+def is_published(table: Version) -> bool:
+    """Whether the commit of a table's version is in the log itself, so that a checkpoint may be made of it."""
+    log = table.store
+    return not isinstance(log, RatifiedLog) or log.inner.exists(log.published_path(table.version))
+
+
+def _last_version(name: str) -> int:
+    """The newest version that a file of the log is about; -1 for a file that is about none."""
+    parsed = parse_name(name)
+    if parsed is None:
+        return -1
+    return parsed.last_version if isinstance(parsed, CompactionName) else parsed.version
