@@ -34,7 +34,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"stores"}),
     frozenset({"catalogs"}),
     frozenset({"log", "schema"}),
-    frozenset({"pruning"}),
+    frozenset({"iceberg", "pruning"}),
     frozenset({"transaction", "layout", "changes", "streaming"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
