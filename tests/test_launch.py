@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyspark
 import pytest
 
 import headwater
@@ -223,3 +225,52 @@ def test_pyspark_client_alone_has_no_spark(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: spec)
     with pytest.raises(RuntimeError, match="no PySpark with Spark inside"):
         launch.spark_home()
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"),
+    [("1.8.0_402", "is 8,"), ("11.0.13", "is 11,"), ("17.0.9", None), ("21", None), ("25.0.2", None), (None, None)],
+)
+def test_a_java_that_is_too_old_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, shown: str | None
+) -> None:
+    """In place of Spark's message, which is about the versions of class files."""
+    if version:
+        (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if shown is None:
+        launch.shell_command("spark-sql", [])
+        return
+    with pytest.raises(
+        RuntimeError, match=f"The Java in {re.escape(str(tmp_path))} {shown} .* Install a JDK"
+    ) as raised:
+        launch.shell_command("spark-sql", [])
+    monkeypatch.setattr(pyspark.SparkContext, "_jvm", None)
+    with pytest.raises(RuntimeError, match=re.escape(str(raised.value))):
+        headwater.configure(_Builder())
+    # A Spark may set its own Java when it starts.
+    (tmp_path / "spark-env.sh").touch()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    launch.shell_command("spark-sql", [])
+
+
+def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="Spark needs Java.*JAVA_HOME"):
+        launch.shell_command("spark-sql", [])
+
+
+@pytest.mark.parametrize(
+    "core", ["spark-core_2.12-3.5.6.jar", "spark-core_2.13-3.5.6.jar", "spark-core_2.13-4.4.0.jar"]
+)
+def test_another_spark_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: str) -> None:
+    """One for Scala 2.12, too, which could not even load a class of ours."""
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / core).touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    for start in (launch.shell_command, launch.server_command):
+        name = "spark-sql" if start is launch.shell_command else "thrift-server"
+        with pytest.raises(HeadwaterError, match="4.0.0, .* not with (3.5.6|4.4.0)") as raised:
+            start(name, [])
+        assert raised.value.condition == "HEADWATER_UNSUPPORTED_SPARK_VERSION"

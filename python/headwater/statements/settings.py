@@ -67,6 +67,18 @@ SETTINGS: tuple[Setting, ...] = (
         "dynamic file pruning takes more distinct keys by their minimum and maximum alone",
     ),
     Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
+    Setting(
+        "spark.headwater.hook.<name>.before",
+        "",
+        "a hook of commits, as `module:function`; `.after` for one that hears of them",
+        at_start=True,
+    ),
+    Setting("spark.headwater.hooks", "", "the hooks that every commit of the session is shown to, separated by commas"),
+    Setting(
+        "spark.headwater.hooks.deadlineSeconds",
+        "10",
+        "seconds after which a commit no longer waits for a hook's answer",
+    ),
     Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
     Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
     Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),
@@ -268,6 +280,11 @@ SETTINGS: tuple[Setting, ...] = (
         "a stream reads on with a column's wider type after a restart",
     ),
     Setting(
+        f"{_DELTA}.uniform.iceberg.sync.convert.enabled",
+        "false",
+        "a statement waits until the Iceberg metadata of its commit is written",
+    ),
+    Setting(
         f"{_DELTA}.typeWidening.enableStreamingSchemaTracking",
         "false",
         "a column's wider type needs a schema log, as a new name does",
@@ -282,7 +299,8 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 _CONVERT = "tables of Iceberg are not converted"
-_OTHER_FORMATS = "no metadata of Iceberg or Hudi is written"
+_OTHER_FORMATS = "no metadata of Hudi is written"
+_BEHIND = "the commits since the last Iceberg metadata, however many, become one snapshot of it"
 _STORES = (
     "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; where the setting names "
     "S3DynamoDBLogStore, or a store that is not Delta Lake's own, tables of the scheme are read and not written"
@@ -323,8 +341,10 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.legacy.allowAmbiguousPathsInCreateTable": "a statement that names two places for a table is refused",
     f"{_DELTA}.v2.enableMode": "there is one connector",
     f"{_DELTA}.convert.iceberg.": _CONVERT,
-    f"{_DELTA}.uniform.": _OTHER_FORMATS,
-    f"{_DELTA}.iceberg.": _OTHER_FORMATS,
+    f"{_DELTA}.uniform.hudi.": _OTHER_FORMATS,
+    f"{_DELTA}.uniform.iceberg.maxActionsToConvertForCommitLarge": _BEHIND,
+    f"{_DELTA}.uniform.iceberg.retry.times": _BEHIND,
+    f"{_DELTA}.iceberg.": _BEHIND,
     f"{_DELTA}.hudi.": _OTHER_FORMATS,
     "spark.delta.logStore.": _STORES,
     "spark.io.delta.storage.": _STORES,

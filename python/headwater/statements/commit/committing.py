@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,11 +27,13 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
+from headwater.statements.commit.hooks import Hooks, Proposed
 from headwater.statements.commit.manifests import keep_up
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.commit.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
+from headwater.transaction.maintenance import wait_for_iceberg
 
 _LOG = logging.getLogger(__name__)
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -39,6 +42,7 @@ _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _RESETS_VERSION = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
 _TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
+_WAITS_FOR_ICEBERG = "spark.databricks.delta.uniform.iceberg.sync.convert.enabled"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -117,6 +121,8 @@ def commit(
         txn.set_transaction(*identity)
 
     answered = None if counts is None else list(counts)
+    hooks = Hooks(txn, statement)
+    user_metadata = options.get("usermetadata") or statement.conf(_USER_METADATA)
 
     def on_begin(version: int, transaction_id: str) -> None:
         if not is_last:
@@ -133,10 +139,12 @@ def commit(
         operation,
         parameters,
         metrics or {},
-        user_metadata=options.get("usermetadata") or statement.conf(_USER_METADATA),
+        user_metadata=user_metadata,
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
+        review=partial(hooks.review, Proposed(operation, parameters, metrics or {}, user_metadata)) if hooks else None,
     )
+    hooks.tell(committed)
     if txn.redefines:
         statement.definition_changed()
     if not is_last:
@@ -144,8 +152,10 @@ def commit(
     if identity is not None and application is None:
         reset_version(options, statement)
     keep_up(txn, committed)
+    if statement.flag(_WAITS_FOR_ICEBERG):
+        wait_for_iceberg(txn.table_path)
     if written := txn.partitions_written:
-        compact_if_due(statement, committed.snapshot, map(partition_of, written))
+        compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 
