@@ -174,6 +174,10 @@ def test_bad_clones_leave_nothing(spark, rows, source, database, fails, tmp_path
         ),
         (f"CREATE TABLE t SHALLOW CLONE s LOCATION '{source}'", "HEADWATER_CLONE_OF_ITSELF", "t"),
         ("CREATE TABLE t SHALLOW CLONE s AS SELECT 1", "PARSE_SYNTAX_ERROR", "SHALLOW CLONE"),
+        ("CREATE TABLE t DEEP CLONE s WITH CHANGE DATA", "PARSE_SYNTAX_ERROR", "WITH CHANGE DATA"),
+        ("CREATE TABLE t DEEP CLONE v", "DELTA_CLONE_UNSUPPORTED_SOURCE", "a view"),
+        ("CREATE OR REPLACE TABLE v DEEP CLONE s", "DELTA_CANNOT_WRITE_INTO_VIEW", "v"),
+        ("CREATE OR REPLACE TABLE filled DEEP CLONE s", "HEADWATER_DEEP_CLONE_TARGET_CHANGED", "filled"),
     ):
         with fails(condition, words):
             spark.sql(statement)
