@@ -61,7 +61,7 @@ from headwater.schema.mapping import max_column_id
 from headwater.stores import SCHEME
 from headwater.stores.interface import in_parallel
 
-#: Entries of a manifest at most: what is written again for one file that is gone (bench case ``iceberg-metadata``).
+#: Entries of a manifest at most: what is written again for one file that is gone (``bench.iceberg_metadata``).
 _ENTRIES = 5000
 #: So many manifests with less than half of that are merged.
 _SMALL_MANIFESTS = 100
