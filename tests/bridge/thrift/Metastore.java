@@ -19,6 +19,8 @@ public class Metastore {
     conf.set("hive.metastore.warehouse.dir", arguments[0] + "/warehouse");
     conf.set("datanucleus.schema.autoCreateAll", "true");
     conf.set("hive.metastore.schema.verification", "false");
+    // The connection pool that is the default is none of Spark's JARs.
+    conf.set("datanucleus.connectionPoolingType", "DBCP");
     TServerSocket socket = new TServerSocket(new InetSocketAddress("127.0.0.1", 0));
     HiveMetaStore.HMSHandler handler = new HiveMetaStore.HMSHandler("metastore", conf, false);
     TThreadPoolServer server = new TThreadPoolServer(new TThreadPoolServer.Args(socket)
