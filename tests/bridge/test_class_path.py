@@ -25,9 +25,13 @@ def _of_another_line(home: Path) -> str:
             content = own.read(entry)
             if entry == _PROPERTIES:
                 lines = content.decode().splitlines()
-                content = "\n".join(line.replace("4.2", "4.1").replace("4\\\\.2", "4\\\\.1") for line in lines).encode()
+                content = "\n".join(_for_4_1(line) if line.startswith("spark.") else line for line in lines).encode()
             other.writestr(entry, content)
     return str(made)
+
+
+def _for_4_1(line: str) -> str:
+    return line.replace("4.2", "4.1").replace("4\\\\.2", "4\\\\.1")
 
 
 def _of_delta_lake(home: Path) -> str:
