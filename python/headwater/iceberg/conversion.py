@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater import clock
+from headwater import clock, grouping
 from headwater.errors import HeadwaterError
 from headwater.iceberg import metadata
 from headwater.iceberg.manifests import (
@@ -206,7 +206,7 @@ class _Conversion:
         content = {
             "format-version": 2,
             "table-uuid": _table_uuid(snapshot),
-            "location": _location(snapshot.table_path),
+            "location": metadata.location(snapshot.table_path),
             "last-sequence-number": self._sequence if made is not None else self._sequence - 1,
             "last-updated-ms": now,
             "last-column-id": max_column_id(snapshot.metadata.configuration, snapshot.schema),
@@ -245,7 +245,7 @@ class _Conversion:
         if not before:
             return [], []
         path = metadata.path_of(self._snapshot.table_path, self._number - 1)
-        entry = {"timestamp-ms": before["last-updated-ms"], "metadata-file": _location(path)}
+        entry = {"timestamp-ms": before["last-updated-ms"], "metadata-file": metadata.location(path)}
         found = [*before.get("metadata-log", ()), entry]
         gone = metadata.expired(found, clock.milliseconds(), self._snapshot.definition.get(properties.FILE_RETENTION))
         return found[gone:], [self._own_path(each["metadata-file"]) for each in found[:gone]]
@@ -434,7 +434,7 @@ class _Conversion:
         if len(small) < _SMALL_MANIFESTS:
             return
         written.kept = [each for each in written.kept if each.live_files >= _ENTRIES // 2]
-        for group in _groups(small):
+        for group in grouping.next_fit(small, lambda each: each.live_files, _ENTRIES):
             read = in_parallel(self._entries, group)
             found = [as_existing(entry) for each in read for entry in each if entry.status != DELETED]
             partitions = group[0].partitions
@@ -457,7 +457,7 @@ class _Conversion:
         except FileNotFoundError:  # the directory is not there, on stores that have some
             self._store.make_directory(self._directory)
             self._store.put_if_absent(path, content)
-        return _location(path)
+        return metadata.location(path)
 
 
 def _id_of(snapshot: Mapping[str, Any] | None) -> int | None:
@@ -473,26 +473,6 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
         yield files.slice(start, _ENTRIES)
 
 
-def _groups(small: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Manifests that make one together."""
-    rest = iter(small)
-    group: list[ManifestFile] = []
-    count = 0
-    for each in rest:
-        if group and count + each.live_files > _ENTRIES:
-            yield group
-            group, count = [], 0
-        group.append(each)
-        count += each.live_files
-    if group:
-        yield group
-
-
-def _location(path: str) -> str:
-    """A path as Iceberg's readers find it: with its scheme."""
-    return f"file://{path}" if path.startswith("/") else path
-
-
 def _file_location(table_path: str, path: str) -> str:
     """The location of a data file.
 
@@ -503,4 +483,4 @@ def _file_location(table_path: str, path: str) -> str:
         return f"{authority.group(0) if authority else 'file://'}{path}"
     if SCHEME.match(path):
         return path
-    return f"{_location(table_path)}/{path}"
+    return f"{metadata.location(table_path)}/{path}"
