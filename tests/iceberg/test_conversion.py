@@ -326,8 +326,10 @@ def test_a_manifest_that_is_damaged_is_not_written_again(tmp_path, only_asked):
     table.commit([narrow_rows(1), narrow_rows(2, p=None)])
     table.convert()
     (one,) = manifests(table)
+    column = table.snapshot.schema.find("p")
+    assert column is not None
     schema = current(table).content["schemas"][0]
-    spec = Spec(0, current(table).content["partition-specs"][0]["fields"], [table.snapshot.schema.find("p")])
+    spec = Spec(0, current(table).content["partition-specs"][0]["fields"], [column])
     content = Path(one.path.removeprefix("file://")).read_bytes()
     first, second = entries(content)
     assert without(content, schema, spec, {b"file:///elsewhere"}, 7) is None

@@ -33,7 +33,7 @@ def _spark() -> Path:
     if not there.is_dir():
         there.parent.mkdir(exist_ok=True)
         coming = Path(tempfile.mkdtemp(dir=there.parent))
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", coming]
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(coming)]
         subprocess.run([*command, f"pyspark=={_SPARK}"], check=True, timeout=_INSTALL_SECONDS, stdin=subprocess.DEVNULL)
         try:
             coming.rename(there)
