@@ -340,6 +340,10 @@ def _settings() -> Iterator[Finding]:
         if "headwater" in Path(jar).name and "://" not in jar and not Path(jar.removeprefix("file:")).is_file():
             advice = "Name the path that headwater jar prints."
             yield Finding("settings", WRONG, f"{path} names the JAR {jar}, which does not exist", advice)
+    build = versions.build_for(launch.spark_version(launch.spark_home()) or "") or versions.BUILDS[-1]
+    if said := launch.left_out_by_submit_args(_PACKAGE / "jars" / build.jar):
+        found, _, advice = said.partition(". ")
+        yield Finding("settings", WRONG, found, advice)
     packages = launch.items_of(settings.get("spark.jars.packages"))
     for package in packages:
         if re.match(r"io\.delta:delta-", package):

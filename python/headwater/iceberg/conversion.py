@@ -22,7 +22,8 @@ import re
 import secrets
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -34,11 +35,11 @@ from headwater.iceberg import metadata
 from headwater.iceberg.manifests import (
     ADDED,
     DELETED,
+    Counts,
     Entry,
     ManifestFile,
     Spec,
     Summary,
-    as_deleted,
     as_existing,
     bodies,
     entries,
@@ -49,6 +50,7 @@ from headwater.iceberg.manifests import (
     manifest_list,
     merged,
     summaries,
+    without,
 )
 from headwater.iceberg.metadata import Current
 from headwater.iceberg.types import FIRST_PARTITION_ID, iceberg_schema, name_mapping, partition_spec
@@ -160,6 +162,7 @@ class _Conversion:
         self._schemas, self._schema_id = metadata.with_schema(base.get("schemas", ()), iceberg_schema(schema))
         fields = partition_spec(schema, columns)
         self._specs, spec_id = metadata.with_spec(base.get("partition-specs", ()), fields)
+        self._schema = next(each for each in self._schemas if each["schema-id"] == self._schema_id)
         self._spec = Spec(spec_id, fields, [snapshot.partition_field(name) for name in columns])
         self._sequence = int(base.get("last-sequence-number", 0)) + 1
         self._snapshot_id = secrets.randbits(62) | 1
@@ -394,20 +397,29 @@ class _Conversion:
         written = _Written()
         if not gone:
             return _Written(list(manifests))
-        contents = in_parallel(lambda each: self._store.read(self._own_path(each.path)), manifests)
-        for each, content in zip(manifests, contents, strict=True):
-            if len(gone) <= _SEARCHED and not any(location in content for location in gone):
-                written.kept.append(each)
-                continue
-            read = [entry for entry in entries(content) if entry.status != DELETED]
-            if not any(entry.path in gone for entry in read):
-                written.kept.append(each)
-                continue
-            changed = [
-                as_deleted(entry, self._snapshot_id) if entry.path in gone else as_existing(entry) for entry in read
-            ]
-            written.new.append(self._write(changed, each.partitions))
+        for each, changed in zip(manifests, in_parallel(partial(self._rewritten, gone), manifests), strict=True):
+            (written.kept if changed is None else written.new).append(changed or each)
         return written
+
+    def _rewritten(self, gone: Collection[bytes], each: ManifestFile) -> ManifestFile | None:
+        """A manifest without the files of some locations, written; None where it has none of them."""
+        content = self._store.read(self._own_path(each.path))
+        if len(gone) <= _SEARCHED and not any(location in content for location in gone):
+            return None
+        found = without(content, self._schema, self._spec, gone, self._snapshot_id)
+        if found is None:
+            return None
+        rows = sum(entry.num_rows for entry in found.gone)
+        return replace(
+            each,
+            path=self._put("manifest", found.content),
+            length=len(found.content),
+            sequence_number=self._sequence,
+            snapshot_id=self._snapshot_id,
+            added=Counts(),
+            existing=Counts(found.live, each.live_rows - rows),
+            deleted=Counts(len(found.gone), rows),
+        )
 
     def _add(self, written: _Written, files: pa.Table) -> None:
         """Write manifests of files that the metadata does not have yet."""
@@ -443,8 +455,7 @@ class _Conversion:
             written.new.append(self._write(found, partitions))
 
     def _write(self, found: Sequence[Entry], partitions: tuple[Summary, ...]) -> ManifestFile:
-        schema = next(each for each in self._schemas if each["schema-id"] == self._schema_id)
-        content = manifest(schema, self._spec, found)
+        content = manifest(self._schema, self._spec, found)
         path = self._put("manifest", content)
         return manifest_file(path, content, self._spec, self._sequence, self._snapshot_id, found, partitions)
 
