@@ -542,6 +542,7 @@ def _version(name: str) -> re.Match[str] | None:
 
 def _table(path: str) -> Iterator[Finding]:
     """Whether there is a table, whether it can be read, and whether its times are those of this clock."""
+    from headwater.amounts import plural
     from headwater.cli.reaching import reached
     from headwater.errors import HeadwaterError
     from headwater.log.snapshot import load_snapshot
@@ -553,12 +554,14 @@ def _table(path: str) -> Iterator[Finding]:
     except HeadwaterError as error:
         if error.condition in ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY"):
             yield Finding("table", NOTE, f"there is no table at {path} yet")
+        elif error.condition == "HEADWATER_COMMAND_NEEDS_PATH":
+            yield Finding("table", NOTE, error.text)
         elif error.condition in ("HEADWATER_COMMAND_NEEDS_FILE_SYSTEM", "DELTA_FILE_ACCESS_FAILED"):
             yield Finding("table", WARNING, error.text, "Spark may reach it all the same.")
         else:
             yield Finding("table", WRONG, f"[{error.condition}] {error.text}")
         return
-    yield Finding("table", OK, f"version {snapshot.version}, {snapshot.num_files:,} files")
+    yield Finding("table", OK, f"version {snapshot.version}, {plural(snapshot.num_files, 'file')}")
     if ahead > _CLOCKS_APART:
         advice = "Set the clocks of the machines that write it by NTP."
         yield Finding("table", WARNING, f"its newest version is {ahead / 1000:.0f} s ahead of this clock", advice)
