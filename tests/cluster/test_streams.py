@@ -91,6 +91,7 @@ result = by_event_time(spark, {source!r}, {table!r}, {checkpoint!r}, files=3, ro
 """
 
 
+@pytest.mark.soak  # the usual run has it in one process and over Spark Connect
 def test_no_row_is_late_on_executors(cluster: Any, tmp_path: Path) -> None:
     """Executors drop the rows of a file that another micro-batch has, by the times that its plan brings them."""
     cluster.both_executors()
