@@ -283,7 +283,7 @@ class NewUnityTable:
 
     @property
     def identity(self) -> str:
-        return f"{self._catalog.api.identity}|{self._staging.table_id}"
+        return f"{self._catalog.api.identity}|{self._staging.table_id}|new"
 
     @property
     def name(self) -> str:

@@ -104,6 +104,8 @@ def compact_if_due(statement: Statement, snapshot: Snapshot, written: Iterable[P
     try:
         if not partitions or not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
             return
+        if snapshot.is_catalog_managed:  # layout is its catalog's
+            return
         if not of_partitions(snapshot, Limits.of(statement), partitions):
             return
         with _lock:

@@ -17,6 +17,8 @@ from headwater.bridge.messages.define import CheckSamePlaceRequest, CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol.actions import Protocol
+from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
@@ -63,7 +65,7 @@ def create_table(
         snapshot.check_readable()
     definition = define(request, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
-    txn.update_protocol(definition.protocol)
+    txn.update_protocol(_managed(definition.protocol) if location.store.of_catalog else definition.protocol)
     txn.update_metadata(definition.metadata)
     if definition.domain is not None:
         txn.add_action(definition.domain)
@@ -81,6 +83,12 @@ def create_table(
         parameters=_parameters(request, definition),
         metrics=_metrics(written, snapshot) if written is not None else {},
     )
+
+
+def _managed(protocol: Protocol) -> Protocol:
+    """A protocol by which a catalog manages the table."""
+    readers = frozenset({*supported_reader_features(protocol), CATALOG_MANAGED})
+    return Protocol(3, 7, readers, frozenset({*supported_features(protocol), CATALOG_MANAGED}))
 
 
 def _write(
