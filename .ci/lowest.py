@@ -23,6 +23,6 @@ if __name__ == "__main__":
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     # Pipelines need a newer Spark than the rest, and nothing else that the others do not.
-    declared = [*project["dependencies"], *extras["test"], *extras["connect"], *extras["demo"]]
+    declared = [*project["dependencies"], *extras["spark"], *extras["test"], *extras["connect"], *extras["demo"]]
     for name, version in lowest(declared).items():
         print(f"{name}=={version}")

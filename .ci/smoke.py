@@ -71,6 +71,7 @@ def work(spark: SparkSession, directory: Path) -> None:
     alter(rows)
     reshape(rows)
     change_rows(rows)
+    clone_and_convert(rows, directory)
     read_changes(spark, rows)
     python_api(spark, rows)
 
@@ -209,6 +210,28 @@ def read_changes(spark: SparkSession, rows: Rows) -> None:
         assert rows(newest) == [(3, "delete")]
     reader = spark.read.option("readChangeFeed", True).option("startingVersion", 2).option("endingVersion", 2)
     assert reader.table("changed_true").count() == 1
+
+
+def clone_and_convert(rows: Rows, directory: Path) -> None:
+    """Tables of the files of others: CLONE, and CONVERT of a folder and of a table of the catalog."""
+    rows("CREATE TABLE cloned SHALLOW CLONE target VERSION AS OF 1 TBLPROPERTIES ('mine' = '1')")
+    rows(f"CREATE TABLE copied DEEP CLONE changed_true LOCATION '{directory / 'copied'}'")
+    assert rows("SELECT count(*) FROM cloned") == [(2,)]
+    rows("DELETE FROM cloned WHERE id = 1")
+    assert rows("SELECT count(*) FROM target VERSION AS OF 1") == [(2,)]
+    assert rows("SELECT count(*), count_if(name = 'old') FROM copied") == [(10, 4)]
+    rows("DELETE FROM changed_true WHERE id = 4")
+    assert rows("CREATE OR REPLACE TABLE copied DEEP CLONE changed_true")[0][3] == 0
+    assert rows("SELECT count(*) FROM copied") == rows("SELECT count(*) FROM changed_true") == [(9,)]
+    folder = directory / "parquet"
+    rows(f"INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT id, 'x' AS name FROM range(5)")
+    rows(f"CONVERT TO DELTA parquet.`{folder}`")
+    assert rows(f"SELECT count(*), max(id) FROM delta.`{folder}`") == [(5, 4)]
+    rows("CREATE TABLE files (id BIGINT, part INT) USING parquet PARTITIONED BY (part)")
+    rows("INSERT INTO files SELECT id, id % 2 FROM range(5)")
+    rows("CONVERT TO DELTA files")
+    assert rows("UPDATE files SET id = id + 10 WHERE part = 1") == [(2,)]
+    assert rows("SELECT sum(id) FROM files") == [(30,)]
 
 
 def python_api(spark: SparkSession, rows: Rows) -> None:

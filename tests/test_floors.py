@@ -20,6 +20,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "clock",
             "counts",
             "errors",
+            "hooks",
             "printable",
             "redaction",
             "suggestions",

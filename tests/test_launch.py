@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyspark
 import pytest
 
 import headwater
 from headwater import launch
+from headwater.cli import main as cli
 from headwater.errors import HeadwaterError
 
 _JAR = Path("/somewhere/headwater.jar")
@@ -192,3 +197,65 @@ def test_a_session_that_runs_has_all_settings_or_is_refused(
     for setting in ("spark.sql.extensions = ", "spark.sql.catalog.spark_catalog = "):
         assert (setting in raised.value.text) == (setting in missing), raised.value.text
     assert "spark.stop()" in raised.value.text
+
+
+def test_without_spark_the_message_names_what_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package brings no PySpark, so whoever has none reads how to get one."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
+    with pytest.raises(RuntimeError, match=r"pip install 'headwater\[spark\]'.*SPARK_HOME"):
+        launch.spark_home()
+    with pytest.raises(RuntimeError, match="pip install 'headwater"):
+        launch.shell_command("spark-sql", [])
+    with pytest.raises(RuntimeError, match=r"pip install 'headwater\[demo\]'"):
+        cli.demo()
+    for module in [name for name in sys.modules if name.startswith("headwater.tables")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(ModuleNotFoundError, match=r"'headwater\[spark\]', or 'headwater\[client\]'") as missing:
+        importlib.import_module("headwater.tables")
+    assert missing.value.name == "pyspark"
+
+
+def test_pyspark_client_alone_has_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of PySpark's name, without JARs and scripts."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    spec = importlib.util.spec_from_file_location(
+        "pyspark", tmp_path / "pyspark" / "__init__.py", submodule_search_locations=[str(tmp_path / "pyspark")]
+    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: spec)
+    with pytest.raises(RuntimeError, match="no PySpark with Spark inside"):
+        launch.spark_home()
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"),
+    [("1.8.0_402", "is 8,"), ("11.0.13", "is 11,"), ("17.0.9", None), ("21", None), ("25.0.2", None), (None, None)],
+)
+def test_a_java_that_is_too_old_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, shown: str | None
+) -> None:
+    """In place of Spark's message, which is about the versions of class files."""
+    if version:
+        (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if shown is None:
+        launch.shell_command("spark-sql", [])
+        return
+    with pytest.raises(
+        RuntimeError, match=f"The Java in {re.escape(str(tmp_path))} {shown} .* Install a JDK"
+    ) as raised:
+        launch.shell_command("spark-sql", [])
+    monkeypatch.setattr(pyspark.SparkContext, "_jvm", None)
+    with pytest.raises(RuntimeError, match=re.escape(str(raised.value))):
+        headwater.configure(_Builder())
+    # A Spark may set its own Java when it starts.
+    (tmp_path / "spark-env.sh").touch()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    launch.shell_command("spark-sql", [])
+
+
+def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="Spark needs Java.*JAVA_HOME"):
+        launch.shell_command("spark-sql", [])

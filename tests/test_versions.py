@@ -26,7 +26,7 @@ _PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_tex
     "requirements",
     [
         _PROJECT["build-system"]["requires"],
-        _PROJECT["project"]["dependencies"],
+        _PROJECT["project"]["optional-dependencies"]["spark"],
         _PROJECT["project"]["optional-dependencies"]["connect"],
         _PROJECT["project"]["optional-dependencies"]["pipelines"],
     ],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -34,10 +35,14 @@ def _handlers() -> Mapping[str, Handler[Any]]:
 
 
 def _finish(seconds: float) -> None:
-    """Wait for post-commit maintenance, if any was begun."""
+    """Wait for post-commit maintenance, and for hooks that hear of commits, if any was begun."""
+    began = time.monotonic()
     maintenance = sys.modules.get("headwater.transaction.maintenance")
     if maintenance is not None:
         maintenance.wait_for_maintenance(seconds)
+    hooks = sys.modules.get("headwater.statements.commit.hooks")
+    if hooks is not None:
+        hooks.wait_for_hooks(seconds - (time.monotonic() - began))
 
 
 if __name__ == "__main__":

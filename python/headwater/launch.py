@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import runpy
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +56,8 @@ SERVERS = {
     ),
 }
 LOOPBACK = "127.0.0.1"
+#: The oldest Java that any supported Spark runs on.
+_OLDEST_JAVA = 17
 
 
 def jar_path() -> Path:
@@ -140,6 +145,8 @@ def configure(builder: Any, *, delta_names: bool = False) -> None:
     if (options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "").startswith("sc://"):
         return
     versions.require_supported(pyspark.__version__)
+    if pyspark.SparkContext._jvm is None:
+        _require_java(spark_home())
     jar = jar_path()
     _check_running_session(jar)
     merged = settings({**default_settings(spark_home()), **options}, jar, delta_names=delta_names)
@@ -162,12 +169,39 @@ def spark_home() -> Path:
         for candidate in (Path(location) / "spark-distribution", Path(location)):
             if (candidate / "bin" / "spark-submit").is_file():
                 return candidate
-    raise RuntimeError(f"{sys.executable} has no PySpark with Spark inside. Install it: pip install pyspark")
+    raise RuntimeError(
+        f"{sys.executable} has no PySpark with Spark inside, and SPARK_HOME is not set. Install it "
+        f"({shlex.quote(sys.executable)} -m pip install 'headwater[spark]'), or set SPARK_HOME to the folder of a Spark"
+    )
 
 
 def spark_version(home: Path) -> str | None:
     """The version of the Spark in ``home``, from the names of its JARs; None if these do not show it."""
     return versions.spark_version(home / "jars")
+
+
+def _require_java(home: Path) -> None:
+    """Refuse a Java that is too old, or none: Spark's own message is about class files, or about a gateway.
+
+    Nothing is started: a Java's home has a file that names its version, and one without such a file is tried.
+
+    :param home: the Spark's, whose ``conf/spark-env.sh`` may set another Java, in which case nothing is known.
+    :raises RuntimeError: with the Java that was found, and what to do.
+    """
+    if (Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh").is_file():
+        return
+    install = f"Install a JDK or JRE {_OLDEST_JAVA} or 21, and have JAVA_HOME name its folder"
+    java_home, java = os.environ.get("JAVA_HOME"), shutil.which("java")
+    if not java_home and java is None:
+        raise RuntimeError(f"Spark needs Java, and there is no java on the PATH and no JAVA_HOME. {install}")
+    folder = Path(java_home) if java_home else Path(java or "").resolve().parents[1]
+    try:
+        text = (folder / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    if match and int(match[1]) < _OLDEST_JAVA:
+        raise RuntimeError(f"The Java in {folder} is {match[1]}, which is too old for Spark. {install}")
 
 
 def default_settings(home: Path) -> dict[str, str]:
@@ -188,6 +222,7 @@ def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict
     home = spark_home()
     if version := spark_version(home):
         versions.require_supported(version)
+    _require_java(home)
     given, rest = _split_arguments(arguments)
     properties = given.pop("--properties-file", None)
     defaults = _read_properties(Path(properties)) if properties else default_settings(home)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,12 @@ from support.sparks.running import Driver, Server, Sparks, is_alive, wait_for
 PROMETHEUS = {
     "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
     "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+}
+
+#: A hook for the tables that ask for it.
+HOOKS = {
+    f"spark.headwater.hook.checks.{part}": f"{Path(__file__).parent}/programs/checks.py:{function}"
+    for part, function in (("before", "refuse"), ("after", "note"))
 }
 
 
@@ -30,7 +37,7 @@ def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
 @pytest.fixture(scope="session")
 def classic(sparks: Sparks) -> Driver:
     """PySpark as most use it, with faults within reach; tests share it."""
-    return sparks.driver(settings={"spark.ui.enabled": "true", "spark.ui.port": "0", **PROMETHEUS})
+    return sparks.driver(settings={"spark.ui.enabled": "true", "spark.ui.port": "0", **PROMETHEUS, **HOOKS})
 
 
 @pytest.fixture(scope="session")

@@ -159,6 +159,14 @@ def test_tables_are_read_over_spark_connect(connect: Any, tmp_path: Path) -> Non
         connect.rows(f"DROP TABLE {name}")
 
 
+def test_no_row_is_late_over_spark_connect(connect: Any, tmp_path: Path) -> None:
+    """The watermark's column reaches the source through the plan that the client sends."""
+    given = {name: str(tmp_path / name) for name in ("source", "table", "checkpoint")}
+    batches, late, found = connect.run("by_event_time", **given, files=3, rows=10)
+    assert (late, found) == (0, 30)
+    assert batches >= 3
+
+
 def test_streams_wait_for_nobody(classic: Any, tmp_path: Path) -> None:
     """Of 20 streams at once all end but one, while that one is about to put its commit and a MERGE holds a thread of
     the handler; two of them write to the MERGE's table."""

@@ -1,4 +1,5 @@
-"""Every statement that changes a table's definition, and a stream's batch, over a store that fails at one of its calls.
+"""Every statement that makes a table or changes its definition, and a stream's batch, over a store that fails at one of
+its calls.
 
 The calls go through the entry point that Spark calls, so an error is what a user sees. A first run without a fault
 shows the states that the statement leads through. In each run with a fault, the n-th call to the store fails, before
@@ -31,14 +32,18 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.bridge import calls
+from headwater.bridge.messages.callbacks import CopiedFile, CopySpecification, FileCopy, FileFooter, Footers
 from headwater.errors import conditions
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.statistics.from_footers import statistics_of
 from headwater.protocol.actions import AddFile
+from headwater.protocol.columns import leaves
+from headwater.protocol.types import parse_schema
 from headwater.statements.commit import opening
 from headwater.statements.registry import HANDLERS
 from headwater.transaction import Transaction, maintenance
-from support.faults.faulty_store import Fault, FaultyStore
+from support.faults.faulty_store import Call, Fault, FaultyStore
 from support.faults.scenario import masked, read_commits
 from support.recording_statement import RecordingStatement
 from support.requests import create_request, data_file, schema_json
@@ -63,7 +68,10 @@ class Failure(NamedTuple):
         return self.fault.value + (", as does every call after it" if self.for_good else "")
 
 
-FAILURES = tuple(Failure(f, g) for g in (False, True) for f in (Fault.FAIL_BEFORE, Fault.FAIL_AFTER))
+FAILURES = (
+    *(Failure(f, g) for g in (False, True) for f in (Fault.FAIL_BEFORE, Fault.FAIL_AFTER)),
+    Failure(Fault.NO_SPACE, True),
+)
 
 
 class FailingStore(FaultyStore):
@@ -76,8 +84,13 @@ class FailingStore(FaultyStore):
     def _call(self, method: str, path: str, do: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
         with self._lock:
             if self._for_good and 0 <= self._first < len(self.calls):
-                self.calls.append(type(self.calls[0])(method, path))
-                raise OSError(errno.EIO, "the store is away", path)
+                call, is_full = Call(method, path), self._fault is Fault.NO_SPACE
+                if call.writes or not is_full:
+                    self.calls.append(call)
+                    code, text = (
+                        (errno.ENOSPC, "No space left on device") if is_full else (errno.EIO, "the store is away")
+                    )
+                    raise OSError(code, text, path)
             number = len(self.calls)
             try:
                 return super()._call(method, path, do, torn)
@@ -85,6 +98,37 @@ class FailingStore(FaultyStore):
                 if number == self._first and error.errno is None:
                     raise OSError(errno.EIO, "Input/output error", path) from error
                 raise
+
+
+class CopyingStatement(RecordingStatement):
+    """Its tasks copy files, and read footers, over the store of the statement: their calls fail, too."""
+
+    def __init__(self, confs: dict[str, str], store: Any) -> None:
+        super().__init__(confs)
+        self._store = store
+
+    def copy_files(self, specification: CopySpecification) -> list[CopiedFile]:
+        return [self._copied(file) for task in specification.tasks for file in task]
+
+    def _copied(self, file: FileCopy) -> CopiedFile:
+        try:
+            data = self._store.read(file.source)
+        except FileNotFoundError:
+            return CopiedFile(size=None, copied=False)
+        if self._store.exists(file.target) and len(self._store.read(file.target)) == len(data):
+            return CopiedFile(size=len(data), copied=False)
+        self._store.put(file.target, data)
+        return CopiedFile(size=len(data), copied=True)
+
+    def footers(self, table: str, files: Any, columns: Any, most: int = -1) -> Footers:
+        found = [pq.read_metadata(self._store.open_input(path)) for path, _ in files]
+        columns = list(leaves(parse_schema(_AB)))
+        values = [list(statistics_of(footer, columns, by_id=False).values) for footer in found]
+        told = [
+            FileFooter(schema=0, rows=footer.num_rows, statistics=list(map(list, each)))
+            for footer, each in zip(found, values, strict=True)
+        ]
+        return Footers(schemas=[_AB], files=told)
 
 
 # --- Statements ------------------------------------------------------------------------------------------------------
@@ -100,6 +144,7 @@ class Case:
     :param written: the files that Spark writes for it, for each write.
     :param done: conditions that refuse the statement because it is done.
     :param confs: settings of the session.
+    :param files: what lies there beside the table, by path.
     """
 
     steps: Sequence[tuple[str, Request]]
@@ -111,6 +156,15 @@ class Case:
     written: Sequence[Any] = ()
     done: Sequence[str] = ()
     confs: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+class Before(NamedTuple):
+    """A statement that comes before, with the files that Spark writes for it, and what lies there then."""
+
+    steps: Sequence[tuple[str, Request]]
+    written: Sequence[Any] = ()
+    files: dict[str, bytes] = {}
 
 
 def alter(*changes: Request) -> tuple[str, Request]:
@@ -136,9 +190,15 @@ def drop(feature: str, truncates: bool = False, **table: Any) -> Case:
     return Case(asked, done=done, **table)
 
 
-def batch(number: int = 0, mode: str = "Append", schema: str = schema_json(a="integer", b="string"), **options: str):
+def batch(
+    number: int = 0,
+    mode: str = "Append",
+    schema: str = schema_json(a="integer", b="string"),
+    table: str = PATH,
+    **options: str,
+):
     sink: dict[str, Any] = {
-        "table": PATH,
+        "table": table,
         "mode": mode,
         "partitionColumns": [],
         "clusteringColumns": None,
@@ -194,6 +254,21 @@ IDENTITY = {"identity": [{"column": "i", "start": 1, "step": 1, "allowExplicitIn
 def _written(rows: int) -> list[Any]:
     return [[data_file("written.parquet", rows, [[1, 9, 0], ["x", "y", 0]], size=len(_WIDER))]]
 
+
+def deep_clone(mode: str) -> list[tuple[str, Request]]:
+    return [("clone", {"table": PATH, "mode": mode, "source": "/source", "arguments": {"isShallow": False}})]
+
+
+def _source_file(name: str) -> Request:
+    return data_file(name, 10, [[1, 9, 0], ["x", "x", 0]], size=len(_NARROW))
+
+
+#: Another table, of two files; a third one is not yet part of it.
+_SOURCE = Before(
+    [("create_table", create_request("/source", _AB, plan=0, rowSchema=_AB))],
+    [[_source_file("w.parquet"), _source_file("x.parquet")]],
+    {f"/source/{name}.parquet": _NARROW for name in "wxy"},
+)
 
 CASES: dict[str, Case] = {
     "ADD COLUMNS": altering(column("c"), column("d", position={}), done=["DELTA_ADD_COLUMN_EXISTS"]),
@@ -305,6 +380,21 @@ CASES: dict[str, Case] = {
         written=[[data_file("new.parquet", 2, [[1, 5, 0], ["x", "y", 0]])]],
         done=["DELTA_UNSUPPORTED_NON_EMPTY_CLONE"],
     ),
+    "DEEP CLONE": Case(deep_clone("create"), schema="", prepare=[_SOURCE], done=["DELTA_TABLE_ALREADY_EXISTS"]),
+    "DEEP CLONE, again": Case(
+        deep_clone("create_or_replace"),
+        schema="",
+        prepare=[
+            _SOURCE,
+            Before(deep_clone("create")),
+            Before(batch(table="/source"), [[_source_file("y.parquet")]]),
+        ],
+    ),
+    "CONVERT": Case(
+        [("convert_to_delta", {"table": PATH, "arguments": {"statistics": True}, "format": "parquet"})],
+        schema="",
+        files={f"{PATH}/{name}.parquet": _NARROW for name in "xy"},
+    ),
     "a batch": Case(batch(), written=_written(2)),
     "a batch, Complete": Case(batch(mode="Complete"), written=_written(2)),
     "a batch that brings a column": Case(
@@ -341,7 +431,7 @@ class World:
         """As a process that has just started: it knows nothing of the table."""
         self.store = store
         opening.CACHE.forget(PATH)
-        self._statement = RecordingStatement(case.confs)
+        self._statement = CopyingStatement(case.confs, store)
         self._statement.written = list(case.written)
         answer: dict[str, Any] = {}
         for name, asked in steps:
@@ -361,23 +451,29 @@ class World:
         """The table that a statement begins with; empty for none."""
         disk = MemoryStore()
         disk.make_directory(PATH)
-        if not case.schema:
-            return disk
-        created = create_request(PATH, case.schema, properties=case.properties, **case.create)
-        steps: list[Any] = [
-            ("create_table", created),
-            *(_plain(f"{n}.parquet", case.stats) for n in range(3)),
-            *case.prepare,
-        ]
-        for step in steps:
+        _put(disk, case.files)
+        steps: list[Any] = []
+        if case.schema:
+            steps.append(("create_table", create_request(PATH, case.schema, properties=case.properties, **case.create)))
+            steps += (_plain(f"{n}.parquet", case.stats) for n in range(3))
+        for step in [*steps, *case.prepare]:
             if callable(step):
                 snapshot = load_snapshot(PATH, disk)
                 txn = Transaction(PATH, disk, snapshot)
                 txn.add([step(disk)])
                 txn.commit("WRITE", {})
+            elif isinstance(step, Before):
+                assert self.run(step.steps, disk, replace(case, written=step.written, confs={})) == Ended(), step
+                _put(disk, step.files)
             else:
                 assert self.run([step], disk, replace(case, confs={})) == Ended(), step
         return disk
+
+
+def _put(disk: MemoryStore, files: dict[str, bytes]) -> None:
+    for path, data in files.items():
+        disk.make_directory(path.rpartition("/")[0])
+        disk.put(path, data)
 
 
 _NUMBERED = re.compile(r'("delta\.requireCheckpointProtectionBeforeVersion": ")\d+')
@@ -517,6 +613,8 @@ SHORT = (
     "DROP FEATURE, row tracking",
     "ANALYZE",
     "TRUNCATE",
+    "DEEP CLONE, again",
+    "CONVERT",
     "a batch",
 )
 
@@ -526,7 +624,7 @@ def test_some_calls_of_a_statement_fail(world, name):
     """The first two that write."""
     reference = Reference(world, CASES[name])
     writing = [(at, failure) for at, failure in failures(reference) if reference.calls[at].writes]
-    run_all(reference, iter(writing[:8]))
+    run_all(reference, iter(writing[:10]))
 
 
 def test_a_checkpoint_that_cannot_be_written_after_the_feature_went(world):

@@ -28,6 +28,7 @@ ORDER = (
     "layout",
     "sql",
     "execution.bridge",
+    "execution.scan",
     "sql.streaming",
     "sql.dml",
     "scan",

@@ -135,3 +135,22 @@ def test_analyze_table_keeps_figures_in_the_metastore(spark, rows, sales, settin
         spark.sql("ANALYZE TABLE sales COMPUTE STATISTICS FOR COLUMNS nothing")
     with fails("DELTA_OPERATION_ON_PATH_NOT_ALLOWED", "ANALYZE TABLE", "CREATE TABLE"):
         spark.sql(f"ANALYZE TABLE delta.`{path_of(rows, 'sales')}` COMPUTE STATISTICS")
+
+
+def test_a_limit_reads_the_files_that_it_needs(spark, rows, sales):
+    assert len(sales.limit(5).inputFiles()) == 1
+    assert len(sales.limit(501).inputFiles()) == 3
+    assert sales.limit(501).count() == 501
+    assert len(sales.where("day = '2024-01-03'").select("name").limit(260).inputFiles()) == 2
+    assert len(sales.where("price > 3").limit(5).inputFiles()) == 40  # a file without nulls could decide
+    assert rows("SELECT count(*) FROM (SELECT * FROM sales WHERE day = '2024-01-03' LIMIT 700 OFFSET 20)") == [(700,)]
+    assert rows("SELECT EXISTS (SELECT 1 FROM sales), EXISTS (SELECT 1 FROM sales WHERE id < 0)") == [(True, False)]
+    last = spark.sql("SELECT id, name FROM sales WHERE day < '2024-01-10' ORDER BY id DESC LIMIT 3")
+    assert len(last.inputFiles()) == 1
+    assert [row.id for row in last.collect()] == [8999, 8998, 8997]
+    first = spark.sql("SELECT id + 1 FROM (SELECT * FROM sales ORDER BY day, id DESC LIMIT 3)")
+    assert len(first.inputFiles()) == 4
+    assert [row[0] for row in first.collect()] == [1000, 999, 998]
+    assert len(spark.sql("SELECT * FROM sales ORDER BY id + 0 LIMIT 3").inputFiles()) == 40
+    spark.sql("DELETE FROM sales WHERE id >= 9990")
+    assert rows("SELECT max(id) FROM (SELECT id FROM sales ORDER BY id DESC LIMIT 2)") == [(9989,)]

@@ -277,20 +277,9 @@ def test_clones(table, session):
     ]
 
 
-class TestNotYet:
-    @pytest.mark.parametrize(
-        ("call", "text"),
-        [
-            (
-                lambda t: t.optimize().where("a = 1").executeZOrderBy(["b", "c.d"]),
-                "OPTIMIZE delta.`/t` WHERE (a = 1 ) ZORDER BY (`b`, `c`.`d`)",
-            ),
-        ],
-    )
-    def test_is_there_to_be_switched_on(self, table, ran, monkeypatch, call, text):
-        monkeypatch.setattr("headwater.tables.errors.NOT_YET", {})
-        call(table)
-        assert ran() == text
+def test_optimize_along_a_curve_where_a_condition_holds(table, ran):
+    table.optimize().where("a = 1").executeZOrderBy(["b", "c.d"])
+    assert ran() == "OPTIMIZE delta.`/t` WHERE (a = 1 ) ZORDER BY (`b`, `c`.`d`)"
 
 
 def test_is_delta_table_tells_no_table_from_trouble(session):

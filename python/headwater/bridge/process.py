@@ -71,8 +71,10 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
         # A JAR from before this check does not read the answer, but shows the last line of standard error.
         sys.exit(f"{error['condition']}: {error['text']}")
 
+    from headwater import hooks
     from headwater.bridge import gateway
 
+    hooks.configure(settings.get("hooks") or {})
     serving = gateway.start(str(settings["token"]), handlers)
     with answers:
         print(json.dumps({"port": serving.port}), file=answers, flush=True)

@@ -38,7 +38,7 @@ _NEWEST_PYTHON = (3, 13)
 _JAVAS = (17, 21)
 #: What the package needs, where its own description is not installed: a source tree on the path.
 _PACKAGES = (
-    "pyspark", "py4j", "pyarrow", "msgspec", "numpy", "orjson", "pyroaring", "sqlglot", "tzdata", "typer", "rich"
+    "py4j", "pyarrow", "msgspec", "numpy", "orjson", "pyroaring", "sqlglot", "tzdata", "typer", "rich"
 )  # fmt: skip
 #: Packages with compiled parts, which may be there and not load.
 _COMPILED = ("pyarrow", "msgspec", "numpy", "orjson", "pyroaring")
@@ -157,13 +157,10 @@ def _packages() -> Iterator[Finding]:
 
 def _package(name: str, wanted: str) -> Finding | None:
     """What is wrong with a package; None where nothing is."""
-    install = f"Install it: {sys.executable} -m pip install '{name}{wanted}'"
+    install = f"Install it: {_install(name + wanted)}"
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        if name == "pyspark" and _has("pyspark-client"):
-            found = "pyspark-client alone, which connects to servers and cannot run Spark here"
-            return Finding("packages", NOTE, found, "To run Spark here, too: pip install pyspark")
         return Finding("packages", WRONG, f"{name} is missing", install)
     if not _fits(version, wanted):
         return Finding("packages", WRONG, f"{name} {version} does not fit {wanted}", install)
@@ -174,6 +171,10 @@ def _package(name: str, wanted: str) -> Finding | None:
             again = f"Install it again: {sys.executable} -m pip install --force-reinstall '{name}{wanted}'"
             return Finding("packages", WRONG, f"{name} {version} does not load: {error}", again)
     return None
+
+
+def _install(requirement: str) -> str:
+    return f"{sys.executable} -m pip install '{requirement}'"
 
 
 def _has(name: str) -> bool:
@@ -233,8 +234,12 @@ def _spark() -> Iterator[Finding]:
     try:
         home = launch.spark_home()
     except RuntimeError as error:
-        state = NOTE if _has("pyspark-client") else WRONG  # which connects to servers
-        yield Finding("Spark", state, str(error), "Or have SPARK_HOME name the folder of a Spark.")
+        if _has("pyspark-client"):
+            found = "pyspark-client alone, which connects to servers and cannot run Spark here"
+            yield Finding("Spark", NOTE, found, f"To run Spark here, too: {_install('headwater[spark]')}")
+        else:
+            found, _, advice = str(error).partition(". ")
+            yield Finding("Spark", WRONG, found, f"{advice}.")
         return
     version = launch.spark_version(home)
     supported = ", ".join(versions.SUPPORTED_SPARK)

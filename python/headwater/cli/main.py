@@ -7,6 +7,7 @@ this process, so exit code, signals and terminal are theirs.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import sys
@@ -127,6 +128,8 @@ def demo(
     ] = None,
 ) -> None:
     """Load the 336,776 flights that left New York in 2013 and work with them in SQL."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise RuntimeError("The demo needs PySpark: pip install 'headwater[demo]'")
     from pyspark.errors import PySparkException
 
     from headwater.cli.demo import run_demo

@@ -8,7 +8,7 @@ shares all file blocks with the old.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -65,7 +65,7 @@ class LiveBlock(NamedTuple):
 class FileChanges(NamedTuple):
     """What some commits did to files in the end: the newest ``add`` or ``remove`` of each logical file in them."""
 
-    keys: Collection[FileKey]  #: of all of them, a dictionary's keys
+    keys: Callable[[], Collection[FileKey]]  #: of all of them, a set's or a dictionary's
     adds: pa.Table
     removes: pa.Table
 
@@ -112,7 +112,8 @@ def apply_commits(state: TableState, commits: Sequence[ParsedActions]) -> TableS
     if not commits:
         return state
     changes = reconcile(commits)
-    blocks = [live.without(changes.keys) for live in state.blocks]
+    keys = changes.keys() if state.blocks else ()
+    blocks = [live.without(keys) for live in state.blocks]
     if changes.adds.num_rows:
         blocks.append(LiveBlock(FileBlock.of_table(changes.adds)))
     sources = state.tombstone_sources
@@ -134,8 +135,10 @@ def apply_commits(state: TableState, commits: Sequence[ParsedActions]) -> TableS
     )
 
 
-def reconcile(commits: Iterable[ParsedActions]) -> FileChanges:
+def reconcile(commits: Sequence[ParsedActions]) -> FileChanges:
     """The newest reference to each logical file in commits given in ascending order."""
+    if len(commits) == 1 and (files := commits[0].files).are_distinct:
+        return FileChanges(lambda: set(files.keys), files.adds(), files.removes())
     newest: dict[FileKey, int] = {}  # the row among all adds, or the complement of the row among all removes
     adds = removes = 0
     add_tables, remove_tables = [NO_FILES], [NO_TOMBSTONES]
@@ -150,7 +153,7 @@ def reconcile(commits: Iterable[ParsedActions]) -> FileChanges:
         add_tables.append(commit.files.adds())
         remove_tables.append(commit.files.removes())
     return FileChanges(
-        newest.keys(),
+        newest.keys,
         keep(pa.concat_tables(add_tables), _mask((row for row in newest.values() if row >= 0), adds)),
         keep(pa.concat_tables(remove_tables), _mask((~row for row in newest.values() if row < 0), removes)),
     )

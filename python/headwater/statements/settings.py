@@ -56,7 +56,29 @@ SETTINGS: tuple[Setting, ...] = (
         "8 MiB",
         "total size of target files up to which MERGE joins them at once",
     ),
+    Setting(
+        "spark.headwater.scan.mostJoinKeys",
+        "500000",
+        "dynamic file pruning does not look at the keys of a join's broadcast side that has more",
+    ),
+    Setting(
+        "spark.headwater.scan.mostListedJoinKeys",
+        "2000",
+        "dynamic file pruning takes more distinct keys by their minimum and maximum alone",
+    ),
     Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
+    Setting(
+        "spark.headwater.hook.<name>.before",
+        "",
+        "a hook of commits, as `module:function`; `.after` for one that hears of them",
+        at_start=True,
+    ),
+    Setting("spark.headwater.hooks", "", "the hooks that every commit of the session is shown to, separated by commas"),
+    Setting(
+        "spark.headwater.hooks.deadlineSeconds",
+        "10",
+        "seconds after which a commit no longer waits for a hook's answer",
+    ),
     Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
     Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
     Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),
@@ -262,6 +284,13 @@ SETTINGS: tuple[Setting, ...] = (
         "false",
         "a column's wider type needs a schema log, as a new name does",
     ),
+    Setting(
+        "spark.databricks.optimizer.dynamicFilePruning",
+        "true",
+        "the keys of a join's broadcast side and the values of scalar subqueries prune the files of a scan before it "
+        "starts",
+    ),
+    Setting("spark.databricks.optimizer.deltaTableFilesThreshold", "2", "scans of fewer files are not pruned so"),
 )
 
 _CONVERT = "tables of Iceberg are not converted"

@@ -7,6 +7,18 @@ raises what its statement does, returns and raises. No class of Headwater's JVM 
 
 from __future__ import annotations
 
+import importlib.util
+import shlex
+import sys
+
+if importlib.util.find_spec("pyspark") is None:
+    raise ModuleNotFoundError(
+        f"headwater.tables needs PySpark, which {sys.executable} does not have. Install it: "
+        f"{shlex.quote(sys.executable)} -m pip install 'headwater[spark]', or 'headwater[client]' for a client of "
+        "Spark Connect alone.",
+        name="pyspark",
+    )
+
 from headwater.tables.columns import IdentityGenerator
 from headwater.tables.creating import DeltaColumnBuilder, DeltaTableBuilder
 from headwater.tables.errors import DeltaTableError

@@ -1,20 +1,13 @@
-"""Errors that the API itself raises: arguments of the wrong type, and statements that are not implemented yet.
-
-Owns :data:`NOT_YET`, the list of the latter; remove a statement from it to enable it. The statement raises all other
-errors.
-"""
+"""Errors that the API itself raises, of arguments that make no statement. Statements raise all others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from pyspark.errors import AnalysisException
 
 from headwater.errors import HeadwaterError
-
-#: Statements that the API can write and Headwater cannot run yet, and what to do until then.
-NOT_YET: Mapping[str, str] = {}
 
 
 class DeltaTableError(AnalysisException):
@@ -29,19 +22,6 @@ class DeltaTableError(AnalysisException):
 
     def getSqlState(self) -> str:
         return self._sql_state
-
-
-def refuse_unless_there(statement: str, table: str) -> None:
-    """Raise ``HEADWATER_STATEMENT_NOT_SUPPORTED`` if the statement is not implemented yet."""
-    if statement in NOT_YET:
-        not_supported(statement, table, NOT_YET[statement])
-
-
-def not_supported(statement: str, table: str, instead: str) -> NoReturn:
-    """Raise ``HEADWATER_STATEMENT_NOT_SUPPORTED``; ``instead`` says what to do."""
-    raise DeltaTableError(
-        "HEADWATER_STATEMENT_NOT_SUPPORTED", {"statement": statement, "tableName": table, "instead": instead}
-    )
 
 
 def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from headwater.tables import cards
 from headwater.tables.columns import of_field
-from headwater.tables.errors import check_type, refuse_unless_there
+from headwater.tables.errors import check_type
 from headwater.tables.names import literal, path_name, quote, split_name
 from headwater.tables.reaching import NamedTable
 
@@ -45,13 +45,7 @@ class DeltaOptimizeBuilder:
 
     def _run(self, ending: str) -> DataFrame:
         condition = f"\nWHERE ({self._condition}\n)" if self._condition is not None else ""
-        return run(self._table, "OPTIMIZE", f"OPTIMIZE {self._table.name}{condition}{ending}")
-
-
-def run(table: NamedTable, statement: str, text: str) -> DataFrame:
-    """Run a statement that may not be implemented yet."""
-    refuse_unless_there(statement, table.shown)
-    return cards.run(table, text)
+        return cards.run(self._table, f"OPTIMIZE {self._table.name}{condition}{ending}")
 
 
 def clone_text(

@@ -168,7 +168,7 @@ class DeltaTable:
         """Convert a Parquet table to a Delta table, in place."""
         check_session(sparkSession)
         text = maintenance.convert_text(identifier, partitionSchema)
-        maintenance.run(NamedTable(sparkSession, identifier), "CONVERT TO DELTA", text)
+        cards.run(NamedTable(sparkSession, identifier), text)
         kind, *path = split_name(identifier)
         is_path = kind.lower() == "parquet" and len(path) == 1
         return cls.forPath(sparkSession, path[0]) if is_path else cls.forName(sparkSession, identifier)
@@ -491,15 +491,12 @@ class DeltaTable:
 
     def _clone(self, at: str, target: str, isShallow: bool, *arguments: Any) -> DeltaTable:
         text, name = maintenance.clone_text(self._table.name, at, target, isShallow, *arguments)
-        self._run("SHALLOW CLONE" if isShallow else "DEEP CLONE", text)
+        cards.run(self._table, text)
         return DeltaTable.forName(self._spark, name)
 
     def _set_properties(self, properties: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         self._table.sql(f"ALTER TABLE {self._table.name} SET TBLPROPERTIES ({pairs})")
-
-    def _run(self, statement: str, text: str) -> DataFrame:
-        return maintenance.run(self._table, statement, text)
 
 
 def _session(given: SparkSession | None) -> SparkSession:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
-from headwater.log.files import TOMBSTONE_SCHEMA, json_objects, keys_of
+from headwater.log.files import TOMBSTONE_SCHEMA, json_lines, keys_of
 from headwater.protocol.action_shapes import ADD, REMOVE
 from headwater.protocol.actions import Metadata
 from headwater.transaction.validation import check_partition_values
@@ -39,21 +38,13 @@ class Bulk:
         return int(self.removed.num_rows + self.added.num_rows)
 
     def lines(self) -> Iterator[bytes]:
-        """The actions as a commit has them, removals first."""
-        yield from self._removals()
-        yield from self._additions()
-
-    def _removals(self) -> Iterator[bytes]:
+        """The actions as a commit has them, removals first, in pieces."""
         more = {"deletion_timestamp": self._time, "data_change": True, "extended_file_metadata": True}
-        for action in json_objects(self.removed, REMOVE, more):
-            yield orjson.dumps({"remove": action}, option=orjson.OPT_APPEND_NEWLINE)
-
-    def _additions(self) -> Iterator[bytes]:
-        for action in json_objects(self.added, ADD, {"data_change": True}):
-            yield orjson.dumps({"add": action}, option=orjson.OPT_APPEND_NEWLINE)
+        yield from json_lines("remove", self.removed, REMOVE, more)
+        yield from json_lines("add", self.added, ADD, {"data_change": True})
 
     def parsed_with(self, others: bytes, path: str) -> ParsedActions:
-        """What parsing the commit comes to; ``others`` are its other lines."""
+        """What parsing the commit comes to, once it was checked; ``others`` are its other lines."""
         actions = parse_actions(others, path)
         count = self.removed.num_rows
         constants = {
@@ -62,6 +53,7 @@ class Bulk:
             "extended_file_metadata": pa.repeat(pa.scalar(True), count),
         }
         columns = [constants[f.name] if f.name in constants else self.removed[f.name] for f in TOMBSTONE_SCHEMA]
+        actions.files.are_distinct = not actions.files.kinds
         actions.files.extend(False, pa.table(columns, schema=TOMBSTONE_SCHEMA))
         actions.files.extend(True, self.added)
         return actions

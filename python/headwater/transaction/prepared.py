@@ -9,7 +9,7 @@ Log Entries". Promise: a commit that readers could not read is refused before it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -125,6 +125,15 @@ class PreparedCommit:
     def num_actions(self) -> int:
         """The number of file actions, for messages."""
         return self._work.content.num_files
+
+    def action_lines(self) -> Iterator[bytes]:
+        """Its actions as lines of JSON, but for what only an attempt can know: ``commitInfo`` and row ids."""
+        content, definition = self._work.content, self._work.definition
+        state = [action for action in (definition.new_protocol, definition.new_metadata) if action is not None]
+        yield serialize([*state, *content.state_actions])
+        yield self._body or serialize(content.file_actions)
+        if content.bulk is not None:
+            yield from content.bulk.lines()
 
     def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
         """The commit file for a version and the version's timestamp, right before it is put.

@@ -317,10 +317,12 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         engine_info: str | None = None,
         on_begin: Callable[[int, str], None] | None = None,
+        review: Callable[[PreparedCommit], None] | None = None,
     ) -> Committed:
         """Make the next version of the table, or raise and leave the table as it is.
 
         :param on_begin: as of :meth:`prepare`.
+        :param review: is shown the commit once, before the first attempt; what it raises ends the commit.
         :raises HeadwaterError: a conflict (:func:`~headwater.transaction.conflicts.check`);
             ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``; those of :meth:`prepare`; ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``;
             ``HEADWATER_COMMIT_NOT_READABLE`` before anything is written.
@@ -335,6 +337,8 @@ class Transaction:
             engine_info=engine_info,
             on_begin=on_begin,
         )
+        if review is not None:
+            review(prepared)
         began = time.monotonic()
         put = CommitLoop(prepared, self._committer).put(self._max_attempts)
         if _LOG.isEnabledFor(logging.INFO):

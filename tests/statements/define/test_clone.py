@@ -484,3 +484,27 @@ def test_deep_clones_in_a_random_history(tmp_path, make_statement, seed):
             mode = "create_or_replace"
             assert rows_of(target) == kept[max(kept) if version is None else version]
         kept[snapshot(source).version] = rows_of(source)
+
+
+def test_files_that_vanish(table, statement, tmp_path):
+    """In the middle of a copy, or with the source of a clone that is cloned."""
+    arguments = {"isShallow": False}
+    between, target = tmp_path / "between", tmp_path / "c"
+    clone(between, table, statement)
+    copy = statement._copy
+
+    def copies(file):
+        answer = copy(file)
+        for other in table.rglob("z"):
+            other.unlink()
+        return answer
+
+    statement._copy = copies
+    said = refused("HEADWATER_CLONE_FILES_MISSING", target, table, statement, arguments=arguments)
+    assert f"{table}/z" in said
+    statement._copy = copy
+    shutil.rmtree(table)
+    said = refused("HEADWATER_CLONE_FILES_MISSING", target, between, statement, arguments=arguments)
+    assert str(table) in said
+    assert not (target / "_delta_log").exists()
+    assert snapshot(between).num_files == 3

@@ -134,9 +134,10 @@ def test_row_ids_of_files_that_come_back_stay_theirs(table, statement):
 def drawn_files(drawn, letter, count):
     """Files of partitions with everything that an ``add`` may have."""
     found = []
+    control = drawn.choice(["", "\x01\n"])
     for number in range(count):
         values = {"p": drawn.choice(["a", "b c", None]), "q": drawn.choice(["1", None])}
-        name = f"{drawn.choice(['', 'p=b%20c/', 'x/'])}{letter}%25{number}.parquet"
+        name = f"{drawn.choice(['', 'p=b%20c/', 'x/'])}{letter}{control}%25{number}.parquet"
         vector = drawn.choice([None, DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 4, 1, drawn.choice([None, 1]))])
         tags = drawn.choice([None, {}, {"ZCUBE_ID": "x", "odd": "\u00fc"}])
         stats = drawn.choice([None, STATS, '{"numRecords":3,"minValues":{"a":"\\"\u00fc"}}'])

@@ -16,11 +16,19 @@ from pyspark.sql import SparkSession
 from support.sparks.by_name_scenarios import by_name
 from support.sparks.entry_scenarios import entries, refused
 from support.sparks.reaching_scenarios import explained, log_at, reach, reach_two, shown
-from support.sparks.stream_scenarios import send_changes, stop_in_batch, stream_in, stream_on, streams_beside
+from support.sparks.stream_scenarios import (
+    by_event_time,
+    send_changes,
+    stop_in_batch,
+    stream_in,
+    stream_on,
+    streams_beside,
+)
 from support.sparks.tables_scenarios import tables_change, tables_changes, tables_open, tables_shown
 from support.sparks.upsert_scenarios import upserts
 
 __all__ = [
+    "by_event_time",
     "by_name",
     "entries",
     "explained",

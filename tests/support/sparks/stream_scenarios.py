@@ -57,6 +57,29 @@ def stream_on(spark: SparkSession, source: str, table: str, checkpoint: str) -> 
     return found
 
 
+def by_event_time(
+    spark: SparkSession, source: str, table: str, checkpoint: str, files: int, rows: int, in_order: bool = True
+) -> list[int]:
+    """Stream a new table of so many files, the latest times first, one file a micro-batch, past a watermark to another
+    table; how many micro-batches had rows, how many rows were late, and how many there are then.
+
+    :param rows: of each file.
+    :param in_order: whether the initial snapshot is read in the order of event time.
+    """
+    spark.sql(f"CREATE TABLE delta.`{source}` (id BIGINT, at TIMESTAMP) USING delta").collect()
+    for first in range(rows * (files - 1), -1, -rows):
+        made = f"SELECT id, timestamp_seconds(1700000000 + id * 3600) FROM range({first}, {first + rows}, 1, 1)"
+        spark.sql(f"INSERT INTO delta.`{source}` {made}").collect()
+    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).option("withEventTimeOrder", in_order)
+    once = reader.load(source).withWatermark("at", "1 minute").dropDuplicates(["id", "at"])
+    writer = once.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query = writer.start(table)
+    query.awaitTermination()
+    late = [state.numRowsDroppedByWatermark for p in query.recentProgress for state in p.stateOperators]
+    batches = sum(p.numInputRows > 0 for p in query.recentProgress)
+    return [batches, sum(late), spark.read.format("delta").load(table).count()]
+
+
 def streams_beside(
     spark: SparkSession, text: str, held: str, slow: dict[str, Any], sources: list[dict[str, str]]
 ) -> dict[str, Any]:

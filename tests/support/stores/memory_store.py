@@ -12,6 +12,7 @@ from threading import Lock
 import pyarrow as pa
 
 from headwater.stores import FileInfo, Store
+from headwater.stores.interface import Tree
 
 
 def _now() -> int:
@@ -37,6 +38,18 @@ class MemoryStore(Store):
                 if path.rpartition("/")[0] == directory and path.rpartition("/")[2] >= start_name
             ]
         return sorted(found, key=lambda info: info.name)
+
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        with self._lock:
+            if directory not in self.directories:
+                raise FileNotFoundError(directory)
+            found = [
+                FileInfo(path.removeprefix(f"{directory}/"), len(data), modified)
+                for path, (data, modified) in self.files.items()
+                if path.startswith(f"{directory}/")
+            ]
+        between()
+        return Tree([info for info in found if all(map(enters, info.path.split("/")))], [])
 
     def read(self, path: str) -> bytes:
         with self._lock:

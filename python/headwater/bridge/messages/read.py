@@ -78,12 +78,27 @@ class TableDescription(Answer, kw_only=True):
     row_tracking_columns: list[str]
 
 
+class ScanOrder(Request, kw_only=True):
+    """The first column that a query with a LIMIT sorts by.
+
+    :param column: a top-level column.
+    :param descending: whether the largest values come first.
+    :param nulls_first: whether nulls come before all values.
+    """
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+
 class ScanRequest(Request, kw_only=True):
     """Asks which files of a version a scan must read.
 
     :param table_id: the id the table had when the query was analysed.
     :param filters: the scan's conjuncts, JSON of :mod:`headwater.pruning.predicates`.
     :param columns: top-level columns whose statistics Spark estimates with; None where it estimates sizes only.
+    :param limit: how many rows the query takes of those that meet the filters; None for all.
+    :param order: what it sorts them by before; None where any of them do.
     """
 
     table: str
@@ -91,6 +106,8 @@ class ScanRequest(Request, kw_only=True):
     table_id: str | None = None
     filters: list[dict[str, Any]]
     columns: list[str] | None = None
+    limit: int | None = None
+    order: ScanOrder | None = None
 
 
 class ColumnStatistics(Answer, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
+from headwater.statements.commit.hooks import Hooks, Proposed
 from headwater.statements.commit.manifests import keep_up
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.commit.small_files import compact_if_due, partition_of
@@ -117,6 +119,8 @@ def commit(
         txn.set_transaction(*identity)
 
     answered = None if counts is None else list(counts)
+    hooks = Hooks(txn, statement)
+    user_metadata = options.get("usermetadata") or statement.conf(_USER_METADATA)
 
     def on_begin(version: int, transaction_id: str) -> None:
         if not is_last:
@@ -133,10 +137,12 @@ def commit(
         operation,
         parameters,
         metrics or {},
-        user_metadata=options.get("usermetadata") or statement.conf(_USER_METADATA),
+        user_metadata=user_metadata,
         engine_info=default_engine_info(statement.spark_version),
         on_begin=on_begin,
+        review=partial(hooks.review, Proposed(operation, parameters, metrics or {}, user_metadata)) if hooks else None,
     )
+    hooks.tell(committed)
     if txn.redefines:
         statement.definition_changed()
     if not is_last:
@@ -145,7 +151,7 @@ def commit(
         reset_version(options, statement)
     keep_up(txn, committed)
     if written := txn.partitions_written:
-        compact_if_due(statement, committed.snapshot, map(partition_of, written))
+        compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 

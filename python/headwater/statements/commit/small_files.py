@@ -19,6 +19,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.table_definition import TableDefinition
+from headwater.transaction.transaction import Committed
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,14 +96,18 @@ def of_partitions(snapshot: Snapshot, limits: Limits, partitions: Iterable[Parti
     return found
 
 
-def compact_if_due(statement: Statement, snapshot: Snapshot, written: Iterable[Partition]) -> None:
-    """Have a table compacted in the background if a commit that added rows left too many small files.
+def compact_if_due(statement: Statement, table_path: str, committed: Committed, written: Iterable[Partition]) -> None:
+    """Have a table compacted in the background if a commit that added rows left too many small files. Raises nothing:
+    the commit stands.
 
     :param written: the partitions that the commit added files to.
     """
     partitions = set(written)
+    if not partitions:
+        return
     try:
-        if not partitions or not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
+        snapshot = committed.snapshot
+        if not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
             return
         if snapshot.is_catalog_managed:  # layout is its catalog's
             return
@@ -112,7 +117,7 @@ def compact_if_due(statement: Statement, snapshot: Snapshot, written: Iterable[P
             _due.setdefault(snapshot.table_path, set()).update(partitions)
         statement.compact_later(snapshot.table_path)
     except Exception as error:
-        _LOG.warning("%s: auto-compaction could not begin (%s); the commit stands", snapshot.table_path, error)
+        _LOG.warning("%s: auto-compaction could not begin (%s); the commit stands", table_path, error)
         _LOG.debug("auto-compaction", exc_info=True)
 
 

@@ -43,6 +43,7 @@ from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
 from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
+from headwater.pruning.limits import Order, first_rows
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
 from headwater.sql.composing import Relation
@@ -187,12 +188,22 @@ def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     """The files a scan must read, with their statistics where those are asked for."""
     snapshot = open_same(request, statement, request.version)
     files = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
-    mask = prune_all(snapshot, [decode(tree) for tree in request.filters]) if request.filters else None
+    mask = _chosen(request, snapshot)
     is_whole = mask is None or mask.true_count == len(mask)
     if not is_whole:
         files = files.filter(mask)
     statistics = None if request.columns is None else _statistics(snapshot, None if is_whole else mask, request.columns)
     return answer_files(snapshot, files, statement, is_whole=is_whole, statistics=statistics)
+
+
+def _chosen(request: ScanRequest, snapshot: Snapshot) -> pa.BooleanArray | None:
+    """A boolean a file; ``None`` for all of them."""
+    predicates = [decode(tree) for tree in request.filters]
+    if request.limit is None:
+        return prune_all(snapshot, predicates) if predicates else None
+    by = request.order
+    order = None if by is None else Order(by.column, by.descending, by.nulls_first)
+    return first_rows(snapshot, predicates, request.limit, order)
 
 
 def answer_files(

@@ -3,7 +3,7 @@ package headwater.spark
 import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
-import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, ResolveHeadwaterRelations}
+import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
@@ -41,6 +41,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
     extensions.injectPreCBORule(session => PruneFiles(session))
+    extensions.injectQueryStageOptimizerRule(session => PruneFilesByKeys(session))
   }
 
   /**

@@ -151,6 +151,7 @@ object HandlerProcess extends Logging {
     try send(
         "token" -> token,
         "logLevel" -> conf.get("spark.headwater.log.level", "WARN"),
+        "hooks" -> conf.getAllWithPrefix("spark.headwater.hook.").toMap,
         "bridge" -> BuildProperties.bridgeVersion,
         "jar" -> jarFile.map(_.getPath).getOrElse(""))
     catch { case _: IOException => }

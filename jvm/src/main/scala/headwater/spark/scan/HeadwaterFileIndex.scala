@@ -5,7 +5,7 @@ import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
-import headwater.spark.bridge.messages.{ScanRequest, ScanStatistics}
+import headwater.spark.bridge.messages.{ScanOrder, ScanRequest, ScanStatistics}
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -37,12 +37,21 @@ class HeadwaterFileIndex(
     only: Option[JsonNode] = None,
     numbersFiles: Boolean = false,
     val analyzed: Map[String, CatalogColumnStat] = Map.empty,
-    pruned: Option[PrunedFiles] = None)
+    private val pruned: Option[PrunedFiles] = None)
     extends FileIndex {
 
   def tableLocation: TableLocation = TableLocation(path, store)
 
   def isWholeTable: Boolean = only.isEmpty && pruned.isEmpty
+
+  /** Whether it lists the files of the table's version, perhaps pruned, rather than files that it was given. */
+  def listsVersion: Boolean = !live && only.isEmpty
+
+  /** Whether it may list so many files. */
+  def mayList(files: Int): Boolean = pruned.forall(_.files.size >= files)
+
+  /** How many files [[prunedByKeys(Seq,Seq)]] left out. */
+  def prunedByKeys: Int = pruned.map(_.byKeys).getOrElse(0)
 
   override def rootPaths: Seq[Path] = Seq(new Path(path))
 
@@ -59,10 +68,17 @@ class HeadwaterFileIndex(
   /**
    * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some
    * of them, does not ask the handler again.
+   *
+   * @param limit of how many rows that meet the filters the files are listed; all if not given
+   * @param order by what these are the first ones; any if not given
    */
-  def pruned(filters: Seq[Expression], columns: Option[Seq[String]]): (HeadwaterFileIndex, Option[ScanStatistics]) = {
+  def pruned(
+      filters: Seq[Expression],
+      columns: Option[Seq[String]],
+      limit: Option[Int] = None,
+      order: Option[ScanOrder] = None): (HeadwaterFileIndex, Option[ScanStatistics]) = {
     val trees = filters.map(PredicateTree.of)
-    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, trees, columns), tableLocation)
+    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, trees, columns, limit, order), tableLocation)
     val listed = FileList.fromAnswer(answer, partitionSchema.length).toSeq
     val partitions = listed.map(_.partitionValues).distinct
     // A filter may fail for a partition that another one excludes. A scan applies them all, in their order.
@@ -72,10 +88,18 @@ class HeadwaterFileIndex(
     }.toSet)
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
     val found = PrunedFiles(trees.toSet, files, isWhole = answer.isWhole && files.size == listed.size)
-    (
-      new HeadwaterFileIndex(session, path, state, live, partitionSchema, store, only, numbersFiles, analyzed, Some(found)),
-      answer.statistics)
+    (of(found), answer.statistics)
   }
+
+  /** The index of the files that keys leave of those that other filters, which the scan knows before it runs, leave. */
+  def prunedByKeys(filters: Seq[Expression], keys: Seq[Expression]): HeadwaterFileIndex = {
+    val before = pruned.orElse(pruned(filters, None)._1.pruned).get
+    val left = pruned(filters ++ keys, None)._1.pruned.get
+    of(left.copy(byKeys = (before.files.size - left.files.size).max(0)))
+  }
+
+  private def of(found: PrunedFiles): HeadwaterFileIndex =
+    new HeadwaterFileIndex(session, path, state, live, partitionSchema, store, only, numbersFiles, analyzed, Some(found))
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val files =

@@ -35,6 +35,9 @@ object PredicateTree {
   /** Whether a condition depends on nothing but the values of one row: not on a subquery or a random number. */
   def isOverRow(condition: Expression): Boolean = condition.deterministic && !condition.exists(_.isInstanceOf[PlanExpression[_]])
 
+  /** Whether pruning knows bounds of an expression's values in a file. */
+  def isOperand(e: Expression): Boolean = e.references.nonEmpty && Operand.unapply(e).nonEmpty
+
   private def predicate(e: Expression, depth: Int): Node = e match {
     case _ if depth == 0 => Unknown
     case And(left, right) => Map("op" -> "and", "children" -> chain(left, right) { case And(l, r) => (l, r) }.map(predicate(_, depth - 1)))

@@ -1,11 +1,13 @@
 package headwater.spark.scan
 
-import headwater.spark.bridge.messages.ScanStatistics
+import headwater.spark.bridge.messages.{ScanOrder, ScanStatistics}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogColumnStat, CatalogStatistics, CatalogStorageFormat, CatalogTable, CatalogTableType}
-import org.apache.spark.sql.catalyst.expressions.{And, AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.{
+  And, AttributeReference, AttributeSet, Descending, Expression, IntegerLiteral, NullsFirst, SortOrder
+}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalLimit, LogicalPlan, Project, Sort}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -15,6 +17,8 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
  * Prunes the files of a pinned table while Spark optimizes the query, so that joins are planned for the size of what is read. If Spark
  * estimates rows too (`spark.sql.cbo.enabled`, `spark.sql.cbo.planStats.enabled`), the relation gets row count and column statistics of
  * those files. The scan then reads the files that were found here.
+ *
+ * Under a LIMIT, it lists the files that hold enough rows; if they are sorted, the files that may hold the first rows.
  */
 case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -22,6 +26,9 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
     lazy val used = AttributeSet(plan.collect { case node => node.references.toSeq }.flatten)
     def columns(relation: LogicalRelation) = Option.when(estimatesRows)(relation.output.filter(used.contains).map(_.name))
     plan.transform {
+      case limit @ LocalLimit(IntegerLiteral(rows), FirstRows(relation, files, index, filters, order)) =>
+        val fewer = pruned(relation, files, index, filters, columns(relation), Some(rows), order)
+        limit.withNewChildren(Seq(limit.child.transform { case same: LogicalRelation if same eq relation => fewer }))
       case filter @ Filter(condition, Prunable(relation, files, index)) =>
         filter.copy(child = pruned(relation, files, index, conjuncts(condition, relation), columns(relation)))
       case Prunable(relation, files, index) if estimatesRows => pruned(relation, files, index, Nil, columns(relation))
@@ -41,8 +48,10 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
       files: HadoopFsRelation,
       index: HeadwaterFileIndex,
       filters: Seq[Expression],
-      columns: Option[Seq[String]]): LogicalRelation = {
-    val (location, statistics) = index.pruned(filters, columns)
+      columns: Option[Seq[String]],
+      limit: Option[Int] = None,
+      order: Option[ScanOrder] = None): LogicalRelation = {
+    val (location, statistics) = index.pruned(filters, columns, limit, order)
     val smaller = relation.copy(relation = files.copy(location = location)(files.sparkSession))
     statistics.map { known =>
       val entry = relation.catalogTable.getOrElse(CatalogTable(
@@ -66,6 +75,28 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
         version = CatalogColumnStat.VERSION)
     }
     CatalogStatistics(index.sizeInBytes, Some(BigInt(known.rows)), columns.toMap)
+  }
+
+  /** The rows of a pinned table that a LIMIT takes the first of: under filters, perhaps sorted. */
+  private object FirstRows {
+    type Found = (LogicalRelation, HadoopFsRelation, HeadwaterFileIndex, Seq[Expression], Option[ScanOrder])
+
+    def unapply(plan: LogicalPlan): Option[Found] = find(plan, Nil, None)
+
+    private def find(plan: LogicalPlan, conditions: Seq[Expression], sorted: Option[SortOrder]): Option[Found] = plan match {
+      case Project(columns, child) if columns.forall(_.deterministic) => find(child, conditions, sorted)
+      case Filter(condition, child) if PredicateTree.isOverRow(condition) => find(child, condition +: conditions, sorted)
+      case sort: Sort if sort.global && sorted.isEmpty && conditions.isEmpty && sort.order.nonEmpty =>
+        find(sort.child, Nil, sort.order.headOption)
+      case Prunable(relation, files, index) =>
+        val order = sorted.map {
+          case SortOrder(column: AttributeReference, direction, nulls, _) if relation.outputSet.contains(column) =>
+            Some(ScanOrder(column.name, direction == Descending, nulls == NullsFirst))
+          case _ => None
+        }
+        Option.unless(order.contains(None))((relation, files, index, conditions.flatMap(conjuncts(_, relation)), order.flatten))
+      case _ => None
+    }
   }
 
   private object Prunable {

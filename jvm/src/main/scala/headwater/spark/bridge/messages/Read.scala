@@ -54,8 +54,17 @@ object TableDescription {
       in[Seq[String]]("rowTrackingColumns")))
 }
 
-final case class ScanRequest(table: String, version: Long, tableId: String, filters: Seq[JsonNode], columns: Option[Seq[String]])
+final case class ScanRequest(
+    table: String,
+    version: Long,
+    tableId: String,
+    filters: Seq[JsonNode],
+    columns: Option[Seq[String]],
+    limit: Option[Int] = None,
+    order: Option[ScanOrder] = None)
     extends Call[FileListAnswer]("scan")
+
+final case class ScanOrder(column: String, descending: Boolean, nullsFirst: Boolean) extends Message
 
 final case class ColumnStatistics(name: String, min: Option[String], max: Option[String], nulls: Option[Long]) extends Message
 

@@ -1,0 +1,117 @@
+"""Joins and subqueries prune the files of a scan by the values that they have computed: fewer files, the same rows."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+OFF = {"spark.databricks.optimizer.dynamicFilePruning": "false"}
+
+
+@pytest.fixture(scope="module")
+def star(spark, tmp_path_factory):
+    """A fact table of 20 files, 100 rows and five days each, and two small tables."""
+    path = tmp_path_factory.mktemp("star")
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", 100)
+    spark.sql(
+        f"CREATE TABLE delta.`{path}/fact` USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = true) AS "
+        "SELECT id, CAST(id DIV 20 AS INT) AS n, DATE'2024-01-01' + CAST(id DIV 20 AS INT) AS day, "
+        "if(id % 50 = 7, null, concat('key ', lpad(id DIV 20, 4, '0'))) AS text, "
+        "CAST(id DIV 20 AS DECIMAL(12, 2)) AS price, CAST(id DIV 20 AS DOUBLE) AS real, id % 3 AS kind "
+        "FROM range(0, 2000, 1, 1)"
+    )
+    spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}/days` USING delta AS SELECT CAST(id AS INT) AS n, id AS long, "
+        "DATE'2024-01-01' + CAST(id AS INT) AS day, concat('key ', lpad(id, 4, '0')) AS text, "
+        "CAST(id AS DECIMAL(12, 2)) AS price, CAST(id AS DOUBLE) AS real, id DIV 10 AS decade, id % 3 AS kind "
+        "FROM range(0, 100, 1, 1)"
+    )
+    spark.sql(f"DELETE FROM delta.`{path}/fact` WHERE id % 97 = 0")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def views(spark, star):
+    for name in ("fact", "days"):
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT * FROM delta.`{star}/{name}`")
+
+
+def scans(plan):
+    """The scans below a physical plan that has run, in the order of its text."""
+    for leaf in (plan.collectLeaves().apply(i) for i in range(plan.collectLeaves().length())):
+        if leaf.getClass().getSimpleName().endswith("QueryStageExec"):
+            yield from scans(leaf.plan())
+        elif leaf.metrics().contains("numFiles"):
+            yield leaf
+
+
+def metric(scan, name):
+    return scan.metrics().apply(name).value() if scan.metrics().contains(name) else 0
+
+
+def read(spark, text):
+    """The rows of a query, and of its scans of the fact table: files read, files pruned."""
+    frame = spark.sql(text)
+    found = sorted(tuple(row) for row in frame.collect())
+    plan = frame._jdf.queryExecution().executedPlan().finalPhysicalPlan()
+    facts = [s for s in scans(plan) if s.relation().location().path().endswith("/fact")]
+    return found, [(metric(s, "numFiles"), metric(s, "numFilesPruned")) for s in facts]
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("SELECT f.id FROM fact f JOIN days d ON f.day = d.day WHERE d.decade = 2", 2),
+        ("SELECT f.id FROM days d JOIN fact f ON f.n = d.n AND f.kind = d.kind WHERE d.decade = 2", 2),
+        ("SELECT f.id FROM fact f JOIN days d ON f.n = d.long WHERE d.decade = 2", 2),
+        ("SELECT f.id FROM fact f JOIN days d ON f.text = d.text WHERE d.decade = 2", 2),
+        ("SELECT f.id FROM fact f JOIN days d ON f.price = d.price WHERE d.n IN (7, 93)", 2),
+        ("SELECT id FROM fact WHERE day IN (SELECT day FROM days WHERE n > 97)", 1),
+        ("SELECT id FROM fact WHERE EXISTS (SELECT 1 FROM days d WHERE d.n = fact.n AND d.n IN (3, 44))", 2),
+        ("SELECT id FROM fact WHERE day = (SELECT max(day) FROM days WHERE decade = 1)", 1),
+        ("SELECT id FROM fact WHERE n > (SELECT max(n) - 12 FROM days) AND n < 95", 2),
+        ("SELECT x, count(*) FROM (SELECT n + 0 AS x, n AS y, id FROM fact WHERE id > 3) JOIN days ON y = days.n "
+         "WHERE decade = 5 GROUP BY x", 2),
+        ("SELECT f.id FROM fact f LEFT JOIN days a ON f.kind = a.n JOIN days d ON f.n = d.n "
+         "WHERE d.n = 31 + a.n * 0", 20),
+        ("SELECT f.id, a.n FROM fact f LEFT JOIN days a ON f.kind = a.n JOIN days d ON f.n = d.n "
+         "WHERE d.decade = 3", 2),
+        # Rows without a match stay, or are what is asked for.
+        ("SELECT f.id, d.n FROM fact f LEFT JOIN (SELECT * FROM days WHERE decade = 2) d ON f.n = d.n", 20),
+        ("SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM days d WHERE d.n = fact.n AND d.decade < 9)", 20),
+        ("SELECT id, n IN (SELECT n FROM days WHERE decade = 2) FROM fact", 20),
+        ("SELECT f.id FROM fact f JOIN days d ON f.n <=> d.n WHERE d.decade = 2", 20),
+        ("SELECT id FROM fact WHERE n > (SELECT max(n) FROM days WHERE n > 1000)", 0),
+    ],
+)  # fmt: skip
+def test_fewer_files_the_same_rows(spark, settings, text, files):
+    found, pruned = read(spark, text)
+    with settings(OFF):
+        whole, all_files = read(spark, text)
+    assert found == whole
+    ((numbers),) = pruned
+    assert numbers[0] == files
+    assert sum(numbers) == 20 or "n < 95" in text or "id > 3" in text
+    assert all(before[1] == 0 for before in all_files)
+
+
+@pytest.mark.random
+def test_random_joins_read_the_same_rows(spark, settings):
+    """Each query with pruning, and without: the list of keys, their range, several joins, kinds of joins."""
+    draw = random.Random(int(os.environ.get("HEADWATER_SEED", "4")))
+    for _ in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "6"))):
+        column = draw.choice(["n", "day", "text", "price", "real", "kind"])
+        kind = draw.choice(["JOIN", "LEFT SEMI JOIN", "LEFT JOIN", "LEFT ANTI JOIN", "RIGHT JOIN"])
+        listed = ", ".join(str(draw.randrange(-5, 110)) for _ in range(draw.randrange(1, 5)))
+        side = draw.choice([f"n IN ({listed})", f"n BETWEEN {draw.randrange(90)} AND {draw.randrange(100)}", "n = -1"])
+        text = (
+            f"SELECT f.id, f.n FROM fact f {kind} (SELECT * FROM days WHERE {side}) d ON f.{column} = d.{column} "
+            f"{draw.choice(['', 'AND f.kind = d.kind', 'AND f.n < d.n + 1'])} WHERE f.id >= {draw.randrange(500)}"
+        )
+        with settings({"spark.headwater.scan.mostListedJoinKeys": draw.choice(["0", "2", "100"])}):
+            found = sorted(tuple(row) for row in spark.sql(text).collect())
+        with settings(OFF):
+            assert sorted(tuple(row) for row in spark.sql(text).collect()) == found, text
