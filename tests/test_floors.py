@@ -34,11 +34,11 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"stores"}),
     frozenset({"catalogs"}),
     frozenset({"log", "schema"}),
-    frozenset({"pruning"}),
+    frozenset({"iceberg", "pruning"}),
     frozenset({"transaction", "layout", "changes", "streaming"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
-    frozenset({"changelog", "exceptions", "handler", "inspector", "launch", "tables"}),
+    frozenset({"changelog", "exceptions", "handler", "inspector", "launch", "progress", "tables"}),
     frozenset({"cli", "__main__"}),
 )
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}

@@ -259,3 +259,18 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match="Spark needs Java.*JAVA_HOME"):
         launch.shell_command("spark-sql", [])
+
+
+@pytest.mark.parametrize(
+    "core", ["spark-core_2.12-3.5.6.jar", "spark-core_2.13-3.5.6.jar", "spark-core_2.13-4.4.0.jar"]
+)
+def test_another_spark_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: str) -> None:
+    """One for Scala 2.12, too, which could not even load a class of ours."""
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / core).touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    for start in (launch.shell_command, launch.server_command):
+        name = "spark-sql" if start is launch.shell_command else "thrift-server"
+        with pytest.raises(HeadwaterError, match="4.0.0, .* not with (3.5.6|4.4.0)") as raised:
+            start(name, [])
+        assert raised.value.condition == "HEADWATER_UNSUPPORTED_SPARK_VERSION"

@@ -1,7 +1,8 @@
 """Headwater: Delta tables for Apache Spark, run by Python.
 
-The public names are few: :func:`configure`, :func:`jar_path` and :func:`delta_jar_path` here, and the ``headwater``
-command in :mod:`headwater.cli.main`. Importing this package is cheap; nothing heavy is loaded until used.
+The public names are few: :func:`configure`, :func:`show_progress`, :func:`jar_path` and :func:`delta_jar_path` here,
+and the ``headwater`` command in :mod:`headwater.cli.main`. Importing this package is cheap; nothing heavy is loaded
+until used.
 """
 
 from __future__ import annotations
@@ -37,6 +38,23 @@ def configure(builder: _Builder) -> _Builder:
 
     launch.configure(builder)
     return builder
+
+
+def show_progress(spark: Any, show: Any = None) -> Any:
+    """Show what Spark works on in this session, by name: below the cell of a notebook, or as a line of the terminal.
+
+    A line has the statement and its table, the step, the tasks that are done and all of them, and the seconds, such as
+    ``OPTIMIZE sales: compact 120 files of 8000000 bytes into 4 … 12 of 40 tasks, 5 s``. Work of less than a second is
+    not shown, nor are streams and auto-compaction. Over Spark Connect, statements have their first words as name.
+
+    :param spark: a classic session or one of Spark Connect.
+    :param show: called with what runs, a sequence of :class:`headwater.progress.Work`, empty once nothing does; without
+        it, the notebook or terminal shows it, and nothing does where there is neither.
+    :returns: an object whose ``stop()`` ends it; also a context manager.
+    """
+    from headwater import progress
+
+    return progress.follow(spark, show)
 
 
 def jar_path() -> str:

@@ -18,6 +18,7 @@ MEANINGS = {
     "conflicts": "commits that could not be made, because of what another writer had changed",
     "reruns": "statements that ran again from a newer version after a conflict",
     "checkpoints": "checkpoints written",
+    "icebergConversions": "commits that Iceberg metadata was brought up to",
     "maintenanceFailures": "checksums, checkpoints and other work behind a commit that failed",
     "snapshotCacheHits": "uses of a table whose newest version was in the cache",
     "snapshotCacheMisses": "uses of a table that had to read commits or a checkpoint",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from headwater import launch
 from support.kafka.broker import connector_jars
+from support.paths import TESTS
 from support.sparks.running import Driver, Server, Sparks, is_alive, wait_for
 
 #: The lines (docs/metrics.md) that have a Prometheus server scrape the driver.
@@ -20,7 +20,7 @@ PROMETHEUS = {
 
 #: A hook for the tables that ask for it.
 HOOKS = {
-    f"spark.headwater.hook.checks.{part}": f"{Path(__file__).parent}/programs/checks.py:{function}"
+    f"spark.headwater.hook.checks.{part}": f"{TESTS}/support/sparks/hook_functions.py:{function}"
     for part, function in (("before", "refuse"), ("after", "note"))
 }
 

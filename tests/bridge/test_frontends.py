@@ -63,10 +63,18 @@ MAINTAINING = [
     f"RESTORE TABLE IDENTIFIER('{MAINTAINED}') TO VERSION AS OF 0",
     f"VACUUM {MAINTAINED} LITE",
     f"VACUUM {MAINTAINED} RETAIN 200 HOURS DRY RUN",
+    f"CREATE TABLE {MAINTAINED}_s SHALLOW CLONE {MAINTAINED} VERSION AS OF 1",
+    f"CREATE OR REPLACE TABLE {MAINTAINED}_d DEEP CLONE IDENTIFIER('{MAINTAINED}')",
+    f"CREATE TABLE {MAINTAINED}_p USING parquet AS SELECT id FROM {MAINTAINED}_s",
+    f"CONVERT TO DELTA {MAINTAINED}_p",
+    f"SELECT 'copied', count(*), max(n) FROM (SELECT id, count(*) OVER () AS n FROM {MAINTAINED}_p "
+    f"UNION ALL SELECT id, 0 FROM {MAINTAINED}_d VERSION AS OF 0)",
+    *(f"DROP TABLE {MAINTAINED}_{end}" for end in "sdp"),
     f"DESCRIBE HEALTH {MAINTAINED}",
     f"SELECT 'maintained', count(*) FROM {MAINTAINED}",
     f"DROP TABLE {MAINTAINED}",
 ]
+COPIED = ["copied", 13, 9]
 STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *MAINTAINING, *RESHAPING]
 #: A table's changes, which follow the statements whose rows are compared by their places from the beginning.
 FED = "{name}_fed"
@@ -107,6 +115,7 @@ def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert found[-4]["rows"] == [[column] for column in COLUMNS]
     assert found[-3]["rows"] == RESHAPED
     assert found[-len(RESHAPING) - 3]["rows"] == [["maintained", 4]]
+    assert [COPIED] in [answer.get("rows") for answer in found]
     assert found[-1]["condition"] == "DELTA_VERSION_NOT_FOUND"
     assert driver.run("write_frame", path=str(tmp_path / "frame")) == [[n] for n in range(8)]
     driver.rows("DROP TABLE frontends")
@@ -230,7 +239,7 @@ def test_thrift_server_with_beeline(thrift_server: Any) -> None:
 
 def check_text(output: str, separator: str) -> None:
     """What a shell printed holds the rows and the history."""
-    for row in [*READ, *RESHAPED, ["maintained", 4], *(row for rows in CHANGES for row in rows)]:
+    for row in [*READ, *RESHAPED, ["maintained", 4], COPIED, *(row for rows in CHANGES for row in rows)]:
         assert separator.join(map(str, row)) + "\n" in output, output
     assert separator.join(("5", "1", "5")) + "\n" in output
     assert "\n".join(COLUMNS) + "\n" in output

@@ -16,6 +16,8 @@ def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
         "rows": [[1, "a"]],
         "versions": [1, 0],
         "cloned": [True, True],
+        "earlier": [0, True],
+        "converted": True,
         "mine": "x",
         "is": [True, False, False],
         "conditions": [

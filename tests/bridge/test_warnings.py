@@ -34,7 +34,9 @@ def test_what_has_no_effect_is_in_sparks_log_once(classic: Any, wait: Any, tmp_p
 
 
 @pytest.mark.parametrize("frontend", ["classic", "connect"])
-def test_uniform_is_refused(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_uniform_without_compatibility_is_refused(
+    frontend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     driver = request.getfixturevalue(frontend)
     plain, uniform = f"delta.`{tmp_path}/plain`", f"delta.`{tmp_path}/uniform`"
     driver.rows(f"CREATE TABLE {plain} USING delta AS SELECT 1 AS a")
@@ -63,7 +65,7 @@ def test_uniform_is_refused(frontend: str, request: pytest.FixtureRequest, tmp_p
 def test_other_systems_statements(frontend: str, request: pytest.FixtureRequest) -> None:
     driver = request.getfixturevalue(frontend)
     for statement, condition in (
-        ("REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))", "HEADWATER_STATEMENT_NOT_SUPPORTED"),
+        ("REORG TABLE t APPLY (UPGRADE UNIFORM)", "PARSE_SYNTAX_ERROR"),
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV", "DELTA_OPERATION_NOT_ALLOWED"),
         ("DESCRIBE HISTORY t LIMIT many", "PARSE_SYNTAX_ERROR"),
         ("SELEC 1", "PARSE_SYNTAX_ERROR"),

@@ -1,7 +1,7 @@
 """Clones among DML, ALTER TABLE and maintenance of them and of their sources, held to a model.
 
 One short story, the same every time; ``HEADWATER_TEST_SECONDS`` asks for new ones for so long, and a failure prints the
-seed and the statements. The same beside the peer: ``tests/interop/test_clones_beside_peer.py``.
+seed and the statements.
 """
 
 from __future__ import annotations

@@ -160,10 +160,12 @@ def test_a_predicate_says_which_part_skips_what(tmp_path: Path) -> None:
 def test_differences_of_definitions() -> None:
     def metadata(fields: list[dict[str, object]], **configuration: str) -> Metadata:
         named = {name.replace("__", "."): value for name, value in configuration.items()}
+        named["delta.columnMapping.mode"] = "name"
         return Metadata("i", json.dumps({"type": "struct", "fields": fields}), (), named)
 
     def column(name: str, kind: object, number: int, **more: object) -> dict[str, object]:
-        ids = {"delta.columnMapping.id": number, **more.pop("metadata", {})}  # type: ignore[dict-item]
+        mapped = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+        ids = {**mapped, **more.pop("metadata", {})}  # type: ignore[dict-item]
         return {"name": name, "type": kind, "nullable": True, "metadata": ids, **more}
 
     inner = {"type": "struct", "fields": [column("x", "integer", 9)]}

@@ -170,7 +170,7 @@ def test_partition_columns_stay():
 def test_enabling_on_tables_with_files():
     def rule(before, after, has_files=True):
         definitions = (TableDefinition(*before), TableDefinition(*after))
-        return rule_of(iceberg.check_enabling, *definitions, has_files=has_files)[0]
+        return rule_of(iceberg.check_enabling, *definitions, has_files=has_files, is_unfit=lambda: False)[0]
 
     lacks = "FILES_NOT_ICEBERG_COMPAT"
     for version, expected in ((1, lacks), (2, None), (3, None)):

@@ -174,6 +174,10 @@ def test_bad_clones_leave_nothing(spark, rows, source, database, fails, tmp_path
         ),
         (f"CREATE TABLE t SHALLOW CLONE s LOCATION '{source}'", "HEADWATER_CLONE_OF_ITSELF", "t"),
         ("CREATE TABLE t SHALLOW CLONE s AS SELECT 1", "PARSE_SYNTAX_ERROR", "SHALLOW CLONE"),
+        ("CREATE TABLE t DEEP CLONE s WITH CHANGE DATA", "PARSE_SYNTAX_ERROR", "WITH CHANGE DATA"),
+        ("CREATE TABLE t DEEP CLONE v", "DELTA_CLONE_UNSUPPORTED_SOURCE", "a view"),
+        ("CREATE OR REPLACE TABLE v DEEP CLONE s", "DELTA_CANNOT_WRITE_INTO_VIEW", "v"),
+        ("CREATE OR REPLACE TABLE filled DEEP CLONE s", "HEADWATER_DEEP_CLONE_TARGET_CHANGED", "filled"),
     ):
         with fails(condition, words):
             spark.sql(statement)
@@ -222,3 +226,24 @@ def test_deep_clones(spark, rows, source, database, settings, fails, tmp_path):
     # A source whose files are gone can be cloned no more; the log alone is not enough.
     spark.sql("INSERT INTO e (a, p) VALUES (6, 'x')")
     assert rows("SELECT id, g FROM e WHERE a = 6") == [(16, 12)]
+
+
+def test_identifiers_markers_and_scripts(spark, rows, source, tmp_path):
+    four = rows("SELECT * FROM s VERSION AS OF 1", ordered=False)
+    by_name = {"to": "a1", "of": "s", "v": 1}
+    spark.sql("CREATE TABLE IDENTIFIER(:to) DEEP CLONE IDENTIFIER(:of) VERSION AS OF :v", args=by_name)
+    spark.sql("CREATE TABLE IDENTIFIER(?) CLONE IDENTIFIER(?) VERSION AS OF ?", args=["a2", "s", 1])
+    spark.sql("EXECUTE IMMEDIATE 'CREATE TABLE a3 SHALLOW CLONE s VERSION AS OF ?' USING 1")
+    spark.sql("BEGIN CREATE TABLE a4 DEEP CLONE s VERSION AS OF 1; CREATE TABLE a5 SHALLOW CLONE a4; END")
+    for number in range(1, 6):
+        assert rows(f"SELECT * FROM a{number}", ordered=False) == four, number
+    ten = rows("SELECT id FROM range(10)", ordered=False)
+    for name in ("b1", "b2", "b3", "b4"):
+        spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT id FROM range(10)")
+    spark.sql("CONVERT TO DELTA IDENTIFIER(:name)", args={"name": "b1"})
+    spark.sql("CONVERT TO DELTA IDENTIFIER('b' || '2')")
+    spark.sql("EXECUTE IMMEDIATE 'CONVERT TO DELTA b3'")
+    spark.sql("BEGIN CONVERT TO DELTA b4 NO STATISTICS; DELETE FROM b4 WHERE id > 90; END")
+    for name in ("b1", "b2", "b3", "b4"):
+        assert rows(f"SELECT * FROM {name}", ordered=False) == ten, name
+        assert spark.sql(f"DESCRIBE DETAIL {name}").first()["format"] == "delta"

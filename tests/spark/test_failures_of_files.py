@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -194,6 +195,30 @@ def test_a_full_disk(spark, rows, fails, small_disk: Path) -> None:
         spark.sql(f"VACUUM {name}")
     filling.unlink()
     assert rows(f"SELECT * FROM {name} ORDER BY id") == [(1, "c"), (2, "d"), (4, "d")]
+
+
+def test_a_full_disk_where_files_are_copied_and_converted(spark, rows, fails, small_disk: Path, tmp_path: Path) -> None:
+    large, small, copy = (f"delta.`{path}`" for path in (tmp_path / "l", tmp_path / "s", small_disk / "c"))
+    spark.sql(f"CREATE TABLE {large} USING delta AS SELECT id, repeat(uuid(), 20) v FROM range(0, 20000, 1, 2)")
+    with fails("DELTA_FILE_ACCESS_FAILED", f"{small_disk}/c", "No space left on device", "Free space"):
+        spark.sql(f"CREATE TABLE {copy} DEEP CLONE {large}")
+    assert not list((small_disk / "c").rglob("*.json"))
+    shutil.rmtree(small_disk / "c")  # what was copied stays, for a run that goes on
+    spark.sql(f"CREATE TABLE {small} USING delta AS SELECT id FROM range(0, 8, 1, 2)")
+    spark.range(8).write.parquet(str(small_disk / "p"))
+    filling = small_disk / "filling"
+    for statement in (
+        f"CREATE TABLE delta.`{small_disk}/c2` DEEP CLONE {small}",
+        f"CREATE TABLE delta.`{small_disk}/c3` SHALLOW CLONE {small}",
+        f"CONVERT TO DELTA parquet.`{small_disk}/p`",
+    ):
+        with _kept_full(filling), fails("DELTA_FILE_ACCESS_FAILED", str(small_disk), "No space left on device"):
+            spark.sql(statement)
+    _freed(spark, filling)
+    spark.sql(f"CREATE TABLE delta.`{small_disk}/c2` DEEP CLONE {small}")
+    spark.sql(f"CONVERT TO DELTA parquet.`{small_disk}/p`")
+    for name in ("c2", "p"):
+        assert rows(f"SELECT count(*) FROM delta.`{small_disk}/{name}`") == [(8,)], name
 
 
 def test_statements_of_other_systems(spark, fails, names) -> None:

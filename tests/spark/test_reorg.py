@@ -12,6 +12,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.statements.commit.committing import file_of
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
+from support.iceberg_tables import read_by_pyiceberg
 from support.requests import actions
 
 pytestmark = pytest.mark.spark
@@ -103,5 +104,31 @@ def test_what_was_clustered_stays_so(spark, tmp_path) -> None:
 
 
 def test_the_upgrade_to_uniform(spark, tmp_path, fails) -> None:
-    with fails("HEADWATER_STATEMENT_NOT_SUPPORTED", "Iceberg metadata"):
-        spark.sql(f"REORG TABLE delta.`{tmp_path}` APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))")
+    """Files with deleted rows, and those of before, are written again; then Iceberg's readers see the table."""
+    path = tmp_path / "t"
+    name = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING) USING delta TBLPROPERTIES ({_PROPERTIES.format('none')})")
+    spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ id, concat('s', id) FROM range(5)")
+    spark.sql(f"DELETE FROM {name} WHERE id = 3")
+    wanted = "'delta.enableIcebergCompatV2' = 'true', 'delta.columnMapping.mode' = 'name'"
+    with fails("DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE", "UPGRADE UNIFORM"):
+        spark.sql(
+            f"ALTER TABLE {name} SET TBLPROPERTIES ({wanted}, 'delta.enableDeletionVectors' = 'false', "
+            "'delta.universalFormat.enabledFormats' = 'iceberg')"
+        )
+    with fails("DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED", "IcebergCompatV3"):
+        spark.sql(f"REORG TABLE {name} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 3))")
+    spark.conf.set("spark.databricks.delta.uniform.iceberg.sync.convert.enabled", "true")
+    try:
+        (done,) = spark.sql(f"REORG TABLE {name} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))").collect()
+        assert done.metrics.numFilesRemoved == 1
+        assert not any(file["deletion_vector"] for file in live(path))
+        assert read_by_pyiceberg(path).sort_by("id")["id"].to_pylist() == [0, 1, 2, 4]
+        spark.sql(f"DELETE FROM {name} WHERE id = 0")
+        assert read_by_pyiceberg(path).sort_by("id")["s"].to_pylist() == ["s1", "s2", "s4"]
+    finally:
+        spark.conf.unset("spark.databricks.delta.uniform.iceberg.sync.convert.enabled")
+    (again,) = spark.sql(f"REORG TABLE {name} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))").collect()
+    assert again.metrics.numFilesRemoved == 0
+    with fails("DELTA_UNIVERSAL_FORMAT_VIOLATION", "delta.enableIcebergCompatV2"):
+        spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('delta.enableIcebergCompatV2')")

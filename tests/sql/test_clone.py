@@ -38,6 +38,13 @@ from headwater.sql.statements import parse
             "location",
             {"isShallow": True, "version": "location"},
         ),
+        (
+            "CREATE TABLE a SHALLOW CLONE parquet.`/b` NO STATISTICS PARTITIONED BY (c INT, d DECIMAL(3, 1)) "
+            "LOCATION '/a'",
+            "CREATE TABLE a USING delta LOCATION '/a'",
+            "parquet.`/b`",
+            {"isShallow": True, "statistics": False, "partitionedBy": "c INT, d DECIMAL(3, 1)"},
+        ),
     ],
 )
 def test_clones(text, creates, table, arguments):
@@ -55,7 +62,8 @@ def test_clones(text, creates, table, arguments):
         ("CREATE TABLE a SHALLOW CLONE b LOCATION '/x' LOCATION '/y'", "'LOCATION '/x' LOCATION '/y'' is not"),
         ("CREATE TABLE a SHALLOW CLONE b TBLPROPERTIES ('a' = 'b'", "is not part of it"),
         ("CREATE TABLE a SHALLOW CLONE b LOCATION x", "is not part of it"),
-        ("CREATE TABLE a SHALLOW CLONE b PARTITIONED BY (c)", "is not part of it"),
+        ("CREATE TABLE a SHALLOW CLONE b PARTITIONED BY ()", "is not part of it"),
+        ("CREATE TABLE a SHALLOW CLONE b TBLPROPERTIES ('a' = 'b') NO STATISTICS", "is not part of it"),
     ],
 )
 def test_mistakes(text, reason):

@@ -28,6 +28,9 @@ def test_reorg_is_parsed_into_table_and_condition(text, table, where):
         "REORG TABLE t WHERE APPLY (PURGE)",
         "REORG TABLE t p = 1 APPLY (PURGE)",
         "REORG TABLE t APPLY (PURGE) WHERE p = 1",
+        "REORG TABLE t APPLY (UPGRADE UNIFORM)",
+        "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 'two'))",
+        "REORG TABLE t WHERE p = 1 APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
     ],
 )
 def test_what_is_wrong(text):
@@ -35,9 +38,9 @@ def test_what_is_wrong(text):
         parse(text)
 
 
-def test_the_upgrade_to_uniform_is_refused_with_the_reason():
-    with pytest.raises(HeadwaterError, match=r"HEADWATER_STATEMENT_NOT_SUPPORTED.*Iceberg metadata"):
-        parse("REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))")
+def test_the_upgrade_to_uniform():
+    found = parse("reorg table a.`b` apply (upgrade Uniform (iceberg_compat_version = 2));")
+    assert found == {"command": "upgrade_uniform", "table": "a.`b`", "arguments": {"version": 2}}
 
 
 @pytest.mark.parametrize("text", ["REORG", "REORG TABLE", "REORG t APPLY (PURGE)"])

@@ -107,7 +107,7 @@ def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, sa
 UNIFORM = {"delta.universalFormat.enabledFormats": "iceberg"}
 
 
-def test_uniform_is_refused_wherever_it_is_switched_on(tmp_path, statement, make_statement):
+def test_uniform_without_compatibility_is_refused_wherever_it_is_switched_on(tmp_path, statement, make_statement):
     def refused(run):
         with pytest.raises(HeadwaterError) as error:
             run()
@@ -125,6 +125,22 @@ def test_uniform_is_refused_wherever_it_is_switched_on(tmp_path, statement, make
         refused(lambda mode=mode: create(tmp_path / "b", statement, mode=mode, properties=UNIFORM))
     assert len(list((tmp_path / "b" / "_delta_log").glob("*.json"))) == 1
     alter(tmp_path / "b", statement, delta_universalFormat_enabledFormats="")
+
+
+def test_formats_and_partitions_that_no_metadata_is_written_for(tmp_path, statement):
+    compatible = {"delta.enableIcebergCompatV2": "true"}
+    for formats, partition, reason in (
+        ("hudi", [], "hudi"),
+        ("iceberg,hudi", [], "hudi"),
+        ("iceberg", ["ts"], "TIMESTAMP"),
+    ):
+        schema = schema_json(id="long", ts="timestamp")
+        given = compatible | {"delta.universalFormat.enabledFormats": formats}
+        request = create_request(tmp_path / "a", schema, properties=given, partitionColumns=partition)
+        with pytest.raises(HeadwaterError, match=reason) as error:
+            create_table(request, statement)
+        assert error.value.condition == "DELTA_UNIVERSAL_FORMAT_VIOLATION"
+    assert not (tmp_path / "a" / "_delta_log").exists()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +137,10 @@ def test_other_schemes_need_hadoop():
 )
 def test_absolute_paths_of_actions(table, path, expected):
     assert absolute_path(table, path) == expected
+
+
+def test_a_name_that_no_file_can_have_is_that_of_a_missing_file(tmp_path: Path) -> None:
+    store, path = LocalStore(), f"{tmp_path}/a\0b"
+    for read in (store.read, store.open_input, lambda path: store.read_range(path, 0, 1)):
+        with pytest.raises(FileNotFoundError):
+            read(path)

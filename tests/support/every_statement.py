@@ -173,6 +173,7 @@ BY_PATH: dict[str, tuple[str, Request]] = {
     "optimize dry run": ("optimize_dry_run", {"name": "t", "arguments": {}}),
     "auto compaction": ("auto_compact", {}),
     "reorg": ("reorg", {"name": "t", "arguments": {}}),
+    "upgrade to UniForm": ("upgrade_uniform", {"name": "t", "arguments": {"version": 2}}),
     "compute statistics": ("analyze_table", {"name": "t", "arguments": {}}),
     "vacuum dry run": ("vacuum", {"name": "t", "arguments": {"dryRun": True}}),
     "vacuum lite": ("vacuum", {"name": "t", "arguments": {"mode": "lite"}}),

@@ -389,7 +389,7 @@ def test_what_the_winners_definition_forbids_is_refused(path, monkeypatch):
     late = append(snapshot)
     alter(snapshot, metadata(delta__enableDeletionVectors="true"))
 
-    def check_writable(protocol):
+    def check_writable(protocol, *_, **__):
         if "deletionVectors" in (protocol.writer_features or ()):
             raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", {"unsupported": "deletionVectors"})
 

@@ -21,7 +21,8 @@ from headwater.log.segment import list_log, version_not_found
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
-from headwater.protocol.columns import Path, all_fields, format_name
+from headwater.protocol.columns import format_name
+from headwater.protocol.differences import changes, columns, shape, versions
 from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
     SIDECAR_DIRECTORY,
@@ -33,7 +34,7 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.types import StructField
 from headwater.pruning import estimate, prune
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
@@ -241,22 +242,19 @@ def difference(older: Snapshot, newer: Snapshot) -> dict[str, Any]:
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """By name, the values in ``added`` and ``removed``, both in ``changed``."""
+    found = changes(before, after)
     return {
-        "added": {name: value for name, value in after.items() if name not in before},
-        "removed": {name: value for name, value in before.items() if name not in after},
-        "changed": {
-            name: [value, after[name]] for name, value in before.items() if name in after and after[name] != value
-        },
+        "added": found.added,
+        "removed": found.removed,
+        "changed": {name: list(values) for name, values in found.changed.items()},
     }
 
 
 def _protocol(snapshot: Snapshot) -> dict[str, Any]:
-    protocol = snapshot.protocol
-    versions: dict[str, Any] = {
-        "minReaderVersion": protocol.min_reader_version,
-        "minWriterVersion": protocol.min_writer_version,
+    return {
+        **versions(snapshot.protocol),
+        **{f"feature {name}": "supported" for name in sorted(snapshot.definition.features)},
     }
-    return versions | {f"feature {name}": "supported" for name in sorted(snapshot.definition.features)}
 
 
 def _named(snapshot: Snapshot) -> dict[str, Any]:
@@ -280,36 +278,19 @@ def _transactions(snapshot: Snapshot) -> dict[str, int]:
 
 def _columns(older: Snapshot, newer: Snapshot) -> dict[str, Any]:
     """Columns and fields at any depth; where columns are mapped, one that was renamed is the same."""
-    before, after = _by_identity(older), _by_identity(newer)
     found: dict[str, Any] = {"added": {}, "removed": {}, "renamed": {}, "changed": {}}
-    for identity, (path, field) in after.items():
-        if identity not in before:
-            found["added"][format_name(path)] = _column_text(field)
-    for identity, (path, field) in before.items():
-        if identity not in after:
-            found["removed"][format_name(path)] = _column_text(field)
-            continue
-        new_path, new_field = after[identity]
-        if new_path[-1] != path[-1]:
-            found["renamed"][format_name(path)] = format_name(new_path)
-        changed = _changes(_of_column(field), _of_column(new_field))["changed"]
-        if changed:
-            found["changed"][format_name(new_path)] = changed
-    kept = [identity for identity in before if identity in after]
-    found["reordered"] = kept != [identity for identity in after if identity in before]
-    return found
-
-
-def _by_identity(snapshot: Snapshot) -> dict[Path, tuple[Path, StructField]]:
-    physical: dict[Path, Path] = {(): ()}
-    found: dict[Path, tuple[Path, StructField]] = {}
-    for path, field in all_fields(snapshot.schema):
-        steps = len(path) - 1
-        while path[:steps] not in physical:
-            steps -= 1
-        name = field.physical_name if snapshot.definition.maps_columns else field.name
-        physical[path] = (*physical[path[:steps]], *path[steps:-1], name)
-        found[physical[path]] = path, field
+    pairs, found["reordered"] = columns(older.metadata, newer.metadata)
+    for before, after in pairs:
+        if before is None and after is not None:
+            found["added"][format_name(after.path)] = _column_text(after.field)
+        elif after is None and before is not None:
+            found["removed"][format_name(before.path)] = _column_text(before.field)
+        elif before is not None and after is not None:
+            if after.path[-1] != before.path[-1]:
+                found["renamed"][format_name(before.path)] = format_name(after.path)
+            changed = _changes(_of_column(before.field), _of_column(after.field))["changed"]
+            if changed:
+                found["changed"][format_name(after.path)] = changed
     return found
 
 
@@ -320,19 +301,7 @@ def _column_text(field: StructField) -> str:
 def _of_column(field: StructField) -> dict[str, Any]:
     declared = _declared(field)
     del declared["name"]
-    return declared | {"type": _shape(field.type)}
-
-
-def _shape(kind: DataType) -> str:
-    """A type without the fields of its structs, which are columns of their own here."""
-    match kind:
-        case StructType():
-            return "struct"
-        case ArrayType():
-            return f"array<{_shape(kind.element)}>"
-        case MapType():
-            return f"map<{_shape(kind.key)},{_shape(kind.value)}>"
-    return kind.sql()
+    return declared | {"type": shape(field.type)}
 
 
 def _file_changes(older: Snapshot, newer: Snapshot) -> dict[str, Any]:

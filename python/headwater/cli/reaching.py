@@ -7,9 +7,11 @@ is written, and a failure to reach a table is one error, which names the path wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -25,6 +27,8 @@ from headwater.stores.arrow import ArrowStore
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}
 #: What pyarrow and fsspec say of a scheme that they have no file system for.
 _UNKNOWN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ImportError, ValueError, TypeError)
+#: A table by its name, with the schema and the catalog that it may have.
+_NAME = re.compile(r"(?:`[^`]+`|[\w-]+)(?:\.(?:`[^`]+`|[\w-]+)){1,2}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -42,11 +46,14 @@ def reached(path: str) -> Iterator[Place]:
 
     :param path: local, or a URI; options of pyarrow's file systems may follow, as in
         ``s3://bucket/table?region=eu-central-1``.
-    :raises HeadwaterError: ``HEADWATER_COMMAND_NEEDS_FILE_SYSTEM``; ``DELTA_FILE_ACCESS_FAILED`` for what the store
+    :raises HeadwaterError: ``HEADWATER_COMMAND_NEEDS_FILE_SYSTEM``; ``HEADWATER_COMMAND_NEEDS_PATH`` for the name of
+        a table, which only a Spark session can resolve; ``DELTA_FILE_ACCESS_FAILED`` for what the store
         refuses meanwhile.
     """
     scheme = SCHEME.match(path)
     if scheme is None or scheme.group(1).lower() == "file":
+        if _NAME.fullmatch(path) and not Path(path).exists():
+            raise HeadwaterError("HEADWATER_COMMAND_NEEDS_PATH", {"name": path})
         store, inner = store_for(path)
         yield Place(store, inner, inner)
         return

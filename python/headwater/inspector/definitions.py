@@ -16,13 +16,15 @@ from headwater.log.checksums import read_checksum
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.segment import LogListing
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.column_metadata import COLUMN_ID
-from headwater.protocol.columns import all_fields, format_name
-from headwater.protocol.types import ArrayType, MapType, StructField, StructType
+from headwater.protocol.columns import format_name
+from headwater.protocol.differences import Column, changes, columns, shape, versions
+from headwater.protocol.types import StructField
 from headwater.stores import Store
 
 #: How many commits are read in search of a definition before the search is given up.
 _MOST_COMMITS = 2000
+#: What the page calls the versions of a protocol.
+_VERSIONS = {"minReaderVersion": "reader version", "minWriterVersion": "writer version"}
 Definition = tuple[Protocol | None, Metadata | None]
 
 
@@ -66,30 +68,27 @@ def definitions_in(data: bytes, path: str) -> ParsedActions:
 
 def protocol_changes(before: Protocol | None, after: Protocol) -> list[dict[str, Any]]:
     """Each difference of two protocols; the whole one where there was none before."""
-    changes = []
-    for name, old, new in (
-        ("reader version", before and before.min_reader_version, after.min_reader_version),
-        ("writer version", before and before.min_writer_version, after.min_writer_version),
-    ):
-        if old != new:
-            changes.append(_change("changed" if old is not None else "set", name, old, new))
+    found = changes(versions(before), versions(after))
+    listed = [_change("set", _VERSIONS[name], None, value) for name, value in found.added.items()]
+    listed += [_change("changed", _VERSIONS[name], *values) for name, values in found.changed.items()]
     for kind in ("reader", "writer"):
-        olds: frozenset[str] = getattr(before, f"{kind}_features", None) or frozenset()
-        news: frozenset[str] = getattr(after, f"{kind}_features") or frozenset()
-        changes += [_change("added", f"{kind} feature", None, feature) for feature in sorted(news - olds)]
-        changes += [_change("dropped", f"{kind} feature", feature, None) for feature in sorted(olds - news)]
-    return changes
+        features = changes(_features(before, kind), _features(after, kind))
+        listed += [_change("added", f"{kind} feature", None, feature) for feature in features.added]
+        listed += [_change("dropped", f"{kind} feature", feature, None) for feature in features.removed]
+    return listed
+
+
+def _features(protocol: Protocol | None, kind: str) -> dict[str, None]:
+    return dict.fromkeys(sorted(getattr(protocol, f"{kind}_features", None) or ()))
 
 
 def property_changes(before: Metadata | None, after: Metadata) -> list[dict[str, Any]]:
     """Each difference of the properties, the name, the description, the format and the partitioning."""
-    old, new = _named(before), _named(after)
-    changes = []
-    for name in sorted(old.keys() | new.keys()):
-        if old.get(name) != new.get(name):
-            kind = "set" if name not in old else "unset" if name not in new else "changed"
-            changes.append(_change(kind, name, old.get(name), new.get(name)))
-    return changes
+    found = changes(_named(before), _named(after))
+    listed = [_change("set", name, None, value) for name, value in found.added.items()]
+    listed += [_change("unset", name, value, None) for name, value in found.removed.items()]
+    listed += [_change("changed", name, *values) for name, values in found.changed.items()]
+    return sorted(listed, key=lambda change: change["name"])
 
 
 def _named(metadata: Metadata | None) -> Mapping[str, str]:
@@ -110,53 +109,37 @@ def schema_changes(before: Metadata | None, after: Metadata) -> list[dict[str, A
 
     :raises HeadwaterError: ``DELTA_INVALID_SCHEMA``.
     """
-    olds = {} if before is None else _fields(before.schema)
-    news = _fields(after.schema)
-    changes = []
-    for key, (name, field) in news.items():
-        if key not in olds:
-            changes.append(_change("added", name, None, _type(field)))
-            continue
-        old_name, old = olds[key]
-        if name.split(".")[-1] != old_name.split(".")[-1]:
-            changes.append(_change("renamed", name, old_name, name))
-        if _type(old) != _type(field):
-            changes.append(_change("type", name, _type(old), _type(field)))
-        if old.nullable != field.nullable:
-            changes.append(_change("nullability", name, _nullable(old), _nullable(field)))
-        changes += [
-            _change("metadata", f"{name}: {item}", _text(old.metadata.get(item)), _text(field.metadata.get(item)))
-            for item in sorted(old.metadata.keys() | field.metadata.keys())
-            if old.metadata.get(item) != field.metadata.get(item)
-        ]
-    changes += [_change("dropped", name, _type(f), None) for key, (name, f) in olds.items() if key not in news]
-    if not changes and [name for name, _ in olds.values()] != [name for name, _ in news.values()]:
-        changes.append(_change("order", "columns", ", ".join(before.schema.names) if before else None, _names(after)))
-    return changes
+    pairs, reordered = columns(before, after)
+    listed: list[dict[str, Any]] = []
+    for old, new in pairs:
+        if old is None and new is not None:
+            listed.append(_change("added", format_name(new.path), None, shape(new.field.type)))
+        elif new is None and old is not None:
+            listed.append(_change("dropped", format_name(old.path), shape(old.field.type), None))
+        elif old is not None and new is not None:
+            listed += _column_changes(old, new)
+    if not listed and reordered:
+        listed.append(_change("order", "columns", None if before is None else _names(before), _names(after)))
+    return listed
+
+
+def _column_changes(old: Column, new: Column) -> list[dict[str, Any]]:
+    name = format_name(new.path)
+    listed = []
+    if new.path[-1] != old.path[-1]:
+        listed.append(_change("renamed", name, format_name(old.path), name))
+    for kind, show in (("type", lambda field: shape(field.type)), ("nullability", _nullable)):
+        if show(old.field) != show(new.field):
+            listed.append(_change(kind, name, show(old.field), show(new.field)))
+    metadata = changes(old.field.metadata, new.field.metadata)
+    for item in sorted({*metadata.added, *metadata.removed, *metadata.changed}):
+        values = (_text(column.field.metadata.get(item)) for column in (old, new))
+        listed.append(_change("metadata", f"{name}: {item}", *values))
+    return listed
 
 
 def _names(metadata: Metadata) -> str:
     return ", ".join(metadata.schema.names)
-
-
-def _fields(schema: StructType) -> dict[Any, tuple[str, StructField]]:
-    """Every field by what stays the same when it is renamed: its id where it has one."""
-    return {
-        field.metadata.get(COLUMN_ID, tuple(step.lower() for step in path)): (format_name(path), field)
-        for path, field in all_fields(schema)
-    }
-
-
-def _type(field: StructField) -> str:
-    """The type without the fields inside it, which are told of one by one."""
-    match field.type:
-        case StructType():
-            return "struct"
-        case ArrayType(element) if isinstance(element, StructType):
-            return "array<struct>"
-        case MapType():
-            return "map" if "struct" in field.type.sql() else field.type.sql()
-    return field.type.sql()
 
 
 def _nullable(field: StructField) -> str:

@@ -257,7 +257,7 @@ FEATURES: Mapping[str, Feature] = {
             requires=("columnMapping",),
             switches=(properties.ICEBERG_COMPAT_V2,),
             writes=True,
-            note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
+            note="Iceberg metadata follows each commit where `delta.universalFormat.enabledFormats` asks for it.",
         ),
         Feature(
             "icebergCompatV3",

@@ -337,6 +337,8 @@ ROW_COMMIT_VERSION_COLUMN = _column_name("delta.rowTracking.materializedRowCommi
 TRANSACTION_RETENTION = _interval("delta.setTransactionRetentionDuration", None)
 #: The formats whose metadata a writer with UniForm keeps beside the log.
 UNIVERSAL_FORMATS = _text("delta.universalFormat.enabledFormats")
+#: Before the name of a format and a property that its metadata shall have.
+UNIVERSAL_CONFIG_PREFIX = "delta.universalFormat.config."
 PARTITION_COLUMNS_IN_FILES = _boolean("delta.writePartitionColumnsToParquet", None)
 
 _UNUSED: tuple[Property[Any], ...] = (
@@ -379,7 +381,7 @@ PROPERTIES: Mapping[str, Property[Any]] = {
 }
 _BY_FOLDED_NAME = {name.lower(): name for name in PROPERTIES}
 #: Properties whose names the user makes up; their values are checked where they are used.
-_OPEN_PREFIXES = (CONSTRAINT_PREFIX, FEATURE_PREFIX, "delta.universalFormat.config.")
+_OPEN_PREFIXES = (CONSTRAINT_PREFIX, FEATURE_PREFIX, UNIVERSAL_CONFIG_PREFIX)
 
 
 def canonical_name(name: str, *, allow_arbitrary: bool = False) -> str:
@@ -453,16 +455,9 @@ def for_new_table(properties: Mapping[str, str], session: Mapping[str, str]) -> 
     return {**session_defaults(session), **normalize(properties, allow_arbitrary=allows_arbitrary(session))}
 
 
-def refuse_universal_format(
-    configuration: Mapping[str, str], table: str, existing: Mapping[str, str] | None = None
-) -> None:
-    """Refuse to switch UniForm on; a table that has it already keeps what it has.
-
-    :raises HeadwaterError: ``DELTA_UNIVERSAL_FORMAT_VIOLATION``.
-    """
-    formats = UNIVERSAL_FORMATS.of(configuration).strip()
-    if formats and formats != UNIVERSAL_FORMATS.of(existing or {}).strip():
-        raise HeadwaterError("DELTA_UNIVERSAL_FORMAT_VIOLATION", {"tableName": table, "formats": formats})
+def universal_formats(configuration: Mapping[str, str]) -> frozenset[str]:
+    """The formats whose metadata a table wants, in lower case."""
+    return frozenset(UNIVERSAL_FORMATS.of(configuration).lower().replace(",", " ").split())
 
 
 def check_retention(given: Mapping[str, str], configuration: Mapping[str, str]) -> None:

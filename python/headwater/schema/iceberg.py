@@ -1,15 +1,16 @@
 """Iceberg compatibility: what a table must be like so that its metadata can be converted to Iceberg's.
 
 Owns the rules of ``icebergCompatV1``, ``V2`` and ``V3`` for a table's definition and for the files of a commit; what
-data files must have beside is the writer's. Follows the protocol's chapters "Iceberg Compatibility V1", "Iceberg
+data files must have beside is the writer's; and what a table must be like whose Iceberg metadata follows its commits
+(``delta.universalFormat.enabledFormats``). Follows the protocol's chapters "Iceberg Compatibility V1", "Iceberg
 Compatibility V2" and "Writer Requirements for Type Widening", and for V3 its RFC. Promise: while a version is active,
-no commit breaks its rules. The conversion itself is none of Headwater's.
+no commit breaks its rules. The conversion itself: :mod:`headwater.iceberg.conversion`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
@@ -18,6 +19,7 @@ from headwater.protocol.actions import AddFile
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.features import FEATURES, ICEBERG_COMPAT
+from headwater.protocol.properties import universal_formats
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     INTEGERS,
@@ -79,6 +81,7 @@ def check_definition(before: TableDefinition | None, after: TableDefinition) -> 
     :param before: the table's definition; None for a new table.
     :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION``, with the rule as its subcondition.
     """
+    _check_universal_format(before, after)
     active = after.iceberg_compat
     if len(active) > 1:
         raise _violation("VERSION_MUTUAL_EXCLUSIVE", active[-1], properties=_listed(map(switch, active)))
@@ -102,11 +105,60 @@ def check_definition(before: TableDefinition | None, after: TableDefinition) -> 
         _check_defaults(version, schema)
 
 
-def check_enabling(before: TableDefinition, after: TableDefinition, *, has_files: bool) -> None:
-    """Refuse to enable a version on a table whose files are not what it needs.
+def is_converted(definition: TableDefinition) -> bool:
+    """Whether commits to a table bring Iceberg metadata up to date."""
+    return "iceberg" in universal_formats(definition.metadata.configuration) and 2 in definition.iceberg_compat
 
-    :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT``.
+
+def _check_universal_format(before: TableDefinition | None, after: TableDefinition) -> None:
+    """Refuse to switch on what no writer here keeps up; a table that another engine switched it on for keeps it.
+
+    :raises HeadwaterError: ``DELTA_UNIVERSAL_FORMAT_VIOLATION``.
     """
+    formats = universal_formats(after.metadata.configuration)
+    was_converted = before is not None and is_converted(before)
+    if not formats or (
+        before is not None
+        and not was_converted
+        and formats == universal_formats(before.metadata.configuration)
+        and not is_converted(after)
+    ):
+        return
+    if others := sorted(formats - {"iceberg"}):
+        reason = f"no metadata of {', '.join(others)} is written. Leave it out, and convert the table by another tool"
+    elif not is_converted(after):
+        name = switch(2)
+        reason = (
+            f"the metadata of Iceberg that is written needs {name} = true. Set it in the same statement or, for a "
+            "table with rows, run REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)). To do without "
+            "Iceberg's readers, unset the property"
+        )
+    elif unfit := [name for name in after.partition_columns if _is_timestamp(after, name)]:
+        reason = (
+            f"the partition columns {', '.join(unfit)} are of the type TIMESTAMP, whose values the log has in the time "
+            "zones of their writers. Partition by a DATE or TIMESTAMP_NTZ, or cluster the table by them"
+        )
+    else:
+        return
+    raise HeadwaterError("DELTA_UNIVERSAL_FORMAT_VIOLATION", {"formats": ",".join(sorted(formats)), "reason": reason})
+
+
+def _is_timestamp(definition: TableDefinition, name: str) -> bool:
+    column = definition.schema.find(name)
+    return column is not None and column.type == PrimitiveType("timestamp")
+
+
+def check_enabling(
+    before: TableDefinition, after: TableDefinition, *, has_files: bool, is_unfit: Callable[[], bool]
+) -> None:
+    """Refuse to enable a version, or Iceberg metadata, on a table whose files are not what it needs.
+
+    :param is_unfit: whether any file does not keep to V2.
+    :raises HeadwaterError: ``DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT``,
+        ``DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE``.
+    """
+    if is_converted(after) and not is_converted(before) and is_unfit():
+        raise _violation("CHANGE_VERSION_NEED_REWRITE", 2)
     was = before.iceberg_compat
     added = set(after.iceberg_compat) - set(was)
     lacks = ""

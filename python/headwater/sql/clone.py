@@ -1,9 +1,9 @@
 """The grammar of CLONE.
 
 Owns the parsing of ``CREATE [OR REPLACE] TABLE [IF NOT EXISTS] <table>``, or ``REPLACE TABLE <table>``, before
-``[SHALLOW | DEEP] CLONE <table> [(VERSION|TIMESTAMP) AS OF <value>]`` and, in any order, ``TBLPROPERTIES (…)`` and
-``LOCATION '…'``. Promise: what is said of the new table comes back as a CREATE TABLE of Spark's, which Spark parses, so
-that names, properties and strings mean what they mean there.
+``[SHALLOW | DEEP] CLONE <table> [(VERSION|TIMESTAMP) AS OF <value>]``, or of other files ``[NO STATISTICS] [PARTITIONED
+BY (…)]``, and, in any order, ``TBLPROPERTIES (…)`` and ``LOCATION '…'``. Promise: what is said of the new table comes
+back as a CREATE TABLE of Spark's, which Spark parses, so that names, properties and strings mean what they mean there.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import Any
 
 from sqlglot import TokenType
 
+from headwater.sql.convert import take_of_files
 from headwater.sql.tokens import NotParsed, Pattern, Token, closing, text_of
 
 _MAKES = Pattern("(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS]")
 _CLONE = Pattern("[SHALLOW|DEEP] CLONE")
 _AT = Pattern("[FOR] (VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME) AS OF")
 _CLONE_IS = (
-    "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t SHALLOW CLONE s [VERSION AS OF 1 | TIMESTAMP AS OF '…'] "
+    "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t SHALLOW CLONE s [VERSION AS OF 1 | TIMESTAMP AS OF '…' | "
+    "[NO STATISTICS] [PARTITIONED BY (column type, …)]] "
     "[TBLPROPERTIES (…)] [LOCATION '…']"
 )
 
@@ -65,6 +67,8 @@ def _clone(
             raise wrong("it says no version or time after AS OF")
         kind = "version" if "VERSION" in found[begins - 3].value.upper() else "timestamp"
         arguments[kind] = text_of(text, found, begins, at)
+    else:
+        at = take_of_files(found, text, at, arguments)
     options = _options(found, at)
     if sum(end - begin for begin, end in options.values()) != len(found) - at:
         raise wrong(f"'{text_of(text, found, at, len(found))}' is not part of it")

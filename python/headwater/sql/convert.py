@@ -1,7 +1,8 @@
 """The grammar of CONVERT TO DELTA.
 
 Owns the parsing of ``CONVERT TO DELTA <table> [NO STATISTICS] [PARTITIONED BY (<column> <type>, …)]``, the table a name
-or a path like ``parquet.`/path` ``. Promise: the partition columns are the user's text, which Spark parses.
+or a path like ``parquet.`/path` ``; and of what CLONE takes of it. Promise: the partition columns are the user's text,
+which Spark parses.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from headwater.sql.tokens import NotParsed, Pattern, Token, closing, text_of
 
 _CONVERT = Pattern("CONVERT TO DELTA")
 _NO_STATISTICS = Pattern("NO STATISTICS")
-_PARTITIONED_BY = Pattern(r"PARTITIONED BY \( ... \)")
+_PARTITIONED_BY = Pattern(r"PARTITIONED BY \(")
 _CONVERT_IS = "CONVERT TO DELTA (t | parquet.`/path`) [NO STATISTICS] [PARTITIONED BY (column type, …)]"
 
 
@@ -37,19 +38,25 @@ def parse(
         raise HeadwaterError("DELTA_MISSING_PROVIDER_FOR_CONVERT", {"path": found[begin.end].value})
     table = text_of(text, found, begin.end, at)
     arguments: dict[str, Any] = {"statistics": True, "partitionedBy": None}
-    if (without := _NO_STATISTICS.match(found[at:])) is not None:
-        arguments["statistics"] = False
-        at += without.end
+    at = take_of_files(found, text, at, arguments)
     if at < len(found):
-        if not _is_whole(found[at:]):
-            rest = text_of(text, found, at, len(found))
-            raise not_parsed(text, f"CONVERT is written {_CONVERT_IS}: '{rest}' is not part of it")
-        arguments["partitionedBy"] = text_of(text, found, at + 3, len(found) - 1)
+        rest = text_of(text, found, at, len(found))
+        raise not_parsed(text, f"CONVERT is written {_CONVERT_IS}: '{rest}' is not part of it")
     return {"command": "convert_to_delta", "table": table, "arguments": arguments}
 
 
-def _is_whole(rest: Sequence[Token]) -> bool:
-    """Whether some tokens are a PARTITIONED BY of at least one column, and its bracket closes at the last."""
-    if len(rest) not in set(_PARTITIONED_BY.ends(rest)) or len(rest) < 5:
-        return False
-    return closing(rest, 2) == len(rest)
+def take_of_files(found: Sequence[Token], text: str, at: int, arguments: dict[str, Any]) -> int:
+    """Put into ``arguments`` what a statement says of files that are no Delta table, from a token on: ``[NO STATISTICS]
+    [PARTITIONED BY (…)]``. Where it ends.
+    """
+    if (without := _NO_STATISTICS.match(found[at:])) is not None:
+        arguments["statistics"] = False
+        at += without.end
+    if _PARTITIONED_BY.match(found[at:]) is None:
+        return at
+    end = closing(found, at + 2)
+    # At least one column, with its type.
+    if end is None or end - at < 5:
+        return at
+    arguments["partitionedBy"] = text_of(text, found, at + 3, end - 1)
+    return end

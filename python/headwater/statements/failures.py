@@ -26,7 +26,11 @@ _OF_THE_SYSTEM = {
 #: HDFS says the same by the class of its exception.
 _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException", "QuotaExceededException")
 #: Where files of a table are opened, written and closed; Spark's own files, of shuffles and the like, are elsewhere.
-_WRITERS = ("org.apache.parquet.hadoop.", "org.apache.spark.sql.headwater.write.HeadwaterCommitProtocol")
+_WRITERS = (
+    "org.apache.parquet.hadoop.",
+    "org.apache.spark.sql.headwater.write.HeadwaterCommitProtocol",
+    "org.apache.spark.sql.headwater.write.CopyJob",
+)
 _LONGEST_REASON = 400
 
 

@@ -13,6 +13,7 @@ from headwater.changes.changelog import unpaired_advice
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES
+from headwater.schema.iceberg import is_converted
 from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS
 from headwater.suggestions import did_you_mean
 from headwater.warn_once import warn_once
@@ -34,9 +35,9 @@ def of_properties(given: Mapping[str, str], table: str) -> None:
 
 
 def of_written(snapshot: Snapshot) -> None:
-    """Warn of a table that another engine keeps metadata of other formats for: this writer does not."""
+    """Warn of a table whose metadata of other formats another engine keeps up, and this writer does not."""
     formats = snapshot.definition.get(properties.UNIVERSAL_FORMATS).strip()
-    if formats:
+    if formats and not is_converted(snapshot.definition):
         table = snapshot.table_path
         warn_once(
             table,

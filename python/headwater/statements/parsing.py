@@ -30,6 +30,7 @@ OUTPUT = {
     "optimize_dry_run": DRY_RUN_SCHEMA,
     "reorg": OPTIMIZE_SCHEMA,
     "restore": RESTORE_SCHEMA,
+    "upgrade_uniform": OPTIMIZE_SCHEMA,
     "vacuum": VACUUM_SCHEMA,
 }
 #: The statements that make no version of the table.

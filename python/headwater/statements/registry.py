@@ -13,7 +13,16 @@ from headwater.bridge.messages import catalogs, change, define, follow, maintain
 from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
 from headwater.statements.commit import recovery
-from headwater.statements.define import alter, clone, convert, create, drop_feature, show, sync_identity
+from headwater.statements.define import (
+    alter,
+    clone,
+    convert,
+    create,
+    drop_feature,
+    show,
+    sync_identity,
+    upgrade_uniform,
+)
 from headwater.statements.define import catalogs as managed
 from headwater.statements.files import scans
 from headwater.statements.follow import sink, source
@@ -69,6 +78,7 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "optimize_dry_run": Handler(maintain.OptimizeDryRunRequest, optimize.optimize_dry_run),
     "auto_compact": Handler(maintain.AutoCompactRequest, auto_compaction.auto_compact),
     "reorg": Handler(maintain.ReorgRequest, reorg.reorg),
+    "upgrade_uniform": Handler(maintain.UpgradeUniformRequest, upgrade_uniform.upgrade_uniform),
     "generate": Handler(maintain.GenerateRequest, generate.generate),
     "add_constraint": Handler(define.AddConstraintRequest, alter.add_constraint),
     "drop_constraint": Handler(define.DropConstraintRequest, alter.drop_constraint),

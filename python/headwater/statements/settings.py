@@ -280,6 +280,11 @@ SETTINGS: tuple[Setting, ...] = (
         "a stream reads on with a column's wider type after a restart",
     ),
     Setting(
+        f"{_DELTA}.uniform.iceberg.sync.convert.enabled",
+        "false",
+        "a statement waits until the Iceberg metadata of its commit is written",
+    ),
+    Setting(
         f"{_DELTA}.typeWidening.enableStreamingSchemaTracking",
         "false",
         "a column's wider type needs a schema log, as a new name does",
@@ -294,7 +299,8 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 _CONVERT = "tables of Iceberg are not converted"
-_OTHER_FORMATS = "no metadata of Iceberg or Hudi is written"
+_OTHER_FORMATS = "no metadata of Hudi is written"
+_BEHIND = "the commits since the last Iceberg metadata, however many, become one snapshot of it"
 _STORES = (
     "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; where the setting names "
     "S3DynamoDBLogStore, or a store that is not Delta Lake's own, tables of the scheme are read and not written"
@@ -335,8 +341,10 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.legacy.allowAmbiguousPathsInCreateTable": "a statement that names two places for a table is refused",
     f"{_DELTA}.v2.enableMode": "there is one connector",
     f"{_DELTA}.convert.iceberg.": _CONVERT,
-    f"{_DELTA}.uniform.": _OTHER_FORMATS,
-    f"{_DELTA}.iceberg.": _OTHER_FORMATS,
+    f"{_DELTA}.uniform.hudi.": _OTHER_FORMATS,
+    f"{_DELTA}.uniform.iceberg.maxActionsToConvertForCommitLarge": _BEHIND,
+    f"{_DELTA}.uniform.iceberg.retry.times": _BEHIND,
+    f"{_DELTA}.iceberg.": _BEHIND,
     f"{_DELTA}.hudi.": _OTHER_FORMATS,
     "spark.delta.logStore.": _STORES,
     "spark.io.delta.storage.": _STORES,

@@ -283,6 +283,8 @@ def _named(path: str) -> Iterator[None]:
     """Failures of the operating system name this file: those of reading and writing name none, others one that is
     written in its place.
     """
+    if "\0" in path:  # a log may name it, but there is no such file
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     try:
         yield
     except OSError as error:

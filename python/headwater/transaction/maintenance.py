@@ -1,4 +1,4 @@
-"""Post-commit maintenance: checksum, checkpoint, log compaction and log cleanup.
+"""Post-commit maintenance: checksum, checkpoint, log compaction, log cleanup and Iceberg metadata.
 
 Owns when each of them runs: after the commit was acknowledged, in threads of this process, one task at a time for each
 table. Follows the protocol's chapters "Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata
@@ -6,9 +6,10 @@ Cleanup".
 
 Promises: maintenance never fails a commit and never delays one; a failure is a warning in the log. Where a table
 commits faster than maintenance can follow, checksums (which are optional) and older checkpoints (which a newer one
-replaces) are skipped. A table that was dropped and re-created at the same path meanwhile gets no file of the old
-table, which its readers would take for its own. Of a table that a catalog manages, a version gets a checkpoint or a
-compacted log only once it is published, and the log is not cleaned up.
+replaces) are skipped, and Iceberg metadata (:mod:`headwater.iceberg.conversion`) goes straight to the newest version. A
+table that was dropped and re-created at the same path meanwhile gets no file of the old table, which its readers would
+take for its own. Of a table that a catalog manages, a version gets a checkpoint or a compacted log only once it is
+published, and the log is not cleaned up.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from typing import NamedTuple
 
 from headwater import clock, counts
 from headwater.catalogs.log_view import is_published
+from headwater.iceberg.conversion import convert
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.schema.iceberg import is_converted
 from headwater.transaction.same_table import check_same_table
 
 _LOG = logging.getLogger(__name__)
@@ -38,6 +41,8 @@ _CHECKSUM = "checksum"
 _DEFAULT_INTERVAL = int(properties.CHECKPOINT_INTERVAL.of({}) or 0)
 #: Checksums that may wait for one table; each holds a snapshot. The oldest is skipped.
 _MOST_PENDING = 16
+#: Seconds that a statement waits for Iceberg metadata, where its session asks for that.
+_LONGEST_CONVERSION_SECONDS = 300
 
 
 @dataclass
@@ -48,6 +53,7 @@ class _Pending:
     checkpoint: Snapshot | None = None
     compaction: Snapshot | None = None
     layout: Layout | None = None
+    iceberg: Snapshot | None = None
 
     def next_task(self) -> _Task | None:
         """The next task; None where nothing waits."""
@@ -60,6 +66,9 @@ class _Pending:
         if self.compaction is not None:
             snapshot, self.compaction = self.compaction, None
             return _Task("compacted log", snapshot, partial(write_compaction, snapshot))
+        if self.iceberg is not None:
+            snapshot, self.iceberg = self.iceberg, None
+            return _Task("Iceberg metadata", snapshot, partial(_convert, snapshot))
         return None
 
 
@@ -74,6 +83,8 @@ class _Task(NamedTuple):
 _lock = Lock()
 _pending: dict[str, _Pending] = {}
 _running: set[Future[None]] = set()
+#: By table, the thread that was last at its maintenance, where that includes Iceberg metadata.
+_converting: dict[str, Future[None]] = {}
 #: By table, the start of the retention to which this process has cleaned up the log.
 _cleaned: dict[str, int] = {}
 
@@ -89,10 +100,14 @@ def schedule(snapshot: Snapshot, transaction_id: str, layout: Layout | None = No
                 pending.checkpoint, pending.layout = snapshot, layout
             elif compaction_is_due(snapshot, _interval(snapshot)):
                 pending.compaction = snapshot
+            if is_converted(snapshot.definition):
+                pending.iceberg = snapshot
             if idle:
                 future = _workers().submit(_drain, snapshot.table_path)
                 _running.add(future)
                 future.add_done_callback(_running.discard)
+                if pending.iceberg is not None:
+                    _converting[snapshot.table_path] = future
     except RuntimeError:  # the interpreter is shutting down
         _pending.pop(snapshot.table_path, None)
         _LOG.warning("no checksum or checkpoint of %s at version %d", snapshot.table_path, snapshot.version)
@@ -111,6 +126,16 @@ def _interval(snapshot: Snapshot) -> int:
 def wait_for_maintenance(timeout: float | None = None) -> bool:
     """Wait until all scheduled maintenance has ended; False where ``timeout`` seconds were not enough."""
     return not wait(tuple(_running), timeout).not_done
+
+
+def wait_for_iceberg(table_path: str) -> None:
+    """Wait until the Iceberg metadata of a table's last commit here is written, or could not be; at most
+    :data:`_LONGEST_CONVERSION_SECONDS`.
+    """
+    with _lock:
+        future = _converting.pop(table_path, None)
+    if future is not None:
+        wait((future,), _LONGEST_CONVERSION_SECONDS)
 
 
 def _drain(table_path: str) -> None:
@@ -137,6 +162,11 @@ def _drain(table_path: str) -> None:
 
 def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
     write_checksum(snapshot.table_path, snapshot.store, snapshot.version, snapshot.checksum(transaction_id))
+
+
+def _convert(snapshot: Snapshot) -> None:
+    convert(snapshot)
+    counts.count("icebergConversions")
 
 
 def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:

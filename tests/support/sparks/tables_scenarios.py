@@ -36,6 +36,13 @@ def tables_open(spark: SparkSession, home: str) -> dict[str, Any]:
     found["rows"] = _rows(table)
     found["versions"] = [row.version for row in table.history(5).collect()]
     found["cloned"] = [_rows(table.clone(f"{home}/{n}", isShallow=bool(n))) == found["rows"] for n in range(2)]
+    time = str(table.history(1).collect()[0].timestamp)
+    found["earlier"] = [
+        table.cloneAtVersion(0, f"{home}/earlier", True, properties={"mine": "y"}).toDF().count(),
+        _rows(table.cloneAtTimestamp(time, f"{home}/earlier", replace=True)) == found["rows"],
+    ]
+    table.toDF().write.parquet(f"{home}/files")
+    found["converted"] = _rows(DeltaTable.convertToDelta(spark, f"parquet.`{home}/files`")) == found["rows"]
     found["mine"] = table.detail().collect()[0].properties["mine"]
     found["is"] = [DeltaTable.isDeltaTable(spark, place) for place in (path, home, f"{home}/absent")]
     spark.sql("CREATE TABLE IF NOT EXISTS other_format (a INT) USING parquet")

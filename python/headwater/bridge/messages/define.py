@@ -85,17 +85,43 @@ class CreateTableRequest(Request, kw_only=True):
     options: dict[str, str | None] = {}
 
 
+class CatalogPartition(Request, kw_only=True):
+    """A partition that a catalog has of a table: where it lies, and its values by column, texts as in a path."""
+
+    location: str
+    values: dict[str, str | None]
+
+
+class CatalogEntry(Request, kw_only=True):
+    """What a catalog says of a table of another format.
+
+    :param schema: JSON, partition columns included.
+    :param partitions: None for a table that is not partitioned, or whose folders alone show its partitions.
+    """
+
+    name: str
+    schema: str
+    partition_columns: list[str]
+    properties: dict[str, str] = {}
+    partitions: list[CatalogPartition] | None = None
+
+
 class CloneArguments(Request, kw_only=True):
     """What CLONE is asked beside its tables.
 
     :param is_shallow: whether the files stay where they are.
     :param version: of the source, Spark SQL; None where the statement names none.
     :param timestamp: the same for a time.
+    :param statistics: whether files that are no Delta table's get statistics.
+    :param partitioned_by: the partition columns of a folder with such files and their types, as the statement has them;
+        None without.
     """
 
     is_shallow: bool
     version: str | None = None
     timestamp: str | None = None
+    statistics: bool = True
+    partitioned_by: str | None = None
 
 
 class CloneRequest(Request, kw_only=True):
@@ -110,6 +136,8 @@ class CloneRequest(Request, kw_only=True):
     :param source: the path of the table that is cloned.
     :param source_name: its name in the catalog; None for a table that is only a path.
     :param source_version: the version that its path names; None where it names none.
+    :param format: of files that are no Delta table; None for a Delta table.
+    :param entry: what the catalog has of such files; None for a folder that the statement names by its path.
     """
 
     table: str
@@ -121,6 +149,8 @@ class CloneRequest(Request, kw_only=True):
     source: str
     source_name: str | None = None
     source_version: int | None = None
+    format: str | None = None
+    entry: CatalogEntry | None = None
     arguments: CloneArguments
 
 
@@ -395,27 +425,6 @@ class RowsAnswer(Answer, kw_only=True):
     """The rows of a statement, each an object by column name. The statement's schema says how Spark reads values."""
 
     rows: list[dict[str, Any]]
-
-
-class CatalogPartition(Request, kw_only=True):
-    """A partition that a catalog has of a table: where it lies, and its values by column, texts as in a path."""
-
-    location: str
-    values: dict[str, str | None]
-
-
-class CatalogEntry(Request, kw_only=True):
-    """What a catalog says of a table of another format.
-
-    :param schema: JSON, partition columns included.
-    :param partitions: None for a table that is not partitioned, or whose folders alone show its partitions.
-    """
-
-    name: str
-    schema: str
-    partition_columns: list[str]
-    properties: dict[str, str] = {}
-    partitions: list[CatalogPartition] | None = None
 
 
 class ConvertArguments(Request, kw_only=True):

@@ -48,6 +48,23 @@ class ReorgRequest(Request, kw_only=True):
     arguments: ReorgArguments
 
 
+class UpgradeUniformArguments(Request, kw_only=True):
+    """What REORG … APPLY (UPGRADE UNIFORM …) is asked.
+
+    :param version: the version of Iceberg compatibility.
+    """
+
+    version: int
+
+
+class UpgradeUniformRequest(Request, kw_only=True):
+    """REORG … APPLY (UPGRADE UNIFORM …). ``arguments`` are those that the parser's answer had."""
+
+    table: str
+    name: str
+    arguments: UpgradeUniformArguments
+
+
 class GenerateArguments(Request, kw_only=True):
     """What GENERATE is asked beside its table.
 

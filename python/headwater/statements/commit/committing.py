@@ -33,6 +33,7 @@ from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.commit.small_files import compact_if_due, partition_of
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
+from headwater.transaction.maintenance import wait_for_iceberg
 
 _LOG = logging.getLogger(__name__)
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -41,6 +42,7 @@ _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _RESETS_VERSION = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
 _TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
+_WAITS_FOR_ICEBERG = "spark.databricks.delta.uniform.iceberg.sync.convert.enabled"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -150,6 +152,8 @@ def commit(
     if identity is not None and application is None:
         reset_version(options, statement)
     keep_up(txn, committed)
+    if statement.flag(_WAITS_FOR_ICEBERG):
+        wait_for_iceberg(txn.table_path)
     if written := txn.partitions_written:
         compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)

@@ -34,7 +34,6 @@ from headwater.protocol.properties import (
     canonical_name,
     check_retention,
     normalize,
-    refuse_universal_format,
 )
 from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
@@ -150,7 +149,6 @@ def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     _refuse_clustering_alone(properties)
     properties = _without_constraints(properties, before.configuration)
     check_retention(properties, {**before.configuration, **properties})
-    refuse_universal_format(properties, draft.snapshot.table_path, before.configuration)
     notices.of_properties(properties, draft.snapshot.table_path)
     draft.set_configuration({**before.configuration, **properties})
     comment = {"comment": draft.metadata.description} if draft.metadata.description != before.description else {}

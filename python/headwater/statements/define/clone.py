@@ -1,12 +1,13 @@
 """CLONE: a new table with the definition and the files of a version of another.
 
 Owns the definition of the new table, and its one commit. A shallow clone copies no file: its log names those of the
-source by absolute paths. A deep clone has copies of them (:mod:`headwater.statements.define.deep_clone`), and brings a
-table that is a deep clone of the same source already to another version of it. Follows the protocol's chapters "Add
-File and Remove File", "Change Metadata", "Row Tracking" and "Domain Metadata". Promises: nothing is committed into any
-other table that has rows; the clone is a table of its own, with its own id, row ids and versions, and no statement on
-it changes or deletes a file of the source; what must never be given twice in a table that is replaced (identity values,
-column ids) goes on from where it is.
+source by absolute paths. Its source may be Parquet files or an Iceberg table, too. A
+deep clone has copies of them (:mod:`headwater.statements.define.deep_clone`), and brings a table that is a deep clone
+of the same source already to another version of it. Follows the protocol's chapters "Add File and Remove File", "Change
+Metadata", "Row Tracking" and "Domain Metadata". Promises: nothing is committed into any other table that has rows; the
+clone is a table of its own, with its own id, row ids and versions, and no statement on it changes or deletes a file of
+the source; what must never be given twice in a table that is replaced (identity values, column ids) goes on from where
+it is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
+from headwater.protocol.clustering import clustering_domain
 from headwater.protocol.features import supported_features
 from headwater.protocol.properties import PROPERTIES
 from headwater.protocol.requirements import protocol_for
@@ -38,6 +40,8 @@ from headwater.statements.define import deep_clone
 from headwater.statements.define.alter import set_properties
 from headwater.statements.define.create import check_empty
 from headwater.statements.define.draft import Draft
+from headwater.statements.define.iceberg_table import FORMAT, folder_of, of_iceberg, refuse_partitions
+from headwater.statements.define.parquet_table import OtherFiles, of_parquet
 from headwater.statements.maintain.restore import clustering_after, goal_of, metadata_after, version_of
 from headwater.transaction import Transaction
 
@@ -62,15 +66,19 @@ CLONE_SCHEMA = StructType.of(
 def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     """Make a table of the files of another, or of copies of them.
 
-    :raises HeadwaterError: ``DELTA_TABLE_ALREADY_EXISTS``, ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``,
+    :raises HeadwaterError: ``HEADWATER_CLONE_OPTION_OF_FILES``, ``DELTA_TABLE_ALREADY_EXISTS``,
+        ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``,
         ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``, ``HEADWATER_CLONE_ACROSS_STORES``,
         ``HEADWATER_CLONE_OF_ITSELF``, ``HEADWATER_DEEP_CLONE_TARGET_CHANGED``, ``HEADWATER_CLONE_FILES_MISSING``,
         ``HEADWATER_CLONE_FILE_DIFFERS``; those of time travel, of setting properties and of a commit.
     """
     is_shallow = request.arguments.is_shallow
     location = locate(request.table, statement)
+    if request.format is not None:
+        return _clone_files(request, request.format, location, statement)
     source = _source(request, statement)
-    _check_places(source, location, request)
+    _check_options(source, request)
+    _check_places(Location(source.store, source.table_path), location, request)
     target = _target(location, request, statement)
     # Only of one that has rows: any other may be replaced.
     last = None
@@ -84,7 +92,7 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
         domain = source.definition.clustering_domain
     else:
-        txn.update_metadata(_metadata_over(target, draft))
+        txn.update_metadata(_metadata_over(target, draft.metadata, draft.schema))
         txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(draft.protocol)))
         domain = clustering_after(target, source)
     if domain is not None:
@@ -102,7 +110,7 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         "removedFilesSize": pc.sum(change.removed["size"]).as_py() or 0,
         "copiedFilesSize": change.copied_bytes,
     }
-    rows = [dict(zip((field.name for field in CLONE_SCHEMA), metrics.values(), strict=True))]
+    rows = _rows(metrics)
     if target is not None and last == source.version and _is_same(target, txn, change):
         return CommitAnswer(version=target.version, rows=rows)
     if txn.takes_bulk:
@@ -115,17 +123,94 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     return commit(txn, statement, Options(None), "CLONE", _parameters(source, request), metrics, rows=rows)
 
 
+def _rows(metrics: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [dict(zip((field.name for field in CLONE_SCHEMA), metrics.values(), strict=True))]
+
+
+def _clone_files(request: CloneRequest, format: str, location: Location, statement: Statement) -> CommitAnswer:
+    """Make a table of files that are no Delta table's, where they are.
+
+    :raises HeadwaterError: ``DELTA_CLONE_UNSUPPORTED_SOURCE``, ``HEADWATER_DEEP_CLONE_OF_FILES``; those of
+        :func:`of_parquet` and :func:`of_iceberg`.
+    """
+    is_iceberg = request.entry is None and format.lower() == FORMAT
+    source = locate(folder_of(request.source) if is_iceberg else request.source, statement)
+    _check_files(source, format, request, is_iceberg=is_iceberg)
+    _check_places(source, location, request)
+    target = _target(location, request, statement)
+    txn = transaction(request.table, statement, target)
+    txn.follow_directly()
+    arguments, entry = request.arguments, request.entry
+    found = OtherFiles(source, entry, arguments.statistics, arguments.partitioned_by)
+    given = {**({} if entry is None else entry.properties), **request.properties}
+    if is_iceberg:
+        refuse_partitions(found)
+        goal = None
+        if arguments.version is not None or arguments.timestamp is not None:
+            goal = goal_of(arguments, statement)
+        becoming = of_iceberg(found, request.table, request.name, given, goal, request.source, statement)
+    else:
+        becoming = of_parquet(found, request.table, request.name, given, statement)
+    made = becoming.definition
+    if target is None:
+        txn.update_protocol(made.protocol)
+        txn.update_metadata(made.metadata)
+    else:
+        txn.update_metadata(_metadata_over(target, made.metadata, made.metadata.schema))
+        txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(made.protocol)))
+        if target.definition.clustering_domain is not None:
+            txn.add_action(clustering_domain(()))
+    txn.add(replace(file, path=f"{uri(source.path)}/{file.path}") for file in becoming.with_vectors(location))
+    metrics = {
+        "sourceTableSize": sum(file.size for file in becoming.files),
+        "sourceNumOfFiles": len(becoming.files),
+        "numRemovedFiles": 0,
+        "numCopiedFiles": 0,
+        "removedFilesSize": 0,
+        "copiedFilesSize": 0,
+    }
+    _LOG.info("%s: a shallow clone of the files in %s", location.path, source.path)
+    # A folder has no versions.
+    version = -1 if becoming.snapshot_id is None else becoming.snapshot_id
+    parameters = {"source": request.source_name or f"{format.lower()}.`{uri(source.path)}`", "sourceVersion": version}
+    return commit(txn, statement, Options(None), "CLONE", parameters, metrics, rows=_rows(metrics))
+
+
+def _check_files(source: Location, format: str, request: CloneRequest, *, is_iceberg: bool) -> None:
+    """Refuse what is no source of a clone, before any work is done."""
+    name = request.source_name or f"{format}.`{source.path}`"
+    said = None
+    if format.lower() != "parquet" and not is_iceberg:
+        said = f"of the format {format}"
+    elif table_exists(source.path, source.store) and not is_iceberg:
+        said = "a Delta table, whose name by path is delta.`/path`"
+    elif not is_iceberg and (request.arguments.version or request.arguments.timestamp):
+        said = "Parquet files, of which there are no versions"
+    if said is not None:
+        raise HeadwaterError("DELTA_CLONE_UNSUPPORTED_SOURCE", {"name": name, "format": said})
+    if not request.arguments.is_shallow:
+        raise HeadwaterError("HEADWATER_DEEP_CLONE_OF_FILES", {"source": name})
+
+
 def _is_same(target: Snapshot, txn: Transaction, change: deep_clone.Change) -> bool:
     """Whether a clone of the version that the target has already changes nothing."""
     return not change.removed.num_rows and not change.added.num_rows and txn.metadata == target.metadata
 
 
-def _metadata_over(target: Snapshot, draft: Draft) -> Metadata:
+def _metadata_over(target: Snapshot, made: Metadata, schema: StructType) -> Metadata:
     """The definition of a clone in the place of a table."""
-    metadata = metadata_after(target, draft.metadata, draft.schema)
+    metadata = metadata_after(target, made, schema)
     before = target.metadata
-    description = before.description if draft.metadata.description is None else draft.metadata.description
+    description = before.description if made.description is None else made.description
     return replace(metadata, id=before.id, name=before.name, description=description, created_time=before.created_time)
+
+
+def _check_options(source: Snapshot, request: CloneRequest) -> None:
+    """Refuse for a Delta table what is said of other files."""
+    given = {"NO STATISTICS": not request.arguments.statistics, "PARTITIONED BY": request.arguments.partitioned_by}
+    for option in (name for name, value in given.items() if value):
+        table = request.source_name or f"delta.`{source.table_path}`"
+        raise HeadwaterError("HEADWATER_CLONE_OPTION_OF_FILES", {"option": option, "source": table})
 
 
 def _source(request: CloneRequest, statement: Statement) -> Snapshot:
@@ -138,13 +223,11 @@ def _source(request: CloneRequest, statement: Statement) -> Snapshot:
     return version_of(goal_of(request.arguments, statement), newest, statement)
 
 
-def _check_places(source: Snapshot, location: Location, request: CloneRequest) -> None:
-    if source.table_path == location.path:
+def _check_places(source: Location, location: Location, request: CloneRequest) -> None:
+    if source.path == location.path:
         raise HeadwaterError("HEADWATER_CLONE_OF_ITSELF", {"tableName": request.name or location.path})
     if request.arguments.is_shallow and source.store.is_local != location.store.is_local:
-        raise HeadwaterError(
-            "HEADWATER_CLONE_ACROSS_STORES", {"source": source.table_path, "tableLocation": location.path}
-        )
+        raise HeadwaterError("HEADWATER_CLONE_ACROSS_STORES", {"source": source.path, "tableLocation": location.path})
 
 
 def _target(location: Location, request: CloneRequest, statement: Statement) -> Snapshot | None:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import NoReturn
 from urllib.parse import unquote
 
-from headwater.bridge.messages.define import CatalogEntry, ConvertRequest
+from headwater.bridge.messages.define import CatalogEntry
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.vacuum import inside_table
@@ -62,7 +62,7 @@ def not_usable(path: str, location: Location, reason: str) -> HeadwaterError:
 
 
 def find_files(
-    request: ConvertRequest, location: Location, partitions: StructType, statement: Statement
+    entry: CatalogEntry | None, location: Location, partitions: StructType, statement: Statement
 ) -> list[FoundFile]:
     """The files, by path, with the texts of their partition values as folders or the catalog spell them.
 
@@ -73,7 +73,6 @@ def find_files(
     tree = _listed(location, statement)
     by_path = {file.path: file for file in tree.files if not _is_hidden_file(file.path) and file.size}
     chosen = _of_stream(location, tree, by_path, statement)
-    entry = request.entry
     uses_catalog = entry is not None and statement.flag(_USE_CATALOG_PARTITIONS, default=True)
     found: list[FoundFile] = []
     if chosen is None and entry is not None and uses_catalog and (entry.partitions is not None or not partitions):

@@ -9,7 +9,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,10 +36,20 @@ class ReadFooters:
     """The files that can be read, with their footers.
 
     :param most: of how many leaf columns of each file the footers are to give statistics; all if negative.
+    :param named: makes of a file's columns those that count; a ``ValueError`` says why it cannot.
+    :param refused: the error for a file, given as its path and why; then damaged files are never left out.
     :raises HeadwaterError: ``HEADWATER_CONVERT_FILE_NOT_USABLE``, ``HEADWATER_CONVERT_NO_FILES``.
     """
 
-    def __init__(self, files: Sequence[FoundFile], location: Location, statement: Statement, most: int) -> None:
+    def __init__(
+        self,
+        files: Sequence[FoundFile],
+        location: Location,
+        statement: Statement,
+        most: int,
+        named: Callable[[StructType], StructType] | None = None,
+        refused: Callable[[str, str], HeadwaterError] | None = None,
+    ) -> None:
         self._location, self._statement, self._most = location, statement, most
         self.files: list[FoundFile] = []
         self._footers: list[FileFooter] = []
@@ -47,7 +57,9 @@ class ReadFooters:
         #: The columns of files as Spark reads them, by number.
         self._schemas: list[StructType] = []
         numbers: dict[str, int] = {}
-        ignores = statement.flag(_IGNORE_CORRUPT)
+        problems: list[str | None] = []
+        ignores = refused is None and statement.flag(_IGNORE_CORRUPT)
+        self._refused = refused or (lambda path, reason: not_usable(path, location, reason))
         for start in range(0, len(files), _AT_ONCE):
             some = files[start : start + _AT_ONCE]
             statement.check_cancelled()
@@ -56,14 +68,19 @@ class ReadFooters:
             for text in answer.schemas:
                 if text not in numbers:
                     numbers[text] = len(self._schemas)
-                    self._schemas.append(_as_data(parse_schema(text)))
+                    found, problem = _counting(parse_schema(text), named or _as_data)
+                    self._schemas.append(found)
+                    problems.append(problem)
             for file, footer in zip(some, answer.files, strict=True):
+                number = numbers[answer.schemas[footer.schema]] if footer.problem is None else -1
+                if footer.problem is None and (problem := problems[number]) is not None:
+                    raise self._refused(file.path, problem)
                 if footer.problem is None:
                     self.files.append(file)
                     self._footers.append(footer)
-                    self._numbers.append(numbers[answer.schemas[footer.schema]])
+                    self._numbers.append(number)
                 elif not ignores:
-                    raise not_usable(file.path, location, f"its footer cannot be read ({footer.problem})")
+                    raise self._refused(file.path, f"its footer cannot be read ({footer.problem})")
         if not self.files:
             raise HeadwaterError("HEADWATER_CONVERT_NO_FILES", {"path": location.path})
 
@@ -126,8 +143,19 @@ class ReadFooters:
             {"file": f"{self._location.path}/{path}", "schema": self._schemas[number].sql(), "reason": reason},
         )
 
-    def statistics(self, columns: Sequence[tuple[Path, DataType]]) -> list[str]:
-        """The statistics of each file, as the log has them, for some leaf columns of the table."""
+    @property
+    def rows(self) -> list[int]:
+        """How many rows each file has."""
+        return [footer.rows for footer in self._footers]
+
+    def statistics(
+        self, columns: Sequence[tuple[Path, DataType]], tight_bounds: Sequence[bool | None] | None = None
+    ) -> list[str]:
+        """The statistics of each file, as the log has them, for some leaf columns of the table.
+
+        :param tight_bounds: for each file, what its statistics say; nothing where None.
+        """
+        tight = [None] * len(self._footers) if tight_bounds is None else tight_bounds
         places = [_Places(schema, columns, self._most) for schema in self._schemas]
         again = [at for at, number in enumerate(self._numbers) if places[number].is_short]
         more: dict[int, FileFooter] = {}
@@ -139,12 +167,20 @@ class ReadFooters:
             for at, footer in zip(some, answer.files, strict=True):
                 if footer.problem is not None:
                     path = self.files[at].path
-                    raise not_usable(path, self._location, f"its footer cannot be read ({footer.problem})")
+                    raise self._refused(path, f"its footer cannot be read ({footer.problem})")
                 more[at] = footer
         return [
-            statistics_json(footer.rows, columns, places[number].values(footer, more.get(at)))
+            statistics_json(footer.rows, columns, places[number].values(footer, more.get(at)), tight_bounds=tight[at])
             for at, (footer, number) in enumerate(zip(self._footers, self._numbers, strict=True))
         ]
+
+
+def _counting(schema: StructType, named: Callable[[StructType], StructType]) -> tuple[StructType, str | None]:
+    """The columns of a file that count, and what is wrong with them."""
+    try:
+        return named(schema), None
+    except ValueError as error:
+        return schema, str(error)
 
 
 def _as_data(schema: StructType) -> StructType:

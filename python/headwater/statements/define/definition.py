@@ -29,7 +29,6 @@ from headwater.protocol.properties import (
     PROPERTIES,
     check_retention,
     for_new_table,
-    refuse_universal_format,
 )
 from headwater.protocol.requirements import protocol_for, without_protocol_properties
 from headwater.protocol.row_tracking import with_column_names
@@ -171,7 +170,6 @@ def _copied_features(source: Snapshot | None) -> frozenset[str]:
 def _configuration(request: CreateTableRequest, statement: Statement, source: Snapshot | None) -> dict[str, str]:
     configuration = for_new_table(request.properties, statement.confs)
     check_retention(configuration, configuration)
-    refuse_universal_format(configuration, request.name or request.table)
     notices.of_properties(configuration, request.table)
     if source is not None:
         kept = {

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import pyarrow.compute as pc
+
 from headwater.bridge.statement import Statement
+from headwater.iceberg.fitness import unfit
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Action, DomainMetadata, Metadata, Protocol
@@ -112,8 +115,11 @@ class Draft:
             configuration[properties.MAX_COLUMN_ID.name] = str(highest)
         self._install(schema, configuration)
         has_files = self.snapshot.num_files > 0
-        iceberg.check_enabling(before, self.definition, has_files=has_files)
+        iceberg.check_enabling(before, self.definition, has_files=has_files, is_unfit=self._has_unfit_files)
         manifests.check_enabling(before, self.definition, has_vectors=self.snapshot.has_deletion_vectors)
+
+    def _has_unfit_files(self) -> bool:
+        return bool(pc.any(unfit(self.snapshot)).as_py())
 
     def require_features(self, features: Iterable[str]) -> None:
         """Give the table's protocol these features, too."""

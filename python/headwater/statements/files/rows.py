@@ -15,6 +15,7 @@ from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, Wr
 from headwater.bridge.statement import Statement
 from headwater.changes.changelog import PAIRED, PAIRED_TAG
 from headwater.errors import HeadwaterError, conditions
+from headwater.iceberg.fitness import TAG as ICEBERG_COMPAT_TAG
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
 from headwater.protocol.actions import AddCDCFile, AddFile
@@ -70,8 +71,6 @@ from headwater.statements.files.identities import advanced_identities, identity_
 PARQUET_FIELD_ID = "parquet.field.id"
 #: The same for the ids of elements, keys and values; our own writer (``NestedFieldIds``) reads it.
 _PARQUET_NESTED_IDS = "parquet.field.nested.ids"
-#: A tag of files that keep to Iceberg compatibility V2 or V3, by which other writers find the files to rewrite.
-_ICEBERG_COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
 _NOT_NULL = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 #: The most columns of a row that an error about NOT NULL shows.
 _MOST_SHOWN = 10
@@ -209,7 +208,7 @@ def describe_files(
                 modification_time=described.modification_time,
                 data_change=data_change,
                 stats=statistics_json(described.rows, leaves, described.statistics),
-                tags={_ICEBERG_COMPAT_TAG: str(compat)} if compat > 1 else None,
+                tags={ICEBERG_COMPAT_TAG: str(compat)} if compat > 1 else None,
             )
         )
     return written

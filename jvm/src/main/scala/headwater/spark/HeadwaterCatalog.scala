@@ -14,8 +14,8 @@ import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage, TableEntry,
-  TableRegistry, TableVersion
+  ClonedSource, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage,
+  TableEntry, TableRegistry, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
@@ -236,7 +236,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       table: NewTable,
       mode: String,
       ifNotExists: Boolean,
-      source: HeadwaterTable,
+      source: ClonedSource,
       arguments: JsonNode): Option[CommitAnswer] = {
     val exists = tableExists(ident)
     if (exists && mode == "create" && !ifNotExists) throw new TableAlreadyExistsException(ident)
@@ -252,9 +252,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           known = isPath(ident) || known,
           external = external,
           properties = ownProperties(table),
-          source = source.path,
-          sourceName = source.catalogTable.map(_.identifier.unquotedString),
-          sourceVersion = Option.unless(source.asked.isLatest)(source.snapshotVersion),
+          source = source.location.path,
+          sourceName = source.name,
+          sourceVersion = source.version,
+          format = source.format,
+          entry = source.entry,
           arguments = arguments),
         location,
         source.location)

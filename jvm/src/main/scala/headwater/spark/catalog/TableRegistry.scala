@@ -103,7 +103,9 @@ object TableRegistry {
       properties.put(TableCatalog.PROP_LOCATION, CatalogUtils.URIToString(entry.location))
       if (entry.tableType == CatalogTableType.EXTERNAL) properties.put(TableCatalog.PROP_EXTERNAL, "true")
       else properties.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true")
-      StagingShim.createIn(delegate, ident, NewTable(table.columns, table.partitions, properties))
+      // Those of a clone of another format are known once it is made.
+      val described = if (table.columns.isEmpty) NewTable(found.columns(), found.partitioning(), properties) else table
+      StagingShim.createIn(delegate, ident, NewTable(described.columns, described.partitions, properties))
     }
 
     override def move(ident: Identifier, to: URI): Unit =

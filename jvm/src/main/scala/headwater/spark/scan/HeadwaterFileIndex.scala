@@ -50,9 +50,6 @@ class HeadwaterFileIndex(
   /** Whether it may list so many files. */
   def mayList(files: Int): Boolean = pruned.forall(_.files.size >= files)
 
-  /** How many files [[prunedByKeys(Seq,Seq)]] left out. */
-  def prunedByKeys: Int = pruned.map(_.byKeys).getOrElse(0)
-
   override def rootPaths: Seq[Path] = Seq(new Path(path))
 
   override def sizeInBytes: Long = pruned.map(_.sizeInBytes).getOrElse(state.sizeInBytes)
@@ -89,13 +86,6 @@ class HeadwaterFileIndex(
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
     val found = PrunedFiles(trees.toSet, files, isWhole = answer.isWhole && files.size == listed.size)
     (of(found), answer.statistics)
-  }
-
-  /** The index of the files that keys leave of those that other filters, which the scan knows before it runs, leave. */
-  def prunedByKeys(filters: Seq[Expression], keys: Seq[Expression]): HeadwaterFileIndex = {
-    val before = pruned.orElse(pruned(filters, None)._1.pruned).get
-    val left = pruned(filters ++ keys, None)._1.pruned.get
-    of(left.copy(byKeys = (before.files.size - left.files.size).max(0)))
   }
 
   private def of(found: PrunedFiles): HeadwaterFileIndex =

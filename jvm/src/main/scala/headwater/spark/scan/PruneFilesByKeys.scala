@@ -73,18 +73,21 @@ case class PruneFilesByKeys(session: SparkSession) extends Rule[SparkPlan] {
       if (filters.forall(PredicateTree.of(_) == PredicateTree.Nothing)) return scan
       val static = (scan.partitionFilters ++ scan.dataFilters).filter(PredicateTree.isOverRow)
       val partitions = index.partitionSchema.fieldNames
-      val fewer = index.prunedByKeys(static, filters)
-      new DynamicallyPrunedScan(
-        scan.relation.copy(location = fewer)(scan.relation.sparkSession),
-        scan.stream,
-        scan.output,
-        scan.requiredSchema,
-        scan.partitionFilters,
-        scan.optionalBucketSet,
-        scan.optionalNumCoalescedBuckets,
-        scan.dataFilters ++ ofKeys.map(_.last).filterNot(_.references.exists(c => partitions.exists(_.equalsIgnoreCase(c.name)))),
-        scan.tableIdentifier,
-        scan.disableBucketedScan)
+      val fewer = index.pruned(static ++ filters, None)._1
+      copied(
+        scan,
+        "relation" -> scan.relation.copy(location = fewer)(scan.relation.sparkSession),
+        "dataFilters" ->
+          (scan.dataFilters ++ ofKeys.map(_.last).filterNot(_.references.exists(c => partitions.exists(_.equalsIgnoreCase(c.name))))))
+    }
+
+    /** The scan with other arguments. Its constructor has another number of them in each Spark. */
+    private def copied(scan: FileSourceScanExec, others: (String, AnyRef)*): SparkPlan = {
+      val changed = others.toMap
+      val arguments = scan.productElementNames.zip(scan.productIterator).map { case (name, value) =>
+        changed.getOrElse(name, value.asInstanceOf[AnyRef])
+      }
+      scan.makeCopy(arguments.toArray)
     }
 
     /** The columns of the table that the scan reads, without those of `_metadata`, which may have the same names. */

@@ -7,9 +7,8 @@ import com.fasterxml.jackson.databind.JsonNode
  *
  * @param filters what the handler was asked with
  * @param isWhole whether these are all files of the table
- * @param byKeys how many files the keys of a join, or other values that the query computed, left out
  */
-final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], isWhole: Boolean, byKeys: Int = 0) {
+final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], isWhole: Boolean) {
   val sizeInBytes: Long = files.iterator.map(_.size).sum
 
   /** Whether the handler would drop no other files for a scan under these filters. The scan applies partition filters itself. */

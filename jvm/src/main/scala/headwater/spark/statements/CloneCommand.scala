@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterCatalog
 import headwater.spark.bridge.Json
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.ClonedSource
 import headwater.spark.shims.NewTable
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -18,14 +18,14 @@ import org.apache.spark.sql.types.StructType
 case class CloneCommand(
     catalog: HeadwaterCatalog,
     target: Identifier,
-    source: HeadwaterTable,
+    source: ClonedSource,
     creates: HeadwaterClone.NewTable,
     arguments: JsonNode,
     rows: StructType)
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = SparkInternals.attributes(rows)
   override def nodeName: String = HeadwaterClone.Words
-  override def simpleString(maxFields: Int): String = s"$nodeName ${source.name()}"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${source.words}"
 
   override def run(session: SparkSession): Seq[Row] = {
     val answered = catalog.cloneTable(target, definition, creates.mode, creates.ifNotExists, source, arguments)
@@ -35,6 +35,6 @@ case class CloneCommand(
 
   private def definition: NewTable = {
     val properties = creates.properties ++ creates.location.map(TableCatalog.PROP_LOCATION -> _)
-    NewTable(source.columns(), source.partitioning(), properties.asJava)
+    NewTable(source.columns, source.partitioning, properties.asJava)
   }
 }

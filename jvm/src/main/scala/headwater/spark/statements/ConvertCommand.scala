@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterCatalog
 import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{CatalogEntry, CatalogPartition, ConvertRequest, NotConvertedRequest}
-import headwater.spark.catalog.{HeadwaterTable, TableRegistry}
+import headwater.spark.catalog.{ClonedSource, HeadwaterTable, TableRegistry}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.{ResolvedPersistentView, ResolvedTable, ResolvedTempView}
@@ -25,9 +25,9 @@ case class ConvertCommand(name: String, target: ConvertCommand.Target, arguments
     target match {
       case ConvertCommand.Done =>
       case ConvertCommand.Folder(format, path) => convert(session, TableLocation(TableLocation.path(session, new Path(path))), format, None)
-      case ConvertCommand.OfCatalog(registry, entry) =>
-        val location = TableLocation.of(session, new Path(entry.location), entry.storage.properties)
-        convert(session, location, ConvertCommand.format(entry), Some(described(session, registry, entry, location)))
+      case source @ ConvertCommand.OfCatalog(registry, entry) =>
+        val location = source.location(session)
+        convert(session, location, source.format, Some(source.described(session, location)))
         registry.convert(entry)
     }
     Nil
@@ -37,19 +37,6 @@ case class ConvertCommand(name: String, target: ConvertCommand.Target, arguments
     Bridge.call(session, ConvertRequest(location.path, format, entry, arguments), location)
     SparkInternals.refreshCaches(session, location)
   }
-
-  private def described(session: SparkSession, registry: TableRegistry, entry: CatalogTable, location: TableLocation): CatalogEntry = {
-    def partitions = registry.partitions(entry).map { partition =>
-      val at = TableLocation.path(session, new Path(partition.location), location.store)
-      CatalogPartition(at, partition.spec.view.mapValues(Option(_)).toMap)
-    }
-    CatalogEntry(
-      name = entry.identifier.quotedString,
-      schema = entry.schema.json,
-      partitionColumns = entry.partitionColumnNames,
-      properties = entry.properties - "transient_lastDdlTime",
-      partitions = Option.when(entry.partitionColumnNames.nonEmpty && entry.tracksPartitionsInCatalog)(partitions))
-  }
 }
 
 object ConvertCommand {
@@ -58,7 +45,33 @@ object ConvertCommand {
   /** A Delta table already. */
   case object Done extends Target
   case class Folder(format: Option[String], path: String) extends Target
-  case class OfCatalog(registry: TableRegistry, entry: CatalogTable) extends Target
+
+  case class OfCatalog(registry: TableRegistry, entry: CatalogTable) extends Target {
+    def location(session: SparkSession): TableLocation = TableLocation.of(session, new Path(entry.location), entry.storage.properties)
+
+    /** The format of its files. Hive's own name of Parquet is that of a class. */
+    def format: Option[String] =
+      if (entry.provider.contains("hive") && entry.storage.serde.exists(_.endsWith(".parquet.serde.ParquetHiveSerDe"))) Some("parquet")
+      else entry.provider
+
+    def cloned(session: SparkSession): ClonedSource = {
+      val at = location(session)
+      ClonedSource(at, Some(entry.identifier.unquotedString), format = format, entry = Some(described(session, at)))
+    }
+
+    def described(session: SparkSession, location: TableLocation): CatalogEntry = {
+      def partitions = registry.partitions(entry).map { partition =>
+        val at = TableLocation.path(session, new Path(partition.location), location.store)
+        CatalogPartition(at, partition.spec.view.mapValues(Option(_)).toMap)
+      }
+      CatalogEntry(
+        name = entry.identifier.quotedString,
+        schema = entry.schema.json,
+        partitionColumns = entry.partitionColumnNames,
+        properties = entry.properties - "transient_lastDdlTime",
+        partitions = Option.when(entry.partitionColumnNames.nonEmpty && entry.tracksPartitionsInCatalog)(partitions))
+    }
+  }
 
   def of(session: SparkSession, target: LogicalPlan, arguments: JsonNode): ConvertCommand = {
     def refused(name: String, format: String) = Bridge.refusal(session, NotConvertedRequest(name, format))
@@ -79,9 +92,4 @@ object ConvertCommand {
       case other => throw refused(other.nodeName, "no table")
     }
   }
-
-  /** The format of a table's files. Hive's own name of Parquet is that of a class. */
-  private def format(entry: CatalogTable): Option[String] =
-    if (entry.provider.contains("hive") && entry.storage.serde.exists(_.endsWith(".parquet.serde.ParquetHiveSerDe"))) Some("parquet")
-    else entry.provider
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.headwater.SparkInternals
 
-/** What CONVERT TO DELTA names: a folder with files of a format. Without a format, the name is a path alone. */
+/** What CONVERT TO DELTA or CLONE names: a folder with files of a format. Without a format, the name is a path alone. */
 case class ConvertedFolder(format: Option[String], path: String) extends LeafNode {
   override def output: Seq[Attribute] = Nil
 }

@@ -8,7 +8,7 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
 import headwater.spark.bridge.messages.{ShowPartitionsRequest, TruncatePartitionRequest}
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{ClonedSource, HeadwaterTable}
 import headwater.spark.dml.PendingTarget
 import headwater.spark.shims.ChangeShim
 import org.apache.spark.sql.SparkSession
@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{
   ResolvedIdentifier, ResolvedPersistentView, ResolvedTable, ResolvedTempView, UnresolvedPartitionSpec
 }
-import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, InsertIntoDir, LogicalPlan, ShowColumns}
 import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -56,10 +56,8 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
         case None => HeadwaterCommand(DescribeOtherDetailRequest(None, None, None, Some(path), None, None, Map.empty), path, schema)
       }
     case HeadwaterClone(target: ResolvedIdentifier, source, creates, arguments, rows) if source.resolved =>
-      (target.catalog, source) match {
-        case (catalog: HeadwaterCatalog, Delta(_, table)) =>
-          CloneCommand(catalog, target.identifier, table, creates, arguments, rows)
-        case (_: HeadwaterCatalog, other) => throw Bridge.refusal(session, notCloned(other))
+      target.catalog match {
+        case catalog: HeadwaterCatalog => CloneCommand(catalog, target.identifier, cloned(source), creates, arguments, rows)
         case _ => throw Bridge.refusal(session, NotDeltaRequest(target.identifier.toString, HeadwaterClone.Words))
       }
     case RefusedStatement(error) => throw error
@@ -105,6 +103,17 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
       throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.concerns(session, like) => CreateDeltaTableLikeCommand(like)
+  }
+
+  private def cloned(source: LogicalPlan): ClonedSource = source match {
+    case Delta(_, table) => ClonedSource.of(table)
+    case ConvertedFolder(Some(format), path) => ClonedSource.of(session, format, path)
+    case ResolvedTable(catalog: HeadwaterCatalog, _, other, _) =>
+      SparkInternals.catalogTable(other).filter(_.tableType != CatalogTableType.VIEW && catalog.tables.converts) match {
+        case Some(entry) => ConvertCommand.OfCatalog(catalog.tables, entry).cloned(session)
+        case None => throw Bridge.refusal(session, notCloned(source))
+      }
+    case other => throw Bridge.refusal(session, notCloned(other))
   }
 
   private def notCloned(source: LogicalPlan): NotClonedRequest = source match {

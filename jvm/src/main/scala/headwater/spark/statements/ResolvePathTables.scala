@@ -21,6 +21,9 @@ case class ResolvePathTables(session: SparkSession) extends Rule[LogicalPlan] {
       convert.copy(child = ConvertedFolder.of(session, table.multipartIdentifier).getOrElse {
         resolved(table, table.multipartIdentifier, table.commandName)
       })
+    case clone @ HeadwaterClone(_, table: UnresolvedTableOrView, _, _, _) =>
+      val folder = ConvertedFolder.of(session, table.multipartIdentifier).filter(_.format.isDefined)
+      clone.copy(source = folder.getOrElse(resolved(table, table.multipartIdentifier, table.commandName)))
     case command: Command => command.mapChildren {
         case table: UnresolvedTable => resolved(table, table.multipartIdentifier, table.commandName)
         case table: UnresolvedTableOrView => resolved(table, table.multipartIdentifier, table.commandName)

@@ -49,6 +49,8 @@ final case class CloneRequest(
     source: String,
     sourceName: Option[String],
     sourceVersion: Option[Long],
+    format: Option[String],
+    entry: Option[CatalogEntry],
     arguments: JsonNode)
     extends Call[CommitAnswer]("clone")
 

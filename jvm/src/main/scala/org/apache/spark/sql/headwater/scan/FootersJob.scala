@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import headwater.spark.bridge.StoreOptions
 import headwater.spark.bridge.messages.{FileFooter, Footers, FootersQuestion}
-import headwater.spark.scan.ForeignStatistics
+import headwater.spark.scan.{FieldIds, ForeignStatistics}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.parquet.HadoopReadOptions
@@ -93,7 +93,7 @@ object FootersJob {
       val footer = reader.getFooter
       val schema = ParquetFileFormat.readSchemaFromFooter(new Footer(path, footer), new ParquetToSparkSchemaConverter(conf))
       val statistics = new ForeignStatistics(footer, schema)
-      (schema.json, FileFooter(0, statistics.rows, statistics.of(columns, most), None))
+      (FieldIds.added(schema, footer.getFileMetaData.getSchema).json, FileFooter(0, statistics.rows, statistics.of(columns, most), None))
     } finally reader.close()
   }
 }

@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, LocalFileSystem, Path, RawL
 import org.apache.hadoop.util.functional.FutureIO
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -54,9 +55,12 @@ private final class CopyJob(source: Configuration, target: Configuration, rename
           if (isLocal(reads) && isLocal(writes)) copyLocally(found, to) else copy(reads, found, writes, to)
           CopiedFile(Some(found.getLen), copied = true)
         } catch {
-          // The file that is written is none that is missing.
-          case e @ (_: FileNotFoundException | _: NoSuchFileException) =>
-            if (HadoopFiles.status(reads, from).isEmpty) CopiedFile(None, copied = false) else throw e
+          case e: IOException => e match {
+              // The file that is written is none that is missing.
+              case _: FileNotFoundException | _: NoSuchFileException if HadoopFiles.status(reads, from).isEmpty =>
+                CopiedFile(None, copied = false)
+              case _ => throw failed(to, e)
+            }
         }
     }
   }
@@ -109,6 +113,9 @@ private final class CopyJob(source: Configuration, target: Configuration, rename
       } finally if (renames) HadoopFiles.deleteQuietly(writes, written)
     }
   }
+
+  /** As a task that writes rows says it. */
+  private def failed(to: Path, cause: IOException) = QueryExecutionErrors.taskFailedWhileWritingRowsError(to.getParent.toString, cause)
 
   private def endedAfter(found: FileStatus, bytes: Long) =
     new IOException(s"${found.getPath} ended after $bytes of ${found.getLen} bytes")

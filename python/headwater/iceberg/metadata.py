@@ -1,0 +1,159 @@
+"""Metadata files of Iceberg: what a table is like for Iceberg's readers, and its snapshots.
+
+Owns ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text`` below a Delta table: which is the newest, and
+the next one's content. Follows the chapters "Table Metadata" and "File System Tables" of Iceberg's specification,
+format version 2. Promises: a metadata file is put if absent, so of several writers one makes the next version; what a
+reader may still need of older snapshots stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.stores import Store
+
+#: Below the table.
+DIRECTORY = "metadata"
+_HINT = "version-hint.text"
+#: By these a metadata file says of which version of the Delta table it is; as Delta Lake's connector names them.
+DELTA_VERSION, DELTA_TIMESTAMP, BASE_DELTA_VERSION = "delta-version", "delta-timestamp", "base-delta-version"
+NAME_MAPPING = "schema.name-mapping.default"
+#: The summary of snapshots that this writer made, whose manifests it knows how to change.
+ENGINE = {"engine-name": "headwater"}
+#: Snapshots that stay at least, where they are not older than the table's deleted files are kept.
+_SNAPSHOTS = 100
+#: Milliseconds for which any snapshot stays, so that a query that is being planned finds its manifests.
+_ANY_SNAPSHOT = 15 * 60 * 1000
+_MOST_SNAPSHOTS = 1000
+
+
+@dataclass(frozen=True)
+class Current:
+    """The newest metadata file: its number, its JSON object, and whether the hint names it."""
+
+    number: int
+    content: dict[str, Any]
+    is_hinted: bool = True
+
+    @property
+    def delta_version(self) -> int | None:
+        """The version of the Delta table that it is of."""
+        found = self.content.get("properties", {}).get(DELTA_VERSION, "")
+        return int(found) if found.isdecimal() else None
+
+    @property
+    def snapshot(self) -> dict[str, Any] | None:
+        """The current snapshot."""
+        wanted = self.content.get("current-snapshot-id")
+        return next((each for each in self.content.get("snapshots", ()) if each["snapshot-id"] == wanted), None)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this writer made the current snapshot; a table without one is anyone's."""
+        found = self.snapshot
+        return found is None or ENGINE.items() <= found["summary"].items()
+
+
+def path_of(table_path: str, number: int) -> str:
+    """The path of a metadata file."""
+    return f"{table_path}/{DIRECTORY}/v{number}.metadata.json"
+
+
+def newest(table_path: str, store: Store) -> Current | None:
+    """The newest metadata file; None where there is none.
+
+    :raises ValueError: it is damaged.
+    """
+    hinted = number = _hinted(table_path, store)
+    if number is None:
+        # Whoever wrote the first may have been cut off before the hint.
+        number = 1 if store.exists(path_of(table_path, 1)) else None
+        if number is None:
+            return None
+    while store.exists(path_of(table_path, number + 1)):
+        number += 1
+    content = json.loads(store.read(path_of(table_path, number)))
+    if not isinstance(content, dict):
+        raise ValueError(f"{path_of(table_path, number)} is no metadata of Iceberg")
+    return Current(number, content, number == hinted)
+
+
+def _hinted(table_path: str, store: Store) -> int | None:
+    with contextlib.suppress(FileNotFoundError):
+        text = store.read(f"{table_path}/{DIRECTORY}/{_HINT}").decode(errors="replace").strip()
+        if text.isdecimal() and store.exists(path_of(table_path, int(text))):
+            return int(text)
+    return None
+
+
+def publish(table_path: str, store: Store, number: int, content: Mapping[str, Any]) -> None:
+    """Make a metadata file the newest.
+
+    :raises FileExistsError: another writer made it.
+    """
+    data = json.dumps(content, separators=(",", ":")).encode()
+    try:
+        store.put_if_absent(path_of(table_path, number), data)
+    except FileNotFoundError:  # the directory is not there, on stores that have some
+        store.make_directory(f"{table_path}/{DIRECTORY}")
+        store.put_if_absent(path_of(table_path, number), data)
+    point_to(table_path, store, number)
+
+
+def point_to(table_path: str, store: Store, number: int) -> None:
+    """Have the hint name a metadata file, or a newer one."""
+    hint = number
+    while True:
+        store.put(f"{table_path}/{DIRECTORY}/{_HINT}", str(hint).encode())
+        # Another writer's hint may have been replaced by this older one.
+        if not store.exists(path_of(table_path, hint + 1)):
+            return
+        hint += 1
+
+
+def with_schema(schemas: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    """The schemas with one more, if it is not among them, and its id."""
+    fields = schema["fields"]
+    known = [dict(each) for each in schemas]
+    for each in known:
+        if each["fields"] == fields:
+            return known, each["schema-id"]
+    number = max((each["schema-id"] for each in known), default=-1) + 1
+    return [*known, {**schema, "schema-id": number}], number
+
+
+def with_spec(
+    specs: Sequence[Mapping[str, Any]], fields: Sequence[Mapping[str, Any]]
+) -> tuple[list[dict[str, Any]], int]:
+    """The partition specs with one more, if it is not among them, and its id."""
+    known = [dict(each) for each in specs]
+    for each in known:
+        if each["fields"] == list(fields):
+            return known, each["spec-id"]
+    number = max((each["spec-id"] for each in known), default=-1) + 1
+    return [*known, {"spec-id": number, "fields": list(fields)}], number
+
+
+def expired(snapshots: Sequence[Mapping[str, Any]], now: int, retention: int) -> int:
+    """How many of the snapshots, the oldest first, go.
+
+    :param now: milliseconds since the epoch.
+    :param retention: milliseconds for which the files of old versions stay.
+    """
+    last = len(snapshots) - 1
+    for position, snapshot in enumerate(snapshots):
+        age = now - snapshot["timestamp-ms"]
+        newer = last - position
+        if (
+            position == last
+            or newer < _SNAPSHOTS
+            and age < retention
+            or age < _ANY_SNAPSHOT
+            and newer < _MOST_SNAPSHOTS
+        ):
+            return position
+    return 0

@@ -1,0 +1,320 @@
+"""Iceberg metadata behind the commits of a Delta table: what pyiceberg reads is what the table has."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.iceberg import conversion, metadata
+from headwater.iceberg.conversion import convert
+from headwater.iceberg.manifests import entries, manifest_files
+from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from headwater.schema.reshaping import drop_column, rename_column
+from headwater.stores import LocalStore
+from headwater.transaction import wait_for_maintenance
+from support.iceberg_tables import ConvertedTable, normalized, random_step, read_by_pyiceberg
+
+LONG, STRING, INTEGER = PrimitiveType("long"), PrimitiveType("string"), PrimitiveType("integer")
+WIDE = StructType(
+    (
+        StructField("id", LONG, False),
+        StructField("p", STRING),
+        StructField("q", PrimitiveType("date")),
+        StructField("s", STRING),
+        StructField("d", DecimalType(38, 4)),
+        StructField("ts", PrimitiveType("timestamp")),
+        StructField("n", PrimitiveType("timestamp_ntz")),
+        StructField("f", PrimitiveType("double")),
+        StructField("st", StructType.of(a=INTEGER, b=STRING)),
+        StructField("l", ArrayType(StructType.of(x=INTEGER))),
+        StructField("m", MapType(STRING, INTEGER)),
+        StructField("b", PrimitiveType("binary")),
+    )
+)
+NARROW = StructType.of(id=LONG, p=STRING)
+STEPS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "12"))
+
+
+NUMBERS = count(1)
+
+
+def wide_row(draw):
+    number = next(NUMBERS)
+    return {
+        "id": number,
+        "p": draw.choice(["a", "b ü/#%", None]),
+        "q": draw.choice([date(2024, 1, 1), date(1960, 5, 5), None]),
+        "s": draw.choice([None, "x" * draw.randint(0, 50)]),
+        "d": draw.choice([None, Decimal("-12345678901234567890123456789012.1234"), Decimal("1.5000")]),
+        "ts": datetime(2024, 1, 1, 0, 0, 0, 123456, tzinfo=timezone.utc),
+        "n": datetime(2024, 1, 1, 0, 0, 0, 123456),
+        "f": draw.choice([None, 0.5, float("inf")]),
+        "st": draw.choice([None, {"a": number, "b": "y"}]),
+        "l": draw.choice([[], [{"x": number}]]),  # pyiceberg reads a list that is null as one without elements
+        "m": draw.choice([None, [("k", number)]]),
+        "b": b"\x00\xff",
+    }
+
+
+def narrow_rows(*ids, p="a"):
+    return [{"id": number, "p": p} for number in ids]
+
+
+def check(table):
+    found = read_by_pyiceberg(table.path)
+    assert normalized(found.to_pylist()) == normalized(table.rows)
+
+
+def current(table):
+    return metadata.newest(str(table.path), LocalStore())
+
+
+def manifests(table):
+    return manifest_files(Path(current(table).snapshot["manifest-list"].removeprefix("file://")).read_bytes())
+
+
+@pytest.fixture(autouse=True)
+def done():
+    yield
+    assert wait_for_maintenance(60)
+
+
+@pytest.fixture
+def only_asked(monkeypatch):
+    """No conversion but those that a test asks for."""
+    monkeypatch.setattr("headwater.transaction.maintenance.is_converted", lambda definition: False)
+
+
+@pytest.mark.random
+@pytest.mark.parametrize("seed", [1, 2] if "HEADWATER_TEST_EXAMPLES" not in os.environ else [None] * 4)
+def test_pyiceberg_reads_the_same_rows_after_random_changes(tmp_path, seed):
+    seed = random.randrange(1 << 30) if seed is None else seed
+    print("seed", seed)
+    draw = random.Random(seed)
+    keys = draw.choice([[], ["p"], ["p", "q"]])
+    table = ConvertedTable(tmp_path / "t", WIDE, keys)
+    for _ in range(STEPS):
+        random_step(table, draw, wide_row, keys)
+        if draw.random() < 0.6:
+            table.convert()
+            check(table)
+    table.convert()
+    check(table)
+
+
+def test_the_background_converts_each_commit(tmp_path):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    table.commit([narrow_rows(1, 2)])
+    table.commit([narrow_rows(3)])
+    assert wait_for_maintenance(60)
+    check(table)
+    found = current(table)
+    assert found.delta_version == table.snapshot.version == 2
+    assert found.content["properties"]["delta-timestamp"] == str(table.snapshot.timestamp)
+    assert found.content["table-uuid"] == table.snapshot.metadata.id
+
+
+def test_a_conversion_costs_what_was_changed(tmp_path, only_asked, monkeypatch):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    table.commit([narrow_rows(1), narrow_rows(2)])
+    table.convert()
+    table.commit([narrow_rows(3)])
+    table.convert()
+    first, second = sorted(manifests(table), key=lambda each: each.sequence_number)
+    monkeypatch.setattr(conversion, "entries", lambda content: pytest.fail("an append reads no manifest"))
+    table.commit([narrow_rows(4)])
+    table.convert()
+    monkeypatch.undo()
+    monkeypatch.setattr("headwater.transaction.maintenance.is_converted", lambda definition: False)
+    assert {each.path for each in manifests(table)} > {first.path, second.path}
+    gone = next(name for name, rows in table.files.items() if rows == narrow_rows(1))
+    table.commit([], [gone])
+    table.convert()
+    kept = {each.path for each in manifests(table)}
+    assert second.path in kept
+    assert first.path not in kept
+    assert current(table).snapshot["summary"]["operation"] == "delete"
+    check(table)
+    # What is gone is in the manifest once, as deleted, and in none of the next.
+    (rewritten,) = [each for each in manifests(table) if each.deleted.files]
+    assert (rewritten.existing.files, rewritten.deleted.rows) == (1, 1)
+    table.commit([], [next(name for name, rows in table.files.items() if rows == narrow_rows(2))])
+    table.convert()
+    assert sum(each.live_files for each in manifests(table)) == 2
+    check(table)
+
+
+def test_what_was_missed_is_made_up_for(tmp_path, only_asked, monkeypatch):
+    table = ConvertedTable(tmp_path / "t", NARROW, ["p"])
+    table.commit([narrow_rows(1), narrow_rows(2, p="b"), narrow_rows(3, p=None)])
+    table.convert()
+    for number in range(4, 8):
+        table.commit([narrow_rows(number)], [next(iter(table.files))])
+    before = current(table).content["properties"]["delta-version"]
+    table.convert()
+    assert current(table).content["properties"]["base-delta-version"] == before
+    check(table)
+    # The same where the log has the commits no more: all files are compared.
+    monkeypatch.setattr(conversion, "_MOST_COMMITS", 0)
+    table.commit([narrow_rows(9, p="b")], [next(iter(table.files))])
+    table.convert()
+    check(table)
+    assert convert(table.snapshot) == current(table).number
+
+
+def test_a_file_that_is_added_again_is_one_file(tmp_path, only_asked):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    table.commit([narrow_rows(1, 2)])
+    table.convert()
+    (row,) = table.snapshot.files.to_pylist()
+    from headwater.statements.commit.committing import file_of
+    from headwater.transaction import Transaction
+
+    for data_change in (False, True):
+        txn = Transaction(str(table.path), LocalStore(), table.snapshot)
+        txn.add([replace(file_of(row), data_change=data_change)])
+        table.snapshot = txn.commit("COMPUTE STATISTICS", {}).snapshot
+        table.convert()
+        assert sum(each.live_files for each in manifests(table)) == 1
+        check(table)
+
+
+def test_columns_that_change_keep_their_ids(tmp_path, only_asked):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    table.commit([narrow_rows(1, 2)])
+    table.convert()
+    table.redefine(lambda schema: rename_column(schema, ("p",), "new name"))
+    table.convert()
+    found = read_by_pyiceberg(table.path)
+    assert found.to_pylist() == [{"id": 1, "new name": "a"}, {"id": 2, "new name": "a"}]
+    table.redefine(lambda schema: StructType((*drop_column(schema, ("new name",)), StructField("p", LONG))))
+    table.convert()
+    assert read_by_pyiceberg(table.path).to_pylist() == [{"id": 1, "p": None}, {"id": 2, "p": None}]
+    content = current(table).content
+    assert [each["schema-id"] for each in content["schemas"]] == [0, 1, 2]
+    assert content["current-schema-id"] == 2
+    assert content["last-column-id"] == 3
+    assert len(content["snapshots"]) == 1
+
+
+def test_pyiceberg_skips_files_by_the_bounds(tmp_path, only_asked):
+    table = ConvertedTable(tmp_path / "t", NARROW, ["p"])
+    table.commit([narrow_rows(*range(10)), narrow_rows(*range(10, 20)), narrow_rows(20, p="b")])
+    table.convert()
+    from pyiceberg.table import StaticTable
+
+    read = StaticTable.from_metadata(f"file://{table.path}")
+    assert [task.file.record_count for task in read.scan(row_filter="id = 15").plan_files()] == [10]
+    assert [task.file.record_count for task in read.scan(row_filter="p = 'b'").plan_files()] == [1]
+    assert read.scan(row_filter="id > 18").to_arrow().num_rows == 2
+
+
+def test_many_small_manifests_are_merged(tmp_path, only_asked, monkeypatch):
+    monkeypatch.setattr(conversion, "_SMALL_MANIFESTS", 4)
+    table = ConvertedTable(tmp_path / "t", NARROW, ["p"])
+    for number in range(7):
+        table.commit([narrow_rows(number, p=str(number % 2))])
+        table.convert()
+        check(table)
+        assert len(manifests(table)) <= 5
+    merged = next(each for each in manifests(table) if each.existing.files)
+    assert [(each.lower, each.upper) for each in merged.partitions] == [(b"0", b"1")]
+    numbers = [entry.sequence_number for each in manifests(table)
+               for entry in entries(Path(each.path.removeprefix("file://")).read_bytes())]  # fmt: skip
+    assert sorted(numbers) == sorted(set(numbers))
+
+
+def test_old_snapshots_and_their_files_go(tmp_path, only_asked, monkeypatch):
+    monkeypatch.setattr(metadata, "_SNAPSHOTS", 3)
+    monkeypatch.setattr(metadata, "_ANY_SNAPSHOT", 0)
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    foreign = table.path / "metadata" / "foreign.avro"
+    for number in range(6):
+        table.commit([narrow_rows(number)], list(table.files)[:1])
+        table.convert()
+        foreign.touch()
+    content = current(table).content
+    assert len(content["snapshots"]) == 3
+    assert len(content["metadata-log"]) == 3
+    check(table)
+    names = {path.name for path in (table.path / "metadata").iterdir()}
+    assert len([name for name in names if name.startswith("snap-")]) == 3
+    assert {f"v{number}.metadata.json" for number in (3, 4, 5, 6)} <= names
+    assert "v1.metadata.json" not in names
+    assert foreign.name in names
+    for snapshot in content["snapshots"]:
+        for each in manifest_files(Path(snapshot["manifest-list"].removeprefix("file://")).read_bytes()):
+            assert Path(each.path.removeprefix("file://")).exists()
+
+
+def test_another_writer_made_the_next_metadata(tmp_path, only_asked, monkeypatch):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    table.commit([narrow_rows(1)])
+    older = table.snapshot
+    table.commit([narrow_rows(2)])
+    publish = metadata.publish
+
+    def late(table_path, store, number, content):
+        monkeypatch.setattr(metadata, "publish", publish)
+        convert(older)
+        publish(table_path, store, number, content)
+
+    monkeypatch.setattr(metadata, "publish", late)
+    assert table.convert() == 2
+    check(table)
+    # A stale hint does not hide a newer file, and a newer version is not taken back.
+    (table.path / "metadata" / "version-hint.text").write_text("1")
+    assert convert(older) == 2
+    names = [path.name for path in (table.path / "metadata").iterdir()]
+    assert len([name for name in names if name.startswith("manifest-")]) == len(manifests(table))
+
+
+def test_metadata_of_another_table_is_replaced(tmp_path, only_asked):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    table.commit([narrow_rows(1)])
+    table.convert()
+    file = table.path / "metadata" / "v1.metadata.json"
+    content = json.loads(file.read_text())
+    content["table-uuid"] = "00000000-0000-0000-0000-000000000000"
+    file.write_text(json.dumps(content))
+    assert table.convert() == 2
+    check(table)
+    file = table.path / "metadata" / "v2.metadata.json"
+    file.write_text("{")
+    table.commit([narrow_rows(2)])
+    with pytest.raises(HeadwaterError) as error:
+        table.convert()
+    assert error.value.condition == "HEADWATER_ICEBERG_CONVERSION_FAILED"
+
+
+def test_an_empty_table_and_one_that_became_empty(tmp_path, only_asked):
+    table = ConvertedTable(tmp_path / "t", NARROW, ["p"])
+    table.convert()
+    assert read_by_pyiceberg(table.path).num_rows == 0
+    table.commit([narrow_rows(1)])
+    table.convert()
+    table.commit([], list(table.files))
+    table.convert()
+    assert read_by_pyiceberg(table.path).num_rows == 0
+    table.commit([narrow_rows(2)])
+    table.convert()
+    check(table)
+
+
+def test_a_failure_is_a_warning_and_the_commit_stands(tmp_path, caplog):
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    assert wait_for_maintenance(60)
+    (table.path / "metadata" / "v1.metadata.json").write_text("[]")
+    table.commit([narrow_rows(1)])
+    assert wait_for_maintenance(60)
+    (said,) = [record.getMessage() for record in caplog.records if "Iceberg" in record.getMessage()]
+    assert "the commit stands" in said
