@@ -98,6 +98,8 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "vacuum": Handler(maintain.VacuumRequest, vacuum.vacuum),
     "list_catalog": Handler(catalogs.ListCatalogRequest, managed.list_catalog),
     "find_in_catalog": Handler(catalogs.FindInCatalogRequest, managed.find_in_catalog),
+    "add_to_catalog": Handler(catalogs.AddToCatalogRequest, managed.add_to_catalog),
+    "not_in_catalog": Handler(catalogs.NotInCatalogRequest, managed.not_in_catalog),
     "stage_in_catalog": Handler(catalogs.StageInCatalogRequest, managed.stage_in_catalog),
     "drop_from_catalog": Handler(catalogs.DropFromCatalogRequest, managed.drop_from_catalog),
     "rename_in_catalog": Handler(catalogs.RenameInCatalogRequest, managed.rename_in_catalog),

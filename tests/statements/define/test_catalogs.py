@@ -26,15 +26,25 @@ def confs(model):
         assert wait_for_maintenance(60)
 
 
+def find(statement, **more):
+    """Find a table as the JVM does, which gives the handle back with each call; its path, None where there is none."""
+    found = called("find_in_catalog")(T | more, statement)
+    return noted(found, statement) if "location" in found else None
+
+
+def noted(found, statement):
+    statement.handles[found["location"]] = found["options"]["fs.headwater.managed"]
+    return found["location"]
+
+
 def make(statement, **more):
     """Create a table as the JVM does; its path."""
-    staged = called("stage_in_catalog")(T, statement)
-    properties = staged["properties"] | more
+    path = noted(called("stage_in_catalog")(T, statement), statement)
     called("create_table")(
-        create_request(staged["path"], schema_json(id="long"), properties=properties, plan=None, rowSchema=None),
+        create_request(path, schema_json(id="long"), properties=more, plan=None, rowSchema=None),
         statement,
     )
-    return staged["path"]
+    return path
 
 
 def test_a_table_is_created_found_renamed_and_dropped(model, confs, make_statement):
@@ -42,12 +52,12 @@ def test_a_table_is_created_found_renamed_and_dropped(model, confs, make_stateme
     path = make(statement)
     assert called("list_catalog")({"catalog": "main", "schema": None}, statement) == {"names": ["s"]}
     assert called("list_catalog")({"catalog": "main", "schema": "s"}, statement) == {"names": ["t"]}
-    assert called("find_in_catalog")(T, statement) == {"path": path}
+    assert find(statement) == path
     entry = model.schemas["s"]["t"]
     assert {"catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck"} <= {*entry.protocol["writer-features"]}
     assert entry.columns["fields"][0]["name"] == "id"
     called("rename_in_catalog")({**T, "newName": "u"}, statement)
-    assert called("find_in_catalog")(T, statement) == {}
+    assert find(statement) is None
     assert called("drop_from_catalog")({**T, "table": "u"}, statement) is True
     assert called("drop_from_catalog")({**T, "table": "u"}, statement) is False
 
@@ -55,7 +65,7 @@ def test_a_table_is_created_found_renamed_and_dropped(model, confs, make_stateme
 def test_a_commit_goes_through_the_catalog_and_is_in_the_history(model, confs, make_statement):
     statement = make_statement(confs)
     make(statement)
-    path = called("find_in_catalog")(T, statement)["path"]
+    path = find(statement)
     called("alter_table")(
         {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
         statement,
@@ -67,14 +77,16 @@ def test_a_commit_goes_through_the_catalog_and_is_in_the_history(model, confs, m
 
 def test_a_session_without_the_catalog_or_with_a_wrong_token_reads_nothing(confs, make_statement):
     path = make(make_statement(confs))
-    called("find_in_catalog")(T, make_statement(confs))
+    statement, other = make_statement(confs), make_statement({**confs, f"{SETTING}.token": "wrong"})
+    find(statement)
     opens = {"table": path, "name": None, "version": None, "timestamp": None, "pinned": False}
-    assert load_table(opens, make_statement(confs))["version"] == 0
+    assert load_table(opens, statement)["version"] == 0
     with pytest.raises(HeadwaterError) as raised:
-        load_table(opens, make_statement())
+        load_table(opens, make_statement(confs))
     assert raised.value.condition == "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
+    other.handles = statement.handles
     with pytest.raises(HeadwaterError, match="status 401") as raised:
-        load_table(opens, make_statement({**confs, f"{SETTING}.token": "wrong"}))
+        load_table(opens, other)
     assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
     assert "wrong" not in raised.value.text
 
@@ -83,7 +95,7 @@ def test_a_session_without_the_catalog_or_with_a_wrong_token_reads_nothing(confs
 def test_maintenance_is_the_catalogs(kind, confs, make_statement):
     statement = make_statement(confs)
     make(statement)
-    path = called("find_in_catalog")(T, statement)["path"]
+    path = find(statement)
     with pytest.raises(HeadwaterError, match=kind.upper()) as raised:
         called(kind)({"table": path, "name": "t", "arguments": {}}, statement)
     assert raised.value.condition == "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION"

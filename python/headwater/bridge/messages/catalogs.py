@@ -11,7 +11,7 @@ class ListCatalogRequest(Request, kw_only=True):
     """Asks for the names of a schema's tables, or of the catalog's schemas. The answer is :class:`CatalogNames`."""
 
     catalog: str
-    schema: str | None
+    schema: str | None = None
 
 
 class CatalogNames(Answer, kw_only=True):
@@ -27,24 +27,35 @@ class FindInCatalogRequest(Request, kw_only=True):
 
 
 class FoundInCatalog(Answer, kw_only=True):
-    """:param path: where the table is; None where there is none."""
+    """What a catalog has of a table.
 
-    path: str | None = None
+    :param location: where it is; None where there is none.
+    :param managed: whether the catalog manages it.
+    :param options: what it is reached with: credentials, as settings of Hadoop, and what the handler calls it.
+    """
+
+    location: str | None = None
+    managed: bool = False
+    comment: str | None = None
+    options: dict[str, str]
 
 
 class StageInCatalogRequest(Request, kw_only=True):
-    """Asks for a place for a new table. The answer is :class:`StagedInCatalog`."""
+    """Asks for a place for a new table. The answer is :class:`FoundInCatalog`."""
 
     catalog: str
     schema: str
     table: str
 
 
-class StagedInCatalog(Answer, kw_only=True):
-    """:param properties: what the catalog wants the table to have."""
+class AddToCatalogRequest(Request, kw_only=True):
+    """Adds a table that lies where its user has said, and that the catalog does not manage."""
 
-    path: str
-    properties: dict[str, str]
+    catalog: str
+    schema: str
+    table: str
+    provider: str
+    location: str | None = None
 
 
 class DropFromCatalogRequest(Request, kw_only=True):
@@ -56,9 +67,17 @@ class DropFromCatalogRequest(Request, kw_only=True):
 
 
 class RenameInCatalogRequest(Request, kw_only=True):
-    """Renames a table within its schema."""
+    """Renames a table within its schema; ``new_schema`` is None where the user named none."""
 
     catalog: str
     schema: str
     table: str
+    new_schema: str | None = None
     new_name: str
+
+
+class NotInCatalogRequest(Request, kw_only=True):
+    """Refuses what is not done through such a catalog."""
+
+    catalog: str
+    operation: str

@@ -17,13 +17,12 @@ from headwater.bridge.messages.define import CheckSamePlaceRequest, CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, table_exists
-from headwater.protocol.actions import Protocol
-from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
 from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.managed import properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.define.definition import NewTable, declared_schema, define
 from headwater.statements.files.rows import Target, Written, write_rows
@@ -63,9 +62,10 @@ def create_table(
             raise HeadwaterError("DELTA_PATH_DOES_NOT_EXIST", {"path": location.path})
     if snapshot is not None:
         snapshot.check_readable()
+    request.properties = properties_for(request.properties, location.path, statement, snapshot)
     definition = define(request, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
-    txn.update_protocol(_managed(definition.protocol) if location.store.of_catalog else definition.protocol)
+    txn.update_protocol(protocol_of(definition.protocol, location.store))
     txn.update_metadata(definition.metadata)
     if definition.domain is not None:
         txn.add_action(definition.domain)
@@ -83,12 +83,6 @@ def create_table(
         parameters=_parameters(request, definition),
         metrics=_metrics(written, snapshot) if written is not None else {},
     )
-
-
-def _managed(protocol: Protocol) -> Protocol:
-    """A protocol by which a catalog manages the table."""
-    readers = frozenset({*supported_reader_features(protocol), CATALOG_MANAGED})
-    return Protocol(3, 7, readers, frozenset({*supported_features(protocol), CATALOG_MANAGED}))
 
 
 def _write(

@@ -114,7 +114,7 @@ def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> Ro
     would write together.
     """
     snapshot = open_snapshot(request.table, statement)
-    refuse_maintenance(snapshot, "OPTIMIZE")
+    refuse_maintenance(snapshot, "OPTIMIZE", request.name)
     layout = layout_of(request, statement, snapshot)
     asked = files_in_partitions(snapshot, statement, request.arguments.where, request.name)
     chosen = layout.choose(snapshot, asked)
@@ -147,7 +147,7 @@ class Run:
         self._request, self._statement = request, statement
         self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
-        refuse_maintenance(snapshot, self.operation)
+        refuse_maintenance(snapshot, self.operation, request.name)
         check_target(request.table, statement, snapshot)
         self._layout = self.layout(snapshot)
         first = self.choose(snapshot, None)

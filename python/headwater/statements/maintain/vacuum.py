@@ -76,7 +76,7 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
         ``HEADWATER_VACUUM_STORE_NOT_LISTED``, those of a commit.
     """
     snapshot = open_snapshot(request.table, statement)
-    refuse_maintenance(snapshot, "VACUUM")
+    refuse_maintenance(snapshot, "VACUUM", request.name)
     snapshot.check_writable()
     if not request.arguments.dry_run:
         check_target(request.table, statement, snapshot)
