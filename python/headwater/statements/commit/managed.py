@@ -27,6 +27,7 @@ from headwater.catalogs.unity.tables import TABLE_ID, Name, NewUnityTable, Unity
 from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken, Tokens
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import Protocol
 from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
 from headwater.protocol.properties import FEATURE_PREFIX
@@ -40,11 +41,11 @@ _MANAGED_FEATURE = (f"{FEATURE_PREFIX}{CATALOG_MANAGED}".lower(), "supported")
 #: What a table that is replaced keeps: its id in the catalog, and what catalogs require of the tables that they manage.
 _KEPT = (
     TABLE_ID,
-    "delta.checkpointPolicy",
-    "delta.checkpoint.writeStatsAsJson",
-    "delta.checkpoint.writeStatsAsStruct",
-    "delta.enableDeletionVectors",
-    "delta.enableInCommitTimestamps",
+    properties.CHECKPOINT_POLICY.name,
+    properties.STATISTICS_AS_JSON.name,
+    properties.STATISTICS_AS_STRUCT.name,
+    properties.DELETION_VECTORS.name,
+    properties.IN_COMMIT_TIMESTAMPS.name,
 )
 #: Logs that are remembered with what their catalog has said; the one not used for longest goes first.
 _MOST_LOGS = 1000

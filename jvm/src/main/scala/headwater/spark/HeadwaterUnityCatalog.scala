@@ -1,7 +1,6 @@
 package headwater.spark
 
 import headwater.spark.catalog.UnityTables
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -12,13 +11,4 @@ class HeadwaterUnityCatalog extends HeadwaterCatalog {
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = setDelegateCatalog(new UnityTables(name))
 
   override protected def defaultProvider: String = "delta"
-}
-
-object HeadwaterUnityCatalog {
-  private val Prefix = "spark.sql.catalog."
-
-  /** Whether a setting is one of a catalog of this class. */
-  private[spark] def isSetting(conf: SQLConf, key: String): Boolean =
-    key.startsWith(Prefix) &&
-      conf.getConfString(Prefix + key.stripPrefix(Prefix).takeWhile(_ != '.'), "") == classOf[HeadwaterUnityCatalog].getName
 }

@@ -7,7 +7,7 @@ import java.nio.channels.ClosedByInterruptException
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.{HeadwaterException, HeadwaterUnityCatalog}
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages._
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
@@ -130,7 +130,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
       key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
       key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
       key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions" ||
-      key.startsWith("spark.sql.catalog.") && HeadwaterUnityCatalog.isSetting(conf, key)
+      CatalogSettings.isOne(conf, key)
     }
     SessionSettings(
       conf.sessionLocalTimeZone,
