@@ -16,7 +16,11 @@ final case class FoundInCatalog(location: Option[String], managed: Boolean, comm
 
 object FoundInCatalog {
   implicit val fromJson: FromJson[FoundInCatalog] = FromJson.message(in =>
-    FoundInCatalog(in[Option[String]]("location"), in[Boolean]("managed"), in[Option[String]]("comment"), in[Map[String, String]]("options")))
+    FoundInCatalog(
+      in[Option[String]]("location"),
+      in[Boolean]("managed"),
+      in[Option[String]]("comment"),
+      in[Map[String, String]]("options")))
 }
 
 final case class StageInCatalogRequest(catalog: String, schema: String, table: String) extends Call[FoundInCatalog]("stage_in_catalog")
