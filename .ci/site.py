@@ -78,11 +78,17 @@ in. A statement that fails writes nothing, unless its text says otherwise. In Py
 
 #: How the sentence begins that says what to do.
 _DOES = """
-Add Assign Begin Call Cast Change Check Choose Compute Create Declare Delete Disable Drop Enable Find Fix Give Install
-Keep Leave Look Make Mark Name Partition Pass Qualify Quote Read Remove Rename Replace Restart Restore Retain Rewrite
-Run Select Set See Shorten Start Store Swap To Update Upgrade Use Write If <hint> <advice> <instead> <suggestion>
+Add Assign Begin Call Cast Change Check Choose Clone Comment Compute Correct Create Declare Delete Did Disable Drop
+Enable Find Fix Give If Install It Keep Leave Look Make Mark Move Name Partition Pass Qualify Quote Read Remove Rename
+Replace Restart Restore Retain Rewrite Run Select Set See Shorten Start Store Swap Take To Unset Update Upgrade Use When
+Write
 """
-_CURE = re.compile(rf"(?<=[.?:])\s+(?=(?:{'|'.join(map(re.escape, _DOES.split()))})[\s.;:])")
+#: What an error fills in that says what to do, wherever it stands or as the end.
+_FILLED_IN = r"<(?:hint|advice|instead|suggestion)>|<reason>\W*$"
+_CURE = re.compile(
+    rf"(?:(?<=[.?:])\s+|(?<=>)\s*)(?=(?:{'|'.join(_DOES.split())})[\s.;:,])(?!It (?!must))"
+    rf"|(?<=[.?:>])\s*(?={_FILLED_IN})"
+)
 
 
 def version_text() -> str:
@@ -151,7 +157,7 @@ def errors_page() -> str:
 
 
 def _condition(name: str, condition: dict[str, Any]) -> Iterator[str]:
-    cause, cure = cause_and_cure(" ".join(condition["message"]))
+    cause, cure = cause_and_cure(" ".join(condition["message"]).replace("<tried>", ""))
     yield from (f"### {name} {{ #{name.lower()} }}", "", f"SQLSTATE {condition['sqlState']}.", "")
     yield from (f"*Cause.* {_text(cause)}", "")
     if cure:

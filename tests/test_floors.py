@@ -20,6 +20,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "clock",
             "counts",
             "errors",
+            "grouping",
             "hooks",
             "printable",
             "redaction",

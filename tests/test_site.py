@@ -26,6 +26,15 @@ def test_every_error_condition_is_described_with_its_cause() -> None:
     assert "## Others" not in page, "a class of SQLSTATE has no heading in .ci/site.py"
 
 
+def test_every_error_condition_says_what_to_do() -> None:
+    messages = {
+        name: " ".join(condition["message"])
+        for name, condition in SITE["conditions"]().items()
+        if "message" in condition
+    }
+    assert [name for name, message in messages.items() if not SITE["cause_and_cure"](message)[1]] == []
+
+
 def test_what_to_do_is_told_from_what_happened() -> None:
     split = SITE["cause_and_cure"]
     assert split("It is gone. Use another one. It lasts.") == ("It is gone.", "Use another one. It lasts.")

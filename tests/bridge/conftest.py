@@ -35,9 +35,24 @@ def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
 
 
 @pytest.fixture(scope="session")
-def classic(sparks: Sparks) -> Driver:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URI of a catalog of Iceberg."""
+    return f"sqlite:///{tmp_path_factory.mktemp('lake')}/lake.db"
+
+
+@pytest.fixture(scope="session")
+def classic(sparks: Sparks, lake: str) -> Driver:
     """PySpark as most use it, with faults within reach; tests share it."""
-    return sparks.driver(settings={"spark.ui.enabled": "true", "spark.ui.port": "0", **PROMETHEUS, **HOOKS})
+    catalog = {"": "lake", ".type": "sql", ".uri": lake, ".password": "nobody-sees-this"}
+    return sparks.driver(
+        settings={
+            "spark.ui.enabled": "true",
+            "spark.ui.port": "0",
+            **PROMETHEUS,
+            **HOOKS,
+            **{f"spark.headwater.iceberg.catalog{name}": value for name, value in catalog.items()},
+        }
+    )
 
 
 @pytest.fixture(scope="session")

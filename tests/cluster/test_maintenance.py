@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +58,56 @@ def test_executors_are_killed_while_files_are_written(cluster: Any, table: str, 
     cluster.sql("RESET spark.databricks.delta.retentionDurationCheck.enabled")
     assert not strays(path)
     assert cluster.sql(rows) == expected
+
+
+def _killed(cluster: Any, statement: str, reached: Callable[[], bool]) -> None:
+    """Run a statement whose executors are killed once it has got somewhere."""
+    cluster.both_executors()
+    before = cluster.attempts()["failed"]
+    answer = cluster.begin(sql=statement)
+    cluster.wait_for(lambda: reached() or answer.is_there, "its tasks to be at work")
+    assert not answer.is_there, "the statement was over before an executor could be killed"
+    for executor in cluster.executors():
+        cluster.kill(executor)
+    answer.get()
+    cluster.wait_for(lambda: cluster.attempts()["failed"] > before, "the fault to be in Spark's event log")
+
+
+@pytest.mark.soak
+def test_executors_are_killed_while_files_are_copied(cluster: Any, table: str) -> None:
+    name, copy = f"delta.`{table}`", f"{table}_copy"
+    cluster.sql(
+        f"CREATE TABLE {name} USING delta AS SELECT id, sha2(CAST(id AS STRING), 256) v FROM range(0, 1000, 1, 4)"
+    )
+    # Large files that hold few rows keep the tasks busy for long enough to be killed.
+    for file in list(Path(table).glob("*.parquet")):
+        data = file.read_bytes()
+        for number in range(400):
+            file.with_name(f"{number}-{file.name}").write_bytes(data)
+    lines = (Path(table) / f"_delta_log/{0:020}.json").read_text().splitlines()
+    adds = [json.loads(line) for line in lines if '"add"' in line]
+    more = [
+        json.dumps({"add": {**add["add"], "path": f"{number}-{add['add']['path']}"}})
+        for add in adds
+        for number in range(400)
+    ]
+    (Path(table) / f"_delta_log/{1:020}.json").write_text("\n".join(more) + "\n")
+    rows = "SELECT count(*), sum(id), sum(hash(id, v)) FROM delta.`{}`"
+    expected = cluster.sql(rows.format(table))
+    assert expected[0][0] == 401_000
+    _killed(cluster, f"CREATE TABLE delta.`{copy}` DEEP CLONE {name}", lambda: any(Path(copy).glob("*.parquet")))
+    assert cluster.sql(rows.format(copy)) == expected
+    assert not strays(Path(copy))
+
+
+@pytest.mark.soak
+def test_executors_are_killed_while_footers_are_read(cluster: Any, table: str) -> None:
+    path = Path(table)
+    cluster.sql(f"INSERT OVERWRITE DIRECTORY '{table}' USING parquet SELECT id FROM range(0, 1000, 1, 1)")
+    (file,) = path.glob("*.parquet")
+    data = file.read_bytes()
+    for number in range(20_000):
+        (path / f"part-{number}.parquet").write_bytes(data)
+    begun = time.monotonic()
+    _killed(cluster, f"CONVERT TO DELTA parquet.`{table}`", lambda: time.monotonic() > begun + 2)
+    assert cluster.sql(f"SELECT count(*) FROM delta.`{table}`") == [[20_001_000]]

@@ -15,8 +15,9 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.iceberg import conversion, metadata
+from headwater.iceberg.avro import open_container
 from headwater.iceberg.conversion import convert
-from headwater.iceberg.manifests import entries, manifest_files
+from headwater.iceberg.manifests import Spec, entries, manifest_files, without
 from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.reshaping import drop_column, rename_column
 from headwater.stores import LocalStore
@@ -318,3 +319,25 @@ def test_a_failure_is_a_warning_and_the_commit_stands(tmp_path, caplog):
     assert wait_for_maintenance(60)
     (said,) = [record.getMessage() for record in caplog.records if "Iceberg" in record.getMessage()]
     assert "the commit stands" in said
+
+
+def test_a_manifest_that_is_damaged_is_not_written_again(tmp_path, only_asked):
+    table = ConvertedTable(tmp_path / "t", NARROW, ["p"])
+    table.commit([narrow_rows(1), narrow_rows(2, p=None)])
+    table.convert()
+    (one,) = manifests(table)
+    column = table.snapshot.schema.find("p")
+    assert column is not None
+    schema = current(table).content["schemas"][0]
+    spec = Spec(0, current(table).content["partition-specs"][0]["fields"], [column])
+    content = Path(one.path.removeprefix("file://")).read_bytes()
+    first, second = entries(content)
+    assert without(content, schema, spec, {b"file:///elsewhere"}, 7) is None
+    found = without(content, schema, spec, {second.path}, 7)
+    assert (found.live, [entry.path for entry in found.gone]) == (1, [second.path])
+    assert [(entry.status, entry.path) for entry in entries(found.content)] == [(0, first.path), (2, second.path)]
+    assert without(found.content, schema, spec, {second.path}, 8) is None
+    sync = open_container(content).sync
+    for damaged in (content[:-1], content.replace(sync + b"\x02", sync + b"\x04"), content + b"x"):
+        with pytest.raises(ValueError, match=r"cut off|no entry"):
+            without(damaged, schema, spec, {second.path}, 7)

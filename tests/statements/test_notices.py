@@ -143,6 +143,17 @@ def test_formats_and_partitions_that_no_metadata_is_written_for(tmp_path, statem
     assert not (tmp_path / "a" / "_delta_log").exists()
 
 
+def test_what_iceberg_compat_v3_needs_is_not_written(tmp_path, statement):
+    given = {"delta.enableIcebergCompatV3": "true"}
+    with pytest.raises(HeadwaterError, match=r"delta\.enableIcebergCompatV3.*version 3 of Iceberg's format") as error:
+        create(tmp_path / "a", statement, properties={**given, **UNIFORM})
+    assert error.value.condition == "DELTA_UNIVERSAL_FORMAT_VIOLATION"
+    assert not (tmp_path / "a" / "_delta_log").exists()
+    create(tmp_path / "a", statement, properties=given)
+    with pytest.raises(HeadwaterError, match=r"UPGRADE UNIFORM \(ICEBERG_COMPAT_VERSION = 2\)"):
+        alter(tmp_path / "a", statement, delta_universalFormat_enabledFormats="iceberg")
+
+
 @pytest.fixture
 def uniform(tmp_path, statement):
     """A table whose UniForm another engine switched on."""

@@ -80,6 +80,10 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
         print(json.dumps({"port": serving.port}), file=answers, flush=True)
     # Nobody may call before this side knows the other's port, but what the calls need can be imported.
     threading.Thread(target=handlers, name="headwater-imports", daemon=True).start()
+    if catalog := settings.get("icebergCatalog"):
+        from headwater.iceberg import registration
+
+        registration.configure(catalog)
     connection = _receive(sys.stdin)
     if connection is None:
         os._exit(0)

@@ -39,6 +39,10 @@ def _long(number: int) -> bytes:
 _SMALL_NUMBERS = {number: _long(number) for number in range(-_SMALL, _SMALL)}
 
 
+#: The number of records of a block that this module writes.
+_ONE = long(1)
+
+
 def data(content: bytes) -> bytes:
     """``bytes`` or, of UTF-8, a ``string``."""
     return long(len(content)) + content
@@ -72,15 +76,25 @@ def read_data(content: bytes, at: int) -> tuple[bytes, int]:
 
 def container(schema: Mapping[str, Any], metadata: Mapping[str, str], records: Iterable[bytes]) -> bytes:
     """A container file of encoded records, one a block."""
+    return container_of_blocks(schema, metadata, map(block, records))
+
+
+def container_of_blocks(
+    schema: Mapping[str, Any], metadata: Mapping[str, str], blocks: Iterable[bytes], sync: bytes | None = None
+) -> bytes:
+    """A container file of blocks.
+
+    :param sync: what stands between them: that of the file that they come from; None for one of its own.
+    """
     header = {"avro.schema": json.dumps(schema, separators=(",", ":")), "avro.codec": "null", **metadata}
-    sync = os.urandom(_SYNC_SIZE)
-    pieces = [_MAGIC, long(len(header))]
-    pieces += [text(key) + text(value) for key, value in header.items()]
-    pieces += [b"\x00", sync]
-    one = long(1)
-    for record in records:
-        pieces += (one, long(len(record)), record, sync)
-    return b"".join(pieces)
+    pieces = [_MAGIC, long(len(header)), *(text(key) + text(value) for key, value in header.items()), b"\x00"]
+    sync = sync or os.urandom(_SYNC_SIZE)
+    return sync.join((b"".join(pieces), *blocks, b""))
+
+
+def block(record: bytes) -> bytes:
+    """A block of one encoded record."""
+    return b"".join((_ONE, long(len(record)), record))
 
 
 class Container(NamedTuple):
@@ -102,6 +116,16 @@ class Container(NamedTuple):
                 raise ValueError("a block does not end where it should")
             at += _SYNC_SIZE
             yield count, inflate(block)
+
+    def raw_blocks(self) -> list[bytes]:
+        """The blocks as they are in a file that :func:`container` wrote, for :func:`container_of_blocks`.
+
+        :raises ValueError: it is damaged.
+        """
+        found = self.content[self.start :].split(self.sync)
+        if found.pop():
+            raise ValueError("it is cut off")
+        return found
 
 
 def open_container(content: bytes) -> Container:

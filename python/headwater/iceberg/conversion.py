@@ -22,23 +22,24 @@ import re
 import secrets
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater import clock
+from headwater import clock, grouping
 from headwater.errors import HeadwaterError
 from headwater.iceberg import metadata
 from headwater.iceberg.manifests import (
     ADDED,
     DELETED,
+    Counts,
     Entry,
     ManifestFile,
     Spec,
     Summary,
-    as_deleted,
     as_existing,
     bodies,
     entries,
@@ -49,6 +50,7 @@ from headwater.iceberg.manifests import (
     manifest_list,
     merged,
     summaries,
+    without,
 )
 from headwater.iceberg.metadata import Current
 from headwater.iceberg.types import FIRST_PARTITION_ID, iceberg_schema, name_mapping, partition_spec
@@ -160,6 +162,7 @@ class _Conversion:
         self._schemas, self._schema_id = metadata.with_schema(base.get("schemas", ()), iceberg_schema(schema))
         fields = partition_spec(schema, columns)
         self._specs, spec_id = metadata.with_spec(base.get("partition-specs", ()), fields)
+        self._schema = next(each for each in self._schemas if each["schema-id"] == self._schema_id)
         self._spec = Spec(spec_id, fields, [snapshot.partition_field(name) for name in columns])
         self._sequence = int(base.get("last-sequence-number", 0)) + 1
         self._snapshot_id = secrets.randbits(62) | 1
@@ -206,7 +209,7 @@ class _Conversion:
         content = {
             "format-version": 2,
             "table-uuid": _table_uuid(snapshot),
-            "location": _location(snapshot.table_path),
+            "location": metadata.location(snapshot.table_path),
             "last-sequence-number": self._sequence if made is not None else self._sequence - 1,
             "last-updated-ms": now,
             "last-column-id": max_column_id(snapshot.metadata.configuration, snapshot.schema),
@@ -245,7 +248,7 @@ class _Conversion:
         if not before:
             return [], []
         path = metadata.path_of(self._snapshot.table_path, self._number - 1)
-        entry = {"timestamp-ms": before["last-updated-ms"], "metadata-file": _location(path)}
+        entry = {"timestamp-ms": before["last-updated-ms"], "metadata-file": metadata.location(path)}
         found = [*before.get("metadata-log", ()), entry]
         gone = metadata.expired(found, clock.milliseconds(), self._snapshot.definition.get(properties.FILE_RETENTION))
         return found[gone:], [self._own_path(each["metadata-file"]) for each in found[:gone]]
@@ -394,20 +397,29 @@ class _Conversion:
         written = _Written()
         if not gone:
             return _Written(list(manifests))
-        contents = in_parallel(lambda each: self._store.read(self._own_path(each.path)), manifests)
-        for each, content in zip(manifests, contents, strict=True):
-            if len(gone) <= _SEARCHED and not any(location in content for location in gone):
-                written.kept.append(each)
-                continue
-            read = [entry for entry in entries(content) if entry.status != DELETED]
-            if not any(entry.path in gone for entry in read):
-                written.kept.append(each)
-                continue
-            changed = [
-                as_deleted(entry, self._snapshot_id) if entry.path in gone else as_existing(entry) for entry in read
-            ]
-            written.new.append(self._write(changed, each.partitions))
+        for each, changed in zip(manifests, in_parallel(partial(self._rewritten, gone), manifests), strict=True):
+            (written.kept if changed is None else written.new).append(changed or each)
         return written
+
+    def _rewritten(self, gone: Collection[bytes], each: ManifestFile) -> ManifestFile | None:
+        """A manifest without the files of some locations, written; None where it has none of them."""
+        content = self._store.read(self._own_path(each.path))
+        if len(gone) <= _SEARCHED and not any(location in content for location in gone):
+            return None
+        found = without(content, self._schema, self._spec, gone, self._snapshot_id)
+        if found is None:
+            return None
+        rows = sum(entry.num_rows for entry in found.gone)
+        return replace(
+            each,
+            path=self._put("manifest", found.content),
+            length=len(found.content),
+            sequence_number=self._sequence,
+            snapshot_id=self._snapshot_id,
+            added=Counts(),
+            existing=Counts(found.live, each.live_rows - rows),
+            deleted=Counts(len(found.gone), rows),
+        )
 
     def _add(self, written: _Written, files: pa.Table) -> None:
         """Write manifests of files that the metadata does not have yet."""
@@ -434,7 +446,7 @@ class _Conversion:
         if len(small) < _SMALL_MANIFESTS:
             return
         written.kept = [each for each in written.kept if each.live_files >= _ENTRIES // 2]
-        for group in _groups(small):
+        for group in grouping.next_fit(small, lambda each: each.live_files, _ENTRIES):
             read = in_parallel(self._entries, group)
             found = [as_existing(entry) for each in read for entry in each if entry.status != DELETED]
             partitions = group[0].partitions
@@ -443,8 +455,7 @@ class _Conversion:
             written.new.append(self._write(found, partitions))
 
     def _write(self, found: Sequence[Entry], partitions: tuple[Summary, ...]) -> ManifestFile:
-        schema = next(each for each in self._schemas if each["schema-id"] == self._schema_id)
-        content = manifest(schema, self._spec, found)
+        content = manifest(self._schema, self._spec, found)
         path = self._put("manifest", content)
         return manifest_file(path, content, self._spec, self._sequence, self._snapshot_id, found, partitions)
 
@@ -457,7 +468,7 @@ class _Conversion:
         except FileNotFoundError:  # the directory is not there, on stores that have some
             self._store.make_directory(self._directory)
             self._store.put_if_absent(path, content)
-        return _location(path)
+        return metadata.location(path)
 
 
 def _id_of(snapshot: Mapping[str, Any] | None) -> int | None:
@@ -473,26 +484,6 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
         yield files.slice(start, _ENTRIES)
 
 
-def _groups(small: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Manifests that make one together."""
-    rest = iter(small)
-    group: list[ManifestFile] = []
-    count = 0
-    for each in rest:
-        if group and count + each.live_files > _ENTRIES:
-            yield group
-            group, count = [], 0
-        group.append(each)
-        count += each.live_files
-    if group:
-        yield group
-
-
-def _location(path: str) -> str:
-    """A path as Iceberg's readers find it: with its scheme."""
-    return f"file://{path}" if path.startswith("/") else path
-
-
 def _file_location(table_path: str, path: str) -> str:
     """The location of a data file.
 
@@ -503,4 +494,4 @@ def _file_location(table_path: str, path: str) -> str:
         return f"{authority.group(0) if authority else 'file://'}{path}"
     if SCHEME.match(path):
         return path
-    return f"{_location(table_path)}/{path}"
+    return f"{metadata.location(table_path)}/{path}"

@@ -14,23 +14,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwater.iceberg.types import DELTA_NAMES
 from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
 from headwater.protocol.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.widening import can_widen, with_change
 from headwater.times import date_text, timestamp_text
 
-_PRIMITIVES = {
-    "boolean": "boolean",
-    "int": "integer",
-    "long": "long",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "binary": "binary",
-    "date": "date",
-    "timestamptz": "timestamp",
-    "timestamp": "timestamp_ntz",
-}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*\d+\s*\]")
 _DEFAULTS = ("initial-default", "write-default")
@@ -95,8 +84,8 @@ def _type(kind: Any, name: str, earlier: Mapping[int, Sequence[DataType]], *, is
 
 
 def _primitive(kind: str, name: str) -> DataType:
-    if kind in _PRIMITIVES:
-        return PrimitiveType(_PRIMITIVES[kind])
+    if kind in DELTA_NAMES:
+        return PrimitiveType(DELTA_NAMES[kind])
     if (decimal := _DECIMAL.fullmatch(kind)) is not None:
         return DecimalType(int(decimal.group(1)), int(decimal.group(2)))
     if _FIXED.fullmatch(kind) is not None:

@@ -63,6 +63,11 @@ def path_of(table_path: str, number: int) -> str:
     return f"{table_path}/{DIRECTORY}/v{number}.metadata.json"
 
 
+def location(path: str) -> str:
+    """A path as Iceberg's readers find it: with its scheme."""
+    return f"file://{path}" if path.startswith("/") else path
+
+
 def newest(table_path: str, store: Store) -> Current | None:
     """The newest metadata file; None where there is none.
 

@@ -18,20 +18,21 @@ from headwater.protocol.types import ArrayType, DataType, DecimalType, MapType, 
 #: The id of a spec's first partition field.
 FIRST_PARTITION_ID = 1000
 
-_PRIMITIVES = {
+#: Delta's names of Iceberg's types without parts and parameters.
+DELTA_NAMES = {
     "boolean": "boolean",
-    "byte": "int",
-    "short": "int",
-    "integer": "int",
+    "int": "integer",
     "long": "long",
     "float": "float",
     "double": "double",
     "string": "string",
     "binary": "binary",
     "date": "date",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
+    "timestamptz": "timestamp",
+    "timestamp": "timestamp_ntz",
 }
+#: Iceberg's names of Delta's; it has no integers of less than four bytes.
+_ICEBERG_NAMES = {"byte": "int", "short": "int", **{delta: iceberg for iceberg, delta in DELTA_NAMES.items()}}
 
 
 def iceberg_schema(schema: StructType, schema_id: int = 0) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def primitive_name(kind: DataType) -> str | None:
         case DecimalType(precision, scale):
             return f"decimal({precision}, {scale})"
         case PrimitiveType(name):
-            return _PRIMITIVES.get(name)
+            return _ICEBERG_NAMES.get(name)
     return None
 
 

@@ -9,6 +9,7 @@ what the log says.
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ _PORTABLE_MAGIC = 1681511377
 #: An earlier serialisation by the reference implementation, with 32-bit counts and a length before each bucket.
 _NATIVE_MAGIC = 1681511376
 _ENCODED_UUID_LENGTH = 20
+_FILE_NAME = re.compile(r"deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin")
 
 # The protocol's Z85 has the digits of ZeroMQ's specification; the standard library's base85 differs from it in the
 # alphabet only.
@@ -82,6 +84,11 @@ def relative_name(uuid: UUID, prefix: str = "") -> str:
     """A deletion vector file's path below the table."""
     name = f"deletion_vector_{uuid}.bin"
     return f"{prefix}/{name}" if prefix else name
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file is called as :func:`write_file` calls them."""
+    return _FILE_NAME.fullmatch(name) is not None
 
 
 def write_file(vectors: Sequence[BitMap64], table_path: str, store: Store, prefix: str = "") -> list[DeletionVector]:

@@ -126,6 +126,12 @@ def _check_universal_format(before: TableDefinition | None, after: TableDefiniti
         return
     if others := sorted(formats - {"iceberg"}):
         reason = f"no metadata of {', '.join(others)} is written. Leave it out, and convert the table by another tool"
+    elif 3 in after.iceberg_compat:
+        reason = (
+            f"of a table with {switch(3)}, no metadata of Iceberg is written: it would need version 3 of Iceberg's "
+            "format, with deletion vectors and row lineage, and version 2 is what is written. Run REORG TABLE t APPLY "
+            "(UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)), or unset the property"
+        )
     elif not is_converted(after):
         name = switch(2)
         reason = (

@@ -23,7 +23,7 @@ _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.
 OWN_SETTINGS = tuple(s.name for s in SETTINGS if s.name.startswith(_OWN) and not s.is_family)
 _UNUSED_FAMILIES = tuple(name for name in UNUSED_SETTINGS if name.endswith("."))
-_OWN_FAMILIES = ("spark.headwater.store.", "spark.headwater.dml.")
+_OWN_FAMILIES = (*(s.prefix for s in SETTINGS if s.name.startswith(_OWN) and s.is_family), "spark.headwater.dml.")
 
 
 def of_properties(given: Mapping[str, str], table: str) -> None:

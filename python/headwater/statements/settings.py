@@ -79,6 +79,18 @@ SETTINGS: tuple[Setting, ...] = (
         "10",
         "seconds after which a commit no longer waits for a hook's answer",
     ),
+    Setting(
+        "spark.headwater.iceberg.catalog",
+        "",
+        "the name of the Iceberg catalog that tables with `headwater.iceberg.table` are registered in",
+        at_start=True,
+    ),
+    Setting(
+        "spark.headwater.iceberg.catalog.<property>",
+        "",
+        "its properties, over those of pyiceberg's own configuration: `type`, `uri`, `warehouse`",
+        at_start=True,
+    ),
     Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
     Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
     Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),

@@ -15,6 +15,7 @@ published, and the log is not cleaned up.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 from headwater import clock, counts
 from headwater.catalogs.log_view import is_published
+from headwater.iceberg import registration
 from headwater.iceberg.conversion import convert
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
@@ -43,6 +45,8 @@ _DEFAULT_INTERVAL = int(properties.CHECKPOINT_INTERVAL.of({}) or 0)
 _MOST_PENDING = 16
 #: Seconds that a statement waits for Iceberg metadata, where its session asks for that.
 _LONGEST_CONVERSION_SECONDS = 300
+#: Seconds that it then waits for a catalog, which may be one that never answers.
+_LONGEST_REGISTRATION_SECONDS = 30
 
 
 @dataclass
@@ -124,18 +128,24 @@ def _interval(snapshot: Snapshot) -> int:
 
 
 def wait_for_maintenance(timeout: float | None = None) -> bool:
-    """Wait until all scheduled maintenance has ended; False where ``timeout`` seconds were not enough."""
-    return not wait(tuple(_running), timeout).not_done
+    """Wait until all scheduled maintenance has ended, and catalogs of Iceberg have what it wrote; False where
+    ``timeout`` seconds were not enough.
+    """
+    began = time.monotonic()
+    if wait(tuple(_running), timeout).not_done:
+        return False
+    return registration.wait(None if timeout is None else max(timeout - (time.monotonic() - began), 0))
 
 
 def wait_for_iceberg(table_path: str) -> None:
-    """Wait until the Iceberg metadata of a table's last commit here is written, or could not be; at most
-    :data:`_LONGEST_CONVERSION_SECONDS`.
+    """Wait until the Iceberg metadata of a table's last commit here is written and in the catalog, or could not be; at
+    most :data:`_LONGEST_CONVERSION_SECONDS`, and :data:`_LONGEST_REGISTRATION_SECONDS` for the catalog.
     """
     with _lock:
         future = _converting.pop(table_path, None)
     if future is not None:
         wait((future,), _LONGEST_CONVERSION_SECONDS)
+        registration.wait(_LONGEST_REGISTRATION_SECONDS, table_path)
 
 
 def _drain(table_path: str) -> None:
@@ -167,6 +177,7 @@ def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
 def _convert(snapshot: Snapshot) -> None:
     convert(snapshot)
     counts.count("icebergConversions")
+    registration.schedule(snapshot)
 
 
 def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:

@@ -173,6 +173,11 @@ def test_properties_of_the_statement_are_over_those_of_the_source(table, stateme
             clone(tmp_path / "wrong", table, statement, properties=dict([wrong]))
         assert condition in (None, raised.value.condition)
         assert not (tmp_path / "wrong").exists()
+    # Another table's readers of Iceberg are not the clone's.
+    entry = {"kind": "set_property", "key": "headwater.iceberg.table", "value": "a.b"}
+    called("alter_table")({"table": str(table), "name": "t", "changes": [entry]}, statement)
+    clone(tmp_path / "elsewhere", table, statement)
+    assert "headwater.iceberg.table" not in snapshot(tmp_path / "elsewhere").metadata.configuration
     # Columns may get their names mapped: those in the files stay.
     clone(tmp_path / "mapped", table, statement, properties={"delta.columnMapping.mode": "name"})
     assert [field.physical_name for field in snapshot(tmp_path / "mapped").schema] == ["a", "p"]

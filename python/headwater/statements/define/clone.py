@@ -24,6 +24,8 @@ from headwater import clock
 from headwater.bridge.messages.define import CloneRequest, CommitAnswer, SetProperty
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.iceberg.registration import PROPERTY as ICEBERG_ENTRY
+from headwater.log.deletion_vectors import is_file_name
 from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
@@ -234,7 +236,9 @@ def _target(location: Location, request: CloneRequest, statement: Statement) -> 
     """The table that is replaced, None for a new one. A shallow clone replaces none that has rows."""
     if not table_exists(location.path, location.store):
         if request.arguments.is_shallow:
-            check_empty(location, statement)
+            # A clone of files with deleted rows writes their vectors before it commits: those of one that failed may
+            # be there. They are no part of the table, and VACUUM deletes them.
+            check_empty(location, statement, is_file_name)
         else:
             deep_clone.check_begun(location, statement)
         return None
@@ -276,7 +280,7 @@ def _configuration(source: Mapping[str, str]) -> dict[str, str]:
         key: value
         for key, value in source.items()
         if (key not in PROPERTIES or PROPERTIES[key].settable or key in _OF_FILES)
-        and key != properties.UNIVERSAL_FORMATS.name
+        and key not in (properties.UNIVERSAL_FORMATS.name, ICEBERG_ENTRY)
     }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.iceberg.delta_types import NotDelta
@@ -40,8 +39,8 @@ from headwater.statements.commit.committing import check_target
 from headwater.statements.commit.opening import Location
 from headwater.statements.define.converted_files import FoundFile
 from headwater.statements.define.converted_footers import ReadFooters
-from headwater.statements.define.definition import NewTable, define
-from headwater.statements.define.parquet_table import Becoming, OtherFiles
+from headwater.statements.define.definition import NewTable
+from headwater.statements.define.parquet_table import Becoming, OtherFiles, define_around
 from headwater.statements.files.rows import Target, statistics_leaves
 from headwater.statements.maintain.restore import Goal
 
@@ -147,17 +146,8 @@ def _definition(
     own = {mode: "id"}
     if any(file.deleted for file in snapshot.files):
         own[properties.DELETION_VECTORS.name] = "true"
-    create = CreateTableRequest(
-        table=table,
-        name=name,
-        mode="create",
-        known=True,
-        external=True,
-        schema=schema_string(snapshot.schema),
-        partition_columns=snapshot.partition_columns,
-        properties={**own, **{key: value for key, value in given.items() if key.lower() != mode.lower()}},
-    )
-    made = define(create, statement, None)
+    wanted = {**own, **{key: value for key, value in given.items() if key.lower() != mode.lower()}}
+    made = define_around(table, name, snapshot.schema, snapshot.partition_columns, wanted, statement)
     configuration = made.metadata.configuration
     if iceberg.needs_nested_ids(configuration):
         raise _refused(location, "it has no ids that icebergCompat properties need; set them afterwards")

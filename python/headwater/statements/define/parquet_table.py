@@ -99,17 +99,7 @@ def of_parquet(
     else:
         schema = footers.union(partitions)
     names = [field.name for field in partitions]
-    create = CreateTableRequest(
-        table=table,
-        name=name,
-        mode="create",
-        known=True,
-        external=True,
-        schema=schema_string(_nullable(schema)),
-        partition_columns=names,
-        properties=dict(given),
-    )
-    made = define(create, statement, None)
+    made = define_around(table, name, _nullable(schema), names, given, statement)
     definition = TableDefinition(made.protocol, made.metadata)
     _check_definition(found, definition)
     if definition.has_partition_columns_in_files and len(partitions.fields):
@@ -122,6 +112,28 @@ def of_parquet(
         for file, text in zip(footers.files, stats, strict=True)
     ]
     return Becoming(made, names, adds)
+
+
+def define_around(
+    table: str,
+    name: str | None,
+    schema: StructType,
+    partition_columns: list[str],
+    given: Mapping[str, str],
+    statement: Statement,
+) -> NewTable:
+    """The definition of a table of files that are there, as CREATE TABLE makes it."""
+    create = CreateTableRequest(
+        table=table,
+        name=name,
+        mode="create",
+        known=True,
+        external=True,
+        schema=schema_string(schema),
+        partition_columns=partition_columns,
+        properties=dict(given),
+    )
+    return define(create, statement, None)
 
 
 def _partition_columns(found: OtherFiles, statement: Statement) -> StructType:

@@ -24,7 +24,7 @@ from headwater.protocol.properties import UNIVERSAL_FORMATS, universal_formats
 from headwater.schema import iceberg
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
-from headwater.statements.files.bins import Bin, pack
+from headwater.statements.files.bins import pack_where_they_lie
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintain.optimize import Run
 
@@ -86,10 +86,8 @@ class _Rewrite(Run):
             wanted = pc.and_(wanted, pc.is_in(light["path"].combine_chunks(), value_set=among))
         light = light.filter(wanted)
         sizes = light["size"].to_pylist()
-        if snapshot.clustering_columns is None:
-            bins = pack(light, self._layout.settings.max_file_size)
-        else:
-            bins = [Bin([position], size) for position, size in enumerate(sizes)]
+        is_clustered = snapshot.clustering_columns is not None
+        bins = pack_where_they_lie(light, self._layout.settings.max_file_size, is_clustered=is_clustered)
         chosen = snapshot.files.filter(wanted)
         return Choice(chosen, bins, snapshot.num_files, ["it is upgraded"] * len(sizes), sizes)
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import grouping
+
 
 class Bin(NamedTuple):
     """Files of one partition: their positions in the table that was packed, in order, and their size in bytes."""
@@ -35,16 +37,16 @@ def pack(files: pa.Table, capacity: int) -> list[Bin]:
 
 def batches(bins: Iterable[Bin], capacity: int) -> Iterator[list[Bin]]:
     """Bins in their order, as many in a batch as hold so many bytes, and at least one."""
-    batch: list[Bin] = []
-    size = 0
-    for each in bins:
-        if batch and size + each.size > capacity:
-            yield batch
-            batch, size = [], 0
-        batch.append(each)
-        size += each.size
-    if batch:
-        yield batch
+    return grouping.next_fit(bins, lambda each: each.size, capacity)
+
+
+def pack_where_they_lie(files: pa.Table, capacity: int, *, is_clustered: bool) -> list[Bin]:
+    """Bins of files that are written again: as :func:`pack`, but each file of a clustered table by itself, so that it
+    stays in its cube.
+    """
+    if is_clustered:
+        return [Bin([position], size) for position, size in enumerate(files["size"].to_pylist())]
+    return pack(files, capacity)
 
 
 def by_partition(files: pa.Table, order: Sequence[int]) -> list[list[int]]:
@@ -58,13 +60,5 @@ def by_partition(files: pa.Table, order: Sequence[int]) -> list[list[int]]:
 
 def next_fit(positions: Sequence[int], sizes: Sequence[int], capacity: int) -> Iterator[Bin]:
     """Bins of files in an order, each as full as can be."""
-    taken: list[int] = []
-    size = 0
-    for position in positions:
-        if taken and size + sizes[position] > capacity:
-            yield Bin(taken, size)
-            taken, size = [], 0
-        taken.append(position)
-        size += sizes[position]
-    if taken:
-        yield Bin(taken, size)
+    for taken in grouping.next_fit(positions, sizes.__getitem__, capacity):
+        yield Bin(taken, sum(sizes[position] for position in taken))

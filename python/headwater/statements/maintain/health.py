@@ -19,6 +19,7 @@ from headwater import clock
 from headwater.bridge.messages.define import RowsAnswer
 from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
+from headwater.iceberg import metadata, registration
 from headwater.log.files_elsewhere import lie_elsewhere
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
@@ -31,6 +32,7 @@ from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
+from headwater.schema.iceberg import is_converted
 from headwater.sql.conditions import parse_condition
 from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.maintain.layouts import Settings, own_layout
@@ -41,7 +43,7 @@ _HOUR = 3_600_000
 _CUBE = "ZCUBE_ID"
 _STRING = PrimitiveType("string")
 #: The sections of the facts, in order.
-SECTIONS = ("table", "files", "rows", "clustering", "depth", "skipping", "log", "optimize", "vacuum")
+SECTIONS = ("table", "files", "rows", "clustering", "depth", "skipping", "log", "optimize", "vacuum", "iceberg")
 HEALTH_SCHEMA = StructType.of(section=_STRING, subject=_STRING, name=_STRING, value=_STRING)
 
 
@@ -99,6 +101,8 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     facts += [Fact("log", None, name, value) for name, value in log_figures(snapshot, listing, size, now).items()]
     facts += [Fact("optimize", None, name, value) for name, value in optimize_figures(snapshot, settings).items()]
     facts += [Fact("vacuum", None, name, value) for name, value in vacuum_figures(snapshot, listing, now).items()]
+    if is_converted(snapshot.definition):
+        facts += [Fact("iceberg", None, name, value) for name, value in iceberg_figures(snapshot).items()]
     return facts
 
 
@@ -230,6 +234,24 @@ def vacuum_figures(snapshot: Snapshot, listing: LogListing, now: int) -> dict[st
         "filesRetained": kept.num_rows,
         "bytesRetained": _sum(kept["size"]),
         "cleanedUpToVersion": known,
+    }
+
+
+def iceberg_figures(snapshot: Snapshot) -> dict[str, Any]:
+    """The section ``iceberg``, of a table with Iceberg metadata. What became of its entry in a catalog is what this
+    process has seen of it.
+    """
+    failure = None
+    try:
+        current = metadata.newest(snapshot.table_path, snapshot.store)
+    except ValueError as error:
+        current, failure = None, f"the metadata is damaged: {error}"
+    entry = registration.state_of(snapshot.table_path)
+    return {
+        "convertedVersion": None if current is None else current.delta_version,
+        "catalogEntry": registration.entry_of(snapshot),
+        "registeredVersion": entry.version,
+        "failure": failure or entry.failure,
     }
 
 

@@ -18,7 +18,7 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import OptimizeArguments, OptimizeRequest, ReorgRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.statements.files.bins import Bin, pack
+from headwater.statements.files.bins import pack_where_they_lie
 from headwater.statements.maintain.file_rewrites import DroppedColumns
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintain.optimize import Run
@@ -63,10 +63,8 @@ class _Purge(Run):
         wanted = pc.or_(marked, dropped)
         light = light.filter(wanted)
         sizes = light["size"].to_pylist()
-        if snapshot.clustering_columns is None:
-            bins = pack(light, self._layout.settings.max_file_size)
-        else:
-            bins = [Bin([position], size) for position, size in enumerate(sizes)]
+        is_clustered = snapshot.clustering_columns is not None
+        bins = pack_where_they_lie(light, self._layout.settings.max_file_size, is_clustered=is_clustered)
         return Choice(snapshot.files.filter(wanted), bins, considered, ["it is purged"] * len(sizes), sizes)
 
     def parameters(self) -> dict[str, Any]:

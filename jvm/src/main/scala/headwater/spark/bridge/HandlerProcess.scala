@@ -152,6 +152,7 @@ object HandlerProcess extends Logging {
         "token" -> token,
         "logLevel" -> conf.get("spark.headwater.log.level", "WARN"),
         "hooks" -> conf.getAllWithPrefix("spark.headwater.hook.").toMap,
+        "icebergCatalog" -> conf.getAllWithPrefix("spark.headwater.iceberg.catalog").toMap,
         "bridge" -> BuildProperties.bridgeVersion,
         "jar" -> jarFile.map(_.getPath).getOrElse(""))
     catch { case _: IOException => }

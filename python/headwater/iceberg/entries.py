@@ -1,0 +1,178 @@
+"""The entry of a table in a catalog that pyiceberg knows.
+
+Owns the steps that bring an entry to a metadata file of this package: the first time the file is registered; later the
+catalog is given what is new since the state that it has, as one commit on condition that nobody changed it meanwhile.
+So each kind of catalog keeps its own way: it writes a metadata file of its own, and readers see one state or the next.
+Promise: an entry of another table, or one that another writer has committed to, is left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSpecUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableUpdate,
+)
+
+from headwater.iceberg import metadata
+
+#: Races with other writers of the same entry.
+_ATTEMPTS = 5
+#: What the catalog is asked to do with the metadata files that it writes beside ours, unless the table says otherwise.
+_DEFAULTS = {"write.metadata.delete-after-commit.enabled": "true"}
+
+
+class NotOurs(Exception):
+    """An entry that is not brought up to date; the text says why, and what to do."""
+
+
+def bring_up(catalog: Catalog, name: tuple[str, ...], content: Mapping[str, Any], location: str) -> None:
+    """Have an entry show a state of a table, or a newer one.
+
+    :param name: the namespace's levels, then the table's name.
+    :param content: the JSON object of the metadata file at ``location``.
+    :raises NotOurs: the entry is another table's, or has commits of another writer.
+    :raises Exception: what the catalog raises.
+    """
+    wanted = TableMetadataUtil.parse_obj(dict(content))
+    for _ in range(_ATTEMPTS):
+        try:
+            entry = catalog.load_table(name)
+        except NoSuchTableError:
+            if _register(catalog, name, location):
+                return
+            continue
+        except FileNotFoundError as error:
+            raise NotOurs(
+                f"the metadata file of the entry is gone ({error}). Drop the entry, and the next commit makes it again"
+            ) from None
+        if _stands_for_an_older_table(entry, wanted):
+            catalog.drop_table(name)
+            continue
+        updates = _updates(entry, wanted)
+        if not updates:
+            return
+        found = entry.metadata
+        conditions = (
+            AssertTableUUID(uuid=found.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, **{"snapshot-id": found.current_snapshot_id}),
+        )
+        try:
+            catalog.commit_table(entry, conditions, tuple(updates))
+        except CommitFailedException:
+            continue
+        return
+    raise NotOurs("other writers change the entry again and again")
+
+
+def _register(catalog: Catalog, name: tuple[str, ...], location: str) -> bool:
+    """Make the entry; False where another writer did."""
+    try:
+        catalog.load_namespace_properties(name[:-1])
+    except NoSuchNamespaceError:
+        for levels in range(1, len(name)):
+            with contextlib.suppress(NamespaceAlreadyExistsError):
+                catalog.create_namespace(name[:levels])
+    try:
+        catalog.register_table(name, location)
+    except TableAlreadyExistsError:
+        return False
+    return True
+
+
+def _stands_for_an_older_table(entry: Table, wanted: TableMetadata) -> bool:
+    """Whether an entry is that of a table which was at the same place before.
+
+    :raises NotOurs: it is of another place.
+    """
+    found = entry.metadata
+    if found.location.rstrip("/") != wanted.location.rstrip("/"):
+        raise NotOurs(
+            f"the entry is a table at {found.location}. Drop it there, or give this table another name by the property "
+            "headwater.iceberg.table"
+        )
+    return bool(found.table_uuid != wanted.table_uuid)
+
+
+def _updates(entry: Table, wanted: TableMetadata) -> list[TableUpdate]:
+    """What leads from the state that a catalog has to a wanted one; nothing where it has that, or a newer one.
+
+    :raises NotOurs: another writer has committed to the entry.
+    """
+    found = entry.metadata
+    if _version(found) > _version(wanted):
+        return []
+    schemas = {each.schema_id: each for each in found.schemas}
+    specs = {each.spec_id: each for each in found.partition_specs}
+    snapshots = {each.snapshot_id: each for each in found.snapshots}
+    kept = {each.snapshot_id for each in wanted.snapshots}
+    gone = [number for number in snapshots if number not in kept]
+    if (
+        any(not _is_own(snapshots[number]) for number in gone)
+        or any(schemas.get(each.schema_id, each) != each for each in wanted.schemas)
+        or any(specs.get(each.spec_id, each) != each for each in wanted.partition_specs)
+    ):
+        raise NotOurs(
+            "another writer has committed to the entry. The Delta table has none of that: drop the entry, and the next "
+            "commit makes it again"
+        )
+    updates: list[TableUpdate] = [AddSchemaUpdate(schema=s) for s in wanted.schemas if s.schema_id not in schemas]
+    if found.current_schema_id != wanted.current_schema_id:
+        updates.append(SetCurrentSchemaUpdate(**{"schema-id": wanted.current_schema_id}))
+    updates += [AddPartitionSpecUpdate(spec=s) for s in wanted.partition_specs if s.spec_id not in specs]
+    if found.default_spec_id != wanted.default_spec_id:
+        updates.append(SetDefaultSpecUpdate(**{"spec-id": wanted.default_spec_id}))
+    updates += [AddSnapshotUpdate(snapshot=s) for s in wanted.snapshots if s.snapshot_id not in snapshots]
+    current = wanted.current_snapshot_id
+    if current is not None and current != found.current_snapshot_id:
+        ref = {"ref-name": MAIN_BRANCH, "type": SnapshotRefType.BRANCH, "snapshot-id": current}
+        updates.append(SetSnapshotRefUpdate(**ref))
+    if gone:
+        updates.append(RemoveSnapshotsUpdate(**{"snapshot-ids": gone}))
+    return updates + _of_properties(found.properties, {**_DEFAULTS, **wanted.properties})
+
+
+def _of_properties(found: Mapping[str, str], wanted: Mapping[str, str]) -> list[TableUpdate]:
+    updates: list[TableUpdate] = []
+    changed = {key: value for key, value in wanted.items() if found.get(key) != value}
+    # Others are the catalog's own.
+    gone = [key for key in (metadata.BASE_DELTA_VERSION,) if key in found and key not in wanted]
+    if changed:
+        updates.append(SetPropertiesUpdate(updates=changed))
+    if gone:
+        updates.append(RemovePropertiesUpdate(removals=gone))
+    return updates
+
+
+def _version(found: TableMetadata) -> int:
+    text = found.properties.get(metadata.DELTA_VERSION, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def _is_own(snapshot: Any) -> bool:
+    summary = snapshot.summary
+    return summary is not None and all(summary.get(key) == value for key, value in metadata.ENGINE.items())

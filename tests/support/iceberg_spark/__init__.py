@@ -1,0 +1,83 @@
+"""Spark with Iceberg's own runtime, in a process of its own: a reader and writer of its format that nobody here wrote.
+
+The runtime has builds for some lines of Spark only, so the process has a Spark of such a line. Both are fetched once
+and kept under ``target``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from support.jvms import fetched
+from support.paths import ROOT
+from support.processes import environment
+from support.sparks.asking import START_SECONDS, SparkProcess
+
+_HOME = Path(__file__).parent
+_SPARK = "4.0.5"
+_INSTALL_SECONDS = 900
+_STATEMENT_SECONDS = 300
+
+
+def _spark() -> Path:
+    """The folder that has PySpark of the line."""
+    there = ROOT / "target" / f"test-pyspark-{_SPARK}"
+    if not there.is_dir():
+        there.parent.mkdir(exist_ok=True)
+        coming = Path(tempfile.mkdtemp(dir=there.parent))
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(coming)]
+        subprocess.run([*command, f"pyspark=={_SPARK}"], check=True, timeout=_INSTALL_SECONDS, stdin=subprocess.DEVNULL)
+        try:
+            coming.rename(there)
+        except OSError:  # another process fetched it meanwhile
+            shutil.rmtree(coming)
+    return there
+
+
+class IcebergSpark:
+    """The process. Its tables are ``lake.<namespace>.<name>``, in the folder ``lake`` below its home."""
+
+    def __init__(self, process: SparkProcess) -> None:
+        self._process = process
+
+    def sql(self, text: str) -> list[Any]:
+        """The rows of a statement."""
+        return self._asked({"sql": text})
+
+    def rows(self, path: Path | str) -> list[Any]:
+        """The rows of the table in a folder, sorted."""
+        found = self._asked({"python": f"result = spark.read.format('iceberg').load({str(path)!r}).collect()"})
+        return sorted(found, key=repr)
+
+    def place(self, table: str) -> Path:
+        """The folder of a table of ``lake``."""
+        return self._process.home / "lake" / Path(*table.split("."))
+
+    def _asked(self, request: dict[str, str]) -> list[Any]:
+        self._process.send(request)
+        answer = self._process.receive(_STATEMENT_SECONDS)
+        assert "error" not in answer, answer["error"]["text"]
+        found: list[Any] = answer["result"]
+        return found
+
+
+@contextmanager
+def iceberg_spark(home: Path) -> Iterator[IcebergSpark]:
+    """Start it; it ends with the block."""
+    jars = ",".join(map(str, fetched(_HOME / "runtime.xml")))
+    given = environment()
+    env = {**given, "PYTHONPATH": os.pathsep.join([str(_spark()), given["PYTHONPATH"]])}
+    process = SparkProcess("iceberg_process", [str(home), jars], home, env)
+    try:
+        process.receive(START_SECONDS)
+        yield IcebergSpark(process)
+    finally:
+        process.close()
