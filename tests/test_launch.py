@@ -77,6 +77,30 @@ def test_configure_merges_with_builder_and_defaults(tmp_path: Path, monkeypatch:
     assert builder._options["spark.jars"] == "from-defaults.jar,/somewhere/headwater.jar"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "warns"),
+    [
+        ("--jars x.jar pyspark-shell", True),
+        ("--conf spark.jars=x.jar,y.jar pyspark-shell", True),
+        ("--jars x.jar,/elsewhere/headwater.jar pyspark-shell", False),
+        ("--packages a:b:1 --conf spark.a='--jars x.jar' pyspark-shell", False),
+        ("--jars 'x.jar pyspark-shell", False),
+    ],
+)
+def test_configure_warns_of_arguments_that_leave_the_jar_out(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder, arguments: str, warns: bool
+) -> None:
+    monkeypatch.setattr(pyspark.SparkContext, "_jvm", None)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+    headwater.configure(_Builder())
+    said = [warning for warning in recwarn if "PYSPARK_SUBMIT_ARGS" in str(warning.message)]
+    assert [warning.filename for warning in said] == [__file__] * warns
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # a JVM that was started before, as by spark-submit
+    headwater.configure(_Builder())
+    assert len(recwarn) == len(said)
+
+
 def test_configure_leaves_a_remote_builder_alone() -> None:
     builder = _Builder(spark_remote="sc://host:15002")
     headwater.configure(builder)

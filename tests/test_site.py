@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 
+from headwater import __version__
 from headwater.statements.parsing import OUTPUT
 from support.paths import TESTS
 
@@ -54,6 +55,12 @@ def test_marks_name_what_exists() -> None:
 def test_every_page_is_in_the_menu() -> None:
     menu = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert [page.name for page in DOCS.rglob("*.md") if f" {page.relative_to(DOCS).as_posix()}\n" not in menu] == []
+
+
+def test_the_changelog_has_a_section_of_this_version() -> None:
+    sections = re.findall(r"^## \[(.*?)\](?: - (.*))?$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert sections[0] == ("Unreleased", "")
+    assert sections[1][0] == __version__
 
 
 def test_workflows_use_what_exists() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -16,46 +15,18 @@ from typing import Any
 
 import pytest
 
-from headwater import launch
+from support.sparks.thrift_clients import Clients, clients_of
 
 pytestmark = pytest.mark.spark
 
-_CLIENTS = Path(__file__).parent / "thrift" / "ThriftClients.java"
 #: Random steps of the Thrift server's clients.
 _STEPS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "40"))
 
 
-class Clients:
-    """Clients of a Thrift server in a process of their own; see ``ThriftClients.java``."""
-
-    def __init__(self, port: int, log: Path) -> None:
-        jars = launch.spark_home() / "jars" / "*"
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                ["java", "-cp", str(jars), str(_CLIENTS), str(port)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-
-    def __call__(self, do: str, client: str, sql: str = "", synchronous: bool = True) -> list[str]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        asked = {"do": do, "client": client, "sql": sql, "async": not synchronous}
-        print(json.dumps(asked), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline())
-        assert "error" not in answer, f"{asked}: {answer['error'][:2000]}"
-        return answer["rows"]
-
-
 @pytest.fixture
 def clients(thrift_server: Any, tmp_path: Path) -> Iterator[Clients]:
-    started = Clients(thrift_server.port, tmp_path / "clients.log")
-    yield started
-    assert started.process.stdin is not None
-    started.process.stdin.close()
-    started.process.wait(60)
+    with clients_of(thrift_server.port, tmp_path / "clients.log") as started:
+        yield started
 
 
 @pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])

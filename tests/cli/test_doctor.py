@@ -105,6 +105,16 @@ def test_settings(home, text, expected):
     assert states("settings") == expected
 
 
+def test_arguments_that_leave_the_jar_out(home, monkeypatch):
+    (home / "conf/spark-defaults.conf").write_text(EXTENSION + CATALOG)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars /none/other.jar pyspark-shell")
+    (_, (state, found, advice)) = of("settings")
+    assert (state, "/none/other.jar" in found) == ("wrong", True)
+    assert advice.startswith("Add it there: --jars /none/other.jar,")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", advice.removeprefix("Add it there: ") + " pyspark-shell")
+    assert states("settings") == ["ok"]
+
+
 def test_settings_that_are_no_text(home):
     (home / "conf/spark-defaults.conf").write_bytes(b"\xff\xfe")
     assert states("settings") == ["wrong"]

@@ -197,6 +197,7 @@ def test_shared_tables() -> None:
         (["detail", "TABLE", "--timestamp", "1999-01-01"], "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"),
         (["history", "odd+store://bucket/t?secret=s3cr3t"], "HEADWATER_COMMAND_NEEDS_FILE_SYSTEM"),
         (["inspect", "main.sales.orders"], "HEADWATER_COMMAND_NEEDS_PATH"),
+        (["history", "no_folder"], "HEADWATER_COMMAND_NEEDS_PATH"),
         (["detail", "sales.`or ders`"], "HEADWATER_COMMAND_NEEDS_PATH"),
         (["health", "odd+store://me:s3cr3t@bucket/t"], "HEADWATER_COMMAND_NEEDS_FILE_SYSTEM"),
     ],

@@ -6,10 +6,14 @@ Long, as five JVMs start one after the other.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import site
 import socket
 import subprocess
+import tarfile
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ import pytest
 
 import headwater
 from headwater import launch
+from support.paths import SOURCES
 from support.programs import PRINTED, SETTINGS, compile_programs
 from support.sparks.running import Sparks, family, free_port, wait_for
 
@@ -125,17 +130,34 @@ def test_a_driver_outside_of_the_cluster(standalone: Cluster, sparks: Sparks, tm
     assert FOUND in application.output, application.output
 
 
-def test_a_driver_inside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp_path: Path) -> None:
+def _packed(home: Path) -> Path:
+    """An environment as venv-pack packs one, with the package in it."""
+    venv.create(home / "environment", with_pip=False, symlinks=True)
+    (packages,) = (home / "environment" / "lib").glob("python*/site-packages")
+    (packages / "own.pth").write_text("\n".join([str(SOURCES), *site.getsitepackages()]), encoding="utf-8")
+    packed = home / "environment.tar.gz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(home / "environment", arcname=".")
+    shutil.rmtree(home / "environment")
+    return packed
+
+
+@pytest.mark.parametrize("python", ["installed", "packed"])
+def test_a_driver_inside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp_path: Path, python: str) -> None:
     """The worker that runs the driver has the package in the Python that a setting names, and the JARs as files."""
     programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
     arguments = ["--master", standalone.url, "--deploy-mode", "cluster", "--class", "ScalaProgram"]
     settings = {**SETTINGS, "spark.driver.memory": "700m", "spark.executor.memory": "500m", "spark.cores.max": "1"}
+    if python == "packed":
+        arguments += ["--archives", f"{_packed(tmp_path)}#environment"]
+        settings["spark.headwater.python"] = "./environment/bin/python"
+    known = set(standalone.home.glob("worker*/driver-*"))
     application: Any = sparks.shell("spark-submit", [*arguments, str(programs), str(tmp_path)], settings)
     application.process.wait(120)
 
     def printed() -> list[str]:
-        outputs = list(standalone.home.glob("worker*/driver-*/stdout"))
-        return [line for file in outputs for line in file.read_text().splitlines() if ": " in line]
+        own = set(standalone.home.glob("worker*/driver-*")) - known
+        return [line for each in own for line in (each / "stdout").read_text().splitlines() if ": " in line]
 
     wait_for(lambda: len(printed()) >= len(PRINTED), 240, "the program's last line")
     assert printed() == PRINTED

@@ -85,6 +85,21 @@ def test_changes_are_read_by_executors(cluster: Any, tmp_path: Path) -> None:
     assert by_key == {f'{{"k":{k}}}': expected for k, expected in ops.items()}
 
 
+EVENT_TIMES = """
+from support.sparks.stream_scenarios import by_event_time
+result = by_event_time(spark, {source!r}, {table!r}, {checkpoint!r}, files=3, rows=10)
+"""
+
+
+def test_no_row_is_late_on_executors(cluster: Any, tmp_path: Path) -> None:
+    """Executors drop the rows of a file that another micro-batch has, by the times that its plan brings them."""
+    cluster.both_executors()
+    given = {name: str(tmp_path / name) for name in ("source", "table", "checkpoint")}
+    batches, late, found = cluster.run(EVENT_TIMES.format(**given))
+    assert (late, found) == (0, 30)
+    assert batches >= 3
+
+
 #: What a batch whose handler or executors are killed may end with.
 _ENDS = ("DELTA_COMMIT_NOT_MADE", "HEADWATER_HANDLER_LOST", "HEADWATER_HANDLER_ENDED_AT_START", "Job aborted")
 THROUGH = """

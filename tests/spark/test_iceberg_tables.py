@@ -233,10 +233,11 @@ def test_deleted_rows(spark, rows, catalog, log, tmp_path, version):
     # A vector has the position deletes of its file, too.
     assert theirs == [1, 2, 4, 5, *([10, 13, 14] if version == 3 else [10, 12, 13, 14, 15, *range(20, 26)])]
     at, wanted = _place(table), [(number,) for number in theirs]
-    # What an earlier clone left, whose commit failed, is in nobody's way.
-    left = tmp_path / "c" / f"deletion_vector_{uuid.uuid4()}.bin"
-    left.parent.mkdir()
-    left.write_bytes(b"")
+    if version == 2:
+        # What an earlier clone left, whose commit failed, is in nobody's way.
+        left = tmp_path / "c" / f"deletion_vector_{uuid.uuid4()}.bin"
+        left.parent.mkdir()
+        left.write_bytes(b"")
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/c` SHALLOW CLONE iceberg.`{at}`")
     assert rows(f"SELECT id FROM delta.`{tmp_path}/c` ORDER BY id") == wanted
     spark.sql(f"CONVERT TO DELTA iceberg.`{at}`")

@@ -6,6 +6,9 @@ import re
 import shlex
 import sys
 
+import pytest
+from pyspark.sql import SparkSession
+
 from headwater.versions import SUPPORTED_SPARK, bridge_version, build_for, is_supported, is_tested
 
 
@@ -50,3 +53,34 @@ def test_a_jar_of_another_build_is_refused(spark, fails, tmp_path):
     conf = jvm.org.apache.spark.SparkConf(False).set("spark.headwater.python", str(python))
     with fails("HEADWATER_JAR_DOES_NOT_FIT", "0.0.9+abc"):
         jvm.headwater.spark.bridge.HandlerProcess.start(conf)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE other (id INT) USING delta",
+        "CREATE TABLE other USING delta AS SELECT 1 AS id",
+        "INSERT INTO {database}.t VALUES (1)",
+        "SELECT * FROM {database}.t",
+        "UPDATE {database}.t SET id = 1",
+    ],
+)
+def test_a_session_without_the_catalog_is_refused(spark, database, fails, statement):
+    """One of the two lines is missing; Spark's own session catalog would say that it lacks a source's schema."""
+    spark.sql("CREATE TABLE t (id INT) USING delta")
+    other = spark.newSession()
+    other.conf.unset("spark.sql.catalog.spark_catalog")
+    with fails("DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG", "not its catalog", "HeadwaterCatalog"):
+        other.sql(statement.format(database=database)).collect()
+
+
+def test_a_session_without_the_extension_is_refused(spark, database, fails, tmp_path):
+    jvm = spark._jvm
+    none, empty = jvm.scala.Option.empty(), getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+    bare = jvm.org.apache.spark.sql.classic.SparkSession(
+        spark.sparkContext._jsc.sc(), none, none, jvm.org.apache.spark.sql.SparkSessionExtensions(), empty, empty
+    )
+    other = SparkSession(spark.sparkContext, bare)
+    for statement in ("CREATE TABLE t (id INT) USING delta", f"SELECT * FROM delta.`{tmp_path}/t`"):
+        with fails("DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG", "not its extension"):
+            other.sql(statement)

@@ -15,7 +15,7 @@ import re
 import socket
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -227,6 +227,36 @@ class StoresSpark(SparkProcess):
         return answer.get("rows", answer)
 
 
+@contextmanager
+def spark_with(
+    home: Path, jars: Sequence[str], hadoop: Mapping[str, str], more: Mapping[str, str] | None = None
+) -> Iterator[StoresSpark]:
+    """A Spark with these JARs and settings of Hadoop, and an executor in a process of its own."""
+    settings = {
+        **session_settings(home),
+        "spark.master": "local-cluster[1,2,700]",
+        "spark.executor.memory": "700m",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": home.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+        "spark.jars": ",".join(jars),
+        **(more or {}),
+        **{f"spark.hadoop.{key}": value for key, value in hadoop.items()},
+    }
+    process = StoresSpark("classic", json.dumps(settings), home)
+    try:
+        yield process
+    finally:
+        process.close(60)
+
+
+@pytest.fixture(scope="session", name="spark_with")
+def _spark_with() -> Any:
+    """``spark_with(home, jars, hadoop)``: a Spark of the test's own, as long as the block."""
+    return spark_with
+
+
 @pytest.fixture(scope="session")
 def connect_port() -> int:
     """A port that nobody has."""
@@ -241,29 +271,13 @@ def spark_process(
     s3_server: S3Server, azure_server: AzureServer, connect_port: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StoresSpark]:
     """It has an executor in a process of its own, and serves Spark Connect."""
-    home = tmp_path_factory.mktemp("spark-of-stores")
-    settings = {
-        **session_settings(home),
-        "spark.master": "local-cluster[1,2,700]",
-        "spark.executor.memory": "700m",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": home.as_uri(),
-        "spark.eventLog.rolling.enabled": "false",
-        "spark.eventLog.compress": "false",
+    hadoop = {key: value for server in (s3_server, azure_server) for key, value in server.settings().items()}
+    serving = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(connect_port),
-        "spark.jars": ",".join(hadoop_jvm.store_jars()),
-        **{
-            f"spark.hadoop.{key}": value
-            for server in (s3_server, azure_server)
-            for key, value in server.settings().items()
-        },
     }
-    process = StoresSpark("classic", json.dumps(settings), home)
-    try:
+    with spark_with(tmp_path_factory.mktemp("spark-of-stores"), hadoop_jvm.store_jars(), hadoop, serving) as process:
         yield process
-    finally:
-        process.close(60)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from support.paths import TESTS
 from support.stores import hadoop_jvm, programs
 from support.stores.commit_contract import CommitContract, create, race
 from support.stores.store_contract import StoreContract
+from support.stores.table_story import live_there
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
 
@@ -121,6 +122,12 @@ class TestGoogle(Programs, StoreContract, CommitContract):
 
     def test_two_processes_lose_no_commit(self, server, open_store):
         race(open_store, [server.table], *server.reached)
+
+    def test_a_table_lives_there(self, server, spark_with, tmp_path):
+        """In Spark, with the connector as a user gives it, and tasks in a process of their own."""
+        settings, jars, _ = server.reached
+        with spark_with(tmp_path, jars, settings) as spark:
+            live_there(spark.sql, server.root)
 
     @pytest.fixture
     def server(self, google):

@@ -340,6 +340,10 @@ def _settings() -> Iterator[Finding]:
         if "headwater" in Path(jar).name and "://" not in jar and not Path(jar.removeprefix("file:")).is_file():
             advice = "Name the path that headwater jar prints."
             yield Finding("settings", WRONG, f"{path} names the JAR {jar}, which does not exist", advice)
+    build = versions.build_for(launch.spark_version(launch.spark_home()) or "") or versions.BUILDS[-1]
+    if said := launch.left_out_by_submit_args(_PACKAGE / "jars" / build.jar):
+        found, _, advice = said.partition(". ")
+        yield Finding("settings", WRONG, found, advice)
     packages = launch.items_of(settings.get("spark.jars.packages"))
     for package in packages:
         if re.match(r"io\.delta:delta-", package):
@@ -538,6 +542,7 @@ def _version(name: str) -> re.Match[str] | None:
 
 def _table(path: str) -> Iterator[Finding]:
     """Whether there is a table, whether it can be read, and whether its times are those of this clock."""
+    from headwater.amounts import plural
     from headwater.cli.reaching import reached
     from headwater.errors import HeadwaterError
     from headwater.log.snapshot import load_snapshot
@@ -549,12 +554,14 @@ def _table(path: str) -> Iterator[Finding]:
     except HeadwaterError as error:
         if error.condition in ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY"):
             yield Finding("table", NOTE, f"there is no table at {path} yet")
+        elif error.condition == "HEADWATER_COMMAND_NEEDS_PATH":
+            yield Finding("table", NOTE, error.text)
         elif error.condition in ("HEADWATER_COMMAND_NEEDS_FILE_SYSTEM", "DELTA_FILE_ACCESS_FAILED"):
             yield Finding("table", WARNING, error.text, "Spark may reach it all the same.")
         else:
             yield Finding("table", WRONG, f"[{error.condition}] {error.text}")
         return
-    yield Finding("table", OK, f"version {snapshot.version}, {snapshot.num_files:,} files")
+    yield Finding("table", OK, f"version {snapshot.version}, {plural(snapshot.num_files, 'file')}")
     if ahead > _CLOCKS_APART:
         advice = "Set the clocks of the machines that write it by NTP."
         yield Finding("table", WARNING, f"its newest version is {ahead / 1000:.0f} s ahead of this clock", advice)

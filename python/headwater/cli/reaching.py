@@ -28,7 +28,7 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3"}
 #: What pyarrow and fsspec say of a scheme that they have no file system for.
 _UNKNOWN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ImportError, ValueError, TypeError)
 #: A table by its name, with the schema and the catalog that it may have.
-_NAME = re.compile(r"(?:`[^`]+`|[\w-]+)(?:\.(?:`[^`]+`|[\w-]+)){1,2}")
+_NAME = re.compile(r"(?:`[^`]+`|[\w-]+)(?:\.(?:`[^`]+`|[\w-]+)){0,2}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 

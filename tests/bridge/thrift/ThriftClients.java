@@ -17,8 +17,8 @@ import org.apache.thrift.transport.TTransport;
 /**
  * Clients of a Thrift server, each a session on a connection of its own: {@code java -cp "<pyspark>/jars/*" ThriftClients.java PORT}.
  *
- * Reads a JSON object a line: {@code {"do": "open" | "close" | "drop" | "run", "client": …, "sql": …, "async": …}}. Answers each with
- * {@code {"rows": […]}}, of the first column only, or {@code {"error": …}}. JDBC runs statements asynchronously; ODBC and PyHive do not.
+ * Reads a JSON object a line: {@code {"do": "open" | "close" | "drop" | "run" | "columns", "client": …, "sql": …, "async": …}}. Answers each
+ * with {@code {"rows": […]}}, of the first column only, or {@code {"error": …}}. JDBC runs statements asynchronously; ODBC and PyHive do not.
  */
 public class ThriftClients {
   record Client(TTransport transport, TCLIService.Client service, TSessionHandle session) {}
@@ -72,6 +72,25 @@ public class ThriftClients {
     return rows;
   }
 
+  /** Name, type and comment of each column of a table, as the service itself lists them. */
+  static List<String> columns(Client client, String table) throws Exception {
+    TGetColumnsReq request = new TGetColumnsReq(client.session);
+    request.setTableName(table);
+    TGetColumnsResp answer = client.service.GetColumns(request);
+    check(answer.getStatus());
+    TFetchResultsReq fetch = new TFetchResultsReq(answer.getOperationHandle(), TFetchOrientation.FETCH_NEXT, 1000);
+    TFetchResultsResp fetched = client.service.FetchResults(fetch);
+    check(fetched.getStatus());
+    List<TColumn> listed = fetched.getResults().getColumns();
+    List<String> names = listed.get(3).getStringVal().getValues();
+    List<String> rows = new ArrayList<>();
+    for (int row = 0; row < names.size(); row++) {
+      rows.add(names.get(row) + " " + listed.get(5).getStringVal().getValues().get(row) + " "
+          + listed.get(11).getStringVal().getValues().get(row));
+    }
+    return rows;
+  }
+
   static Object answer(JsonNode asked, int port) {
     String name = asked.get("client").asText();
     try {
@@ -83,6 +102,9 @@ public class ThriftClients {
           client.transport.close();
         }
         case "drop" -> clients.remove(name).transport.close();
+        case "columns" -> {
+          return Map.of("rows", columns(clients.get(name), asked.get("sql").asText()));
+        }
         default -> {
           return Map.of("rows", run(clients.get(name), asked.get("sql").asText(), asked.get("async").asBoolean()));
         }

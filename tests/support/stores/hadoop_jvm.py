@@ -51,7 +51,8 @@ def jvm(jars: list[str], *options: str) -> Iterator[JavaGateway]:
 
 @contextmanager
 def stores(settings: Mapping[str, str], jars: Sequence[str] = (), options: Sequence[str] = ()) -> Iterator[Any]:
-    """``open(path)``: the store of a path, as Spark with these settings of Hadoop would have it.
+    """``open(path)``: the store of a path, as Spark with these settings of Hadoop would have it;
+    ``open.hadoop_version()``.
 
     :param jars: more of them; ``options`` of Java.
     """
@@ -63,6 +64,7 @@ def stores(settings: Mapping[str, str], jars: Sequence[str] = (), options: Seque
                 conf.set(name, value)
             return store_for(path, HadoopFileSystem(lambda: gateway.jvm.headwater.spark.bridge.HadoopFiles(conf)))[0]
 
+        open_store.hadoop_version = gateway.jvm.org.apache.hadoop.util.VersionInfo.getVersion  # type: ignore[attr-defined]
         yield open_store
 
 

@@ -23,6 +23,11 @@ def main() -> None:
     with hadoop_jvm.stores(*json.loads(reached)) as open_store:
         opened = {table: open_store(table) for table in tables}
         snapshots = {table: load_snapshot(table, store) for table, store in opened.items()}
+        for (
+            table,
+            store,
+        ) in opened.items():  # the first write of a connector takes seconds, in which the other could end
+            store.check_writable(table)
         print("ready", flush=True)
         sys.stdin.readline()
         for number in range(int(commits)):

@@ -70,7 +70,12 @@ class Becoming(NamedTuple):
         """The files, once the vectors of deleted rows are written below a table."""
         files = list(self.files)
         if self.deleted:
-            vectors = write_file(list(self.deleted.values()), location.path, location.store)
+            rows, store = list(self.deleted.values()), location.store
+            try:
+                vectors = write_file(rows, location.path, store)
+            except FileNotFoundError:  # the folder of a new table is not there, on stores that have some
+                store.make_directory(location.path)
+                vectors = write_file(rows, location.path, store)
             for number, vector in zip(self.deleted, vectors, strict=True):
                 files[number] = replace(files[number], deletion_vector=vector)
         return files

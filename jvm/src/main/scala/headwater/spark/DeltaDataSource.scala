@@ -44,6 +44,12 @@ class DeltaDataSource
   /** Spark's errors name the source like this. */
   override def toString: String = shortName()
 
+  /** Spark's own session catalog asks this of each table by name; ours never does. */
+  override def supportsExternalMetadata(): Boolean = {
+    Extension.requireCatalog(SparkSession.active)
+    false
+  }
+
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = new StructType
 
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {

@@ -13,8 +13,10 @@ import org.apache.spark.sql.headwater.bridge.HandlerMetrics
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = if (HeadwaterExtension.isFirst(extensions)) {
-    ClassPathCheck.check(getClass.getClassLoader)
-    SparkVersions.check(org.apache.spark.SPARK_VERSION)
+    HeadwaterExtension.withoutStack {
+      ClassPathCheck.check(getClass.getClassLoader)
+      SparkVersions.check(org.apache.spark.SPARK_VERSION)
+    }
     // The handler process needs a second for its imports. It takes it while Spark itself starts.
     Option(org.apache.spark.SparkEnv.get).foreach { env =>
       Bridge.prepare(env.conf)
@@ -59,6 +61,15 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
 
 private object HeadwaterExtension {
   private val known = java.util.Collections.newSetFromMap(new java.util.WeakHashMap[SparkSessionExtensions, java.lang.Boolean])
+
+  /** What ends a shell before it starts is shown by Java, with a page of Spark's own calls, which say nothing. */
+  def withoutStack(check: => Unit): Unit =
+    try check
+    catch {
+      case e: HeadwaterException =>
+        e.setStackTrace(Array.empty)
+        throw e
+    }
 
   /** Whether these have not got ours yet: settings may name this class and a class derived from it. */
   def isFirst(extensions: SparkSessionExtensions): Boolean = known.synchronized(known.add(extensions))

@@ -12,7 +12,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages.{Call, Envelope, ErrorDescription, SessionSettings}
 import headwater.spark.shims.BuildProperties
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, SparkEnv, SparkFiles}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.headwater.bridge.HandlerMetrics
 import py4j.{JavaServer, Py4JException}
@@ -95,7 +95,17 @@ object HandlerProcess extends Logging {
   private final case class NotStarted(reason: String, noPackage: Boolean, refusal: Option[HeadwaterException] = None)
 
   /** The interpreters to try: only the setting if given; else the JAR's environment, PySpark's settings and `python3`. */
-  private def candidates(conf: SparkConf): Seq[String] =
+  private def candidates(conf: SparkConf): Seq[String] = named(conf).map(unpacked)
+
+  /**
+   * An interpreter of an archive that Spark has unpacked: by its relative path, where no such file is in the working directory. YARN and
+   * Kubernetes unpack archives there; every other driver, into a folder that only Spark knows.
+   */
+  private def unpacked(python: String): String =
+    if (!python.contains('/') || new File(python).exists || SparkEnv.get == null) python
+    else Option(new File(SparkFiles.getRootDirectory(), python)).filter(_.exists).fold(python)(_.getPath)
+
+  private def named(conf: SparkConf): Seq[String] =
     conf.getOption("spark.headwater.python").map(_.trim).filter(_.nonEmpty).map(Seq(_)).getOrElse {
       val own = jarFile.toSeq.flatMap { jar =>
         Iterator.iterate(jar.getParentFile)(_.getParentFile).takeWhile(_ != null).take(8)

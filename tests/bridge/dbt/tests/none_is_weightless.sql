@@ -1,0 +1,1 @@
+select * from {{ ref('heavy') }} where weight <= 0

@@ -1,0 +1,102 @@
+"""A metastore of Hive's in a process of its own, as clusters have one, and two Sparks that share its tables."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater import launch
+from support.sparks.thrift_clients import Clients, clients_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
+
+_PROGRAM = Path(__file__).parent / "thrift" / "Metastore.java"
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Its URI."""
+    home = tmp_path_factory.mktemp("metastore")
+    command = ["java", "-cp", str(launch.spark_home() / "jars" / "*"), str(_PROGRAM), str(home)]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=home)
+    assert process.stdout is not None
+    try:
+        yield f"thrift://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def settings(metastore: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.hive.metastore.uris": metastore,
+        "spark.sql.warehouse.dir": str(warehouse),
+    }
+
+
+@pytest.fixture(scope="module")
+def driver(sparks: Any, settings: dict[str, str]) -> Any:
+    return sparks.driver(settings=settings)
+
+
+@pytest.fixture(scope="module")
+def client(sparks: Any, settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """A client of a Thrift server that has the same metastore."""
+    server = sparks.server("thrift-server", settings=settings)
+    with clients_of(server.port, tmp_path_factory.mktemp("clients") / "log") as started:
+        started("open", "one")
+        yield started
+
+
+def test_two_sparks_share_tables(driver: Any, client: Clients, settings: dict[str, str]) -> None:
+    def run(text: str) -> list[str]:
+        return client("run", "one", text)
+
+    driver.rows("CREATE DATABASE shared")
+    driver.rows(
+        "CREATE TABLE shared.t (id BIGINT COMMENT 'key', v STRING) USING delta PARTITIONED BY (v) COMMENT 'ours'"
+    )
+    run("INSERT INTO shared.t SELECT id, 'new' FROM range(10)")
+    driver.rows("ALTER TABLE shared.t ADD COLUMNS (w STRUCT<x: INT> COMMENT 'more')")
+    assert run("UPDATE shared.t SET w = named_struct('x', 1) WHERE id < 5") == ["5"]
+    assert driver.rows("DELETE FROM shared.t WHERE id > 7") == [[2]]
+    assert run(
+        "MERGE INTO shared.t USING (SELECT 100 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+    )
+    assert driver.rows("SELECT count(*), sum(id), count(w) FROM shared.t") == [[9, 128, 5]]
+    assert run("DESCRIBE shared.t")[:3] == ["id", "v", "w"]
+    run("ALTER TABLE shared.t RENAME TO shared.u")
+    assert driver.rows("SHOW TABLES IN shared") == [["shared", "u", False]]
+    driver.rows("CREATE OR REPLACE TABLE shared.u (other INT) USING delta")
+    driver.rows("INSERT INTO shared.u VALUES (1)")
+    assert run("SELECT other FROM shared.u") == ["1"]
+    assert driver.rows("SHOW TBLPROPERTIES shared.u ('delta.minReaderVersion')")[0][1] == "1"
+    run("DROP TABLE shared.u")
+    gone = driver.sql("SELECT * FROM shared.u")
+    assert gone["condition"] == "TABLE_OR_VIEW_NOT_FOUND"
+    assert not (Path(settings["spark.sql.warehouse.dir"]) / "shared.db" / "u").exists()
+    driver.rows("DROP DATABASE shared")
+
+
+def test_entries_follow_their_tables(driver: Any, tmp_path: Path) -> None:
+    """As in a metastore within Spark, but for the same four statements."""
+    found = driver.run("entries", home=str(tmp_path))
+    behind = [statement[:17] for statement, columns, said, *_ in found if said != columns]
+    assert behind == ["ALTER TABLE delta", "CREATE TABLE g US", "CREATE TABLE i (x", "CREATE TABLE k (`"]
+
+
+def test_columns_are_listed(driver: Any, client: Clients) -> None:
+    """What JDBC's ``getColumns`` and ODBC's ``SQLColumns`` ask a Thrift server for."""
+    driver.rows("CREATE TABLE listed (id BIGINT NOT NULL COMMENT 'key', v STRING, d DECIMAL(10, 2)) USING delta")
+    assert client("columns", "one", "listed") == ["id BIGINT key", "v STRING ", "d DECIMAL(10,2) "]
+    client("run", "one", "ALTER TABLE listed ADD COLUMNS (t TIMESTAMP COMMENT 'since')")
+    assert client("columns", "one", "listed")[3:] == ["t TIMESTAMP since"]
+    driver.rows("DROP TABLE listed")
