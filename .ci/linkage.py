@@ -3,19 +3,22 @@
 Patch releases of one line differ in what they have, and each build's JARs are compiled beside the newest alone. For
 each version (or those named), the JARs of its PySpark are downloaded into a temporary folder, ``LinkageCheck`` looks at
 both of ours, and the folder is deleted before the next: about 1 GB of disk, and one to two minutes a version, most of
-them for the download. Needs a JDK. Promise: exits with an error if a version could not be checked or something is
-missing in it.
+them for the download. ``--keep DIR`` leaves a version's JARs in ``DIR/VERSION/jars``. Needs a JDK. Promise: exits with
+an error if a version could not be checked or something is missing in it.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +65,20 @@ def order(build: Build, chosen: set[str]) -> list[str]:
     return [version for version in reversed(build.sparks) if version == build.sparks[-1] or version in chosen]
 
 
-def results(chosen: set[str]) -> Iterator[tuple[str, list[str]]]:
+@contextmanager
+def place(version: str, kept: Path | None) -> Iterator[Path]:
+    """The folder for a Spark: one below ``kept``, or one that is deleted."""
+    if kept is None:
+        with tempfile.TemporaryDirectory(prefix=f"spark-{version}-") as name:
+            yield Path(name)
+    else:
+        folder = kept / version
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        yield folder
+
+
+def results(chosen: set[str], kept: Path | None) -> Iterator[tuple[str, list[str]]]:
     """Each version with what is missing in it."""
     make = runpy.run_path(str(ROOT / "jvm" / "build.py"))["build"]
     for build in BUILDS:
@@ -70,8 +86,8 @@ def results(chosen: set[str]) -> Iterator[tuple[str, list[str]]]:
             continue
         jar: Path | None = None
         for version in order(build, chosen):
-            with tempfile.TemporaryDirectory(prefix=f"spark-{version}-") as name:
-                spark = download(version, Path(name))
+            with place(version, kept) as folder:
+                spark = download(version, folder)
                 jar = jar or make(spark)
                 if version in chosen:
                     yield version, check(jar, spark)
@@ -79,12 +95,16 @@ def results(chosen: set[str]) -> Iterator[tuple[str, list[str]]]:
 
 def main() -> int:
     """Check, and print a line for each version."""
-    chosen = set(sys.argv[1:]) or {version for build in BUILDS for version in build.sparks}
+    parser = argparse.ArgumentParser(description="Whether the JARs link with Spark.")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the JARs of each Spark in DIR/VERSION/jars")
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="by default all that are supported")
+    arguments = parser.parse_args()
+    chosen = set(arguments.versions) or {version for build in BUILDS for version in build.sparks}
     unknown = sorted(version for version in chosen if build_for(version) is None)
     if unknown:
         sys.exit(f"There is no build for Spark {', '.join(unknown)}.")
     failed = 0
-    for version, missing in results(chosen):
+    for version, missing in results(chosen, arguments.keep):
         print(f"Spark {version}: {'links' if not missing else f'{len(missing)} problems'}", flush=True)
         print("".join(f"  {line}\n" for line in missing[:40]), end="", flush=True)
         failed += bool(missing)

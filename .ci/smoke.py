@@ -23,7 +23,7 @@ import headwater
 from headwater.tables import DeltaTable
 
 #: Modules that need what an extra declares.
-_OF_EXTRAS = ("headwater.inspector.server",)
+_OF_EXTRAS = ("headwater.inspector.server", "headwater.iceberg.entries")
 Rows = Callable[[str], list[tuple[object, ...]]]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -44,6 +46,21 @@ def test_nothing_is_run_again_where_all_pass(capsys):
     code, lines, asked = went(capsys, FINE, ALONE)
     assert (code, asked) == (0, [["first"], ["second"]])
     assert re.fullmatch(r"=+ 3 passed, 1 skipped in [\d.]+s \(0:00:\d\d\) =+", lines[-1])
+
+
+def test_what_runs_beside_delays_the_second_step(tmp_path):
+    file, began = tmp_path / "lanes", []
+    with file.open("w") as lane:
+        fcntl.flock(lane, fcntl.LOCK_SH)
+
+        def runs(arguments):
+            began.append((arguments[0], lane.closed))
+            if arguments == ["first"]:
+                threading.Timer(0.2, lane.close).start()
+            return Outcomes(0, [arguments[0]])
+
+        assert run([["first"], ["second"]], runs, file) == 0
+    assert began == [("first", False), ("second", True)]
 
 
 @pytest.mark.parametrize("in_the_second", [False, True])

@@ -62,7 +62,7 @@ class Cluster:
         self.home, self.port, self.running = home, free_port(), list[subprocess.Popen[bytes]]()
         self.url = f"spark://127.0.0.1:{self.port}"
         self._start("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
-        wait_for(lambda: _takes_connections(self.port), 60, "the master")
+        wait_for(lambda: _takes_connections(self.port), 180, "the master")
         for number in (1, 2):
             folder = home / f"worker{number}"
             arguments = ("--host", "127.0.0.1", "--cores", "2", "--memory", "1536m", "--webui-port", "0")

@@ -4,6 +4,7 @@ fails, or an entry of others, comes to.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -71,7 +72,7 @@ def check(catalog: Catalog, table: ConvertedTable) -> None:
 
 @pytest.mark.random
 def test_a_sql_catalog_shows_each_version(configured: SqlCatalog, tmp_path: Path) -> None:
-    seed = random.randrange(1 << 30)
+    seed = random.randrange(1 << 30) if "HEADWATER_TEST_EXAMPLES" in os.environ else 1
     print("seed", seed)
     draw, numbers = random.Random(seed), iter(range(10_000))
     table = made(tmp_path / "a table", keys=("p",))
@@ -81,7 +82,7 @@ def test_a_sql_catalog_shows_each_version(configured: SqlCatalog, tmp_path: Path
     table.redefine(lambda schema: rename_column(schema, ("id",), "new name"))
     found = entry(configured)
     assert [field.name for field in found.schema().fields] == ["new name", "p"]
-    assert found.scan().to_arrow()["new name"].to_pylist().sort() == [row["id"] for row in table.rows].sort()
+    assert sorted(found.scan().to_arrow()["new name"].to_pylist()) == sorted(row["id"] for row in table.rows)
 
 
 def test_a_rest_catalog_shows_each_version(behind: SqlCatalog, tmp_path: Path, caplog: Any) -> None:

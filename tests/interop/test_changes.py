@@ -75,7 +75,10 @@ def written(peer: Any, tmp_path: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("copied_on_write", marks=pytest.mark.soak), *(case for case in CASES if case != "copied_on_write")],
+)
 def test_the_same_changes(name: str, spark: Any, peer: Any, settings: Any, written: Any, to_plain: Any) -> None:
     path = written(name)
 

@@ -99,7 +99,9 @@ def draw_write(drawn: random.Random, number: int) -> str:
     )
 
 
-@pytest.mark.parametrize("vectors", [True, False], ids=["vectors and change data", "three engines"])
+@pytest.mark.parametrize(
+    "vectors", [pytest.param(True, marks=pytest.mark.soak), False], ids=["vectors and change data", "three engines"]
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_turn(spark: Any, peer: Any, tmp_path: Path, seed: int, vectors: bool, settings: Any) -> None:
     drawn, path = random.Random(seed), tmp_path / "t"

@@ -172,7 +172,7 @@ def test_what_else_a_table_asks_of_its_rows(spark, rows, tmp_path, fails) -> Non
     assert rows(f"SELECT count(*) FROM {table}") == [(_ROWS,)]
 
 
-@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_rewrites_gather_their_rows(spark, rows, tmp_path, vectors) -> None:
     """Each of the statements that write rows of the table again leaves one file for each partition that it touches."""
     path = tmp_path / "t"

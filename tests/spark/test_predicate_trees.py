@@ -327,7 +327,7 @@ def unknowns(predicate: Predicate) -> int:
     return int(predicate == UNKNOWN)
 
 
-@pytest.mark.parametrize("zone", [UTC, ELSEWHERE])
+@pytest.mark.parametrize("zone", [pytest.param(UTC, marks=pytest.mark.soak), ELSEWHERE])
 def test_no_outcome_is_ruled_out_that_a_row_has(spark, rows, database, settings, tree, zone):
     """By the trees of 150 random conditions, of Spark's analyzer and of its optimizer, over rows in many files."""
     made = Conditions(Random(zone))

@@ -79,7 +79,7 @@ def test_rows_that_match_are_replaced(spark, tmp_path, vectors):
     assert condition.info()["userMetadata"] == "told"
 
 
-@kinds
+@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.soak), True], ids=["copy", "vectors"])
 def test_as_a_model_in_python(spark, tmp_path, vectors):
     """Random rows, keys and conditions; the table's rows and the change feed are those of a plain-Python model."""
     drawn = random.Random(20 + vectors)

@@ -146,6 +146,7 @@ def test_a_companion_that_was_removed_is_forgotten(table):
     assert table.rows == [(1, 5, "late"), (2, 5, "late")]
 
 
+@pytest.mark.soak
 def test_a_companion_of_many_deletions(table):
     """Only those of the events' keys are compared; many small files are written together."""
     deleted = "SELECT CAST(id AS INT) AS id, 9 AS at, '' AS v, true AS gone FROM range(0, 600000, 1, 1)"

@@ -121,7 +121,7 @@ def test_each_event_is_a_row_until_the_next(table, feed_and_vectors):
     ]
 
 
-@pytest.mark.parametrize("mapped", [False, True], ids=["", "column_mapping"])
+@pytest.mark.parametrize("mapped", [pytest.param(False, marks=pytest.mark.soak), True], ids=["", "column_mapping"])
 def test_values_of_any_type_and_new_columns(table, mapped):
     """A repeated event changes nothing, whatever its types are; keys are those of a composite, too."""
     keys = {"idCols": "id,day", "sequenceBy": "struct(at, part)", "exceptColumns": "at,part", "mergeSchema": True}

@@ -1,6 +1,7 @@
-"""The tests of a whole CI run: ``python -m support.whole_run``, which ``.ci/run`` calls last.
+"""The tests of a whole CI run: ``python -m support.whole_run``, whose closing line is that of ``.ci/run``.
 
-First all tests but those marked ``alone``, on the workers; then those, one after another, with nothing beside them.
+First all tests but those marked ``alone``, on the workers; then those, one after another, with nothing beside them:
+with ``--alone-after FILE``, not before that file can be locked, of which all that runs beside has a shared lock.
 At most three tests that failed are then run once more in a fresh process. If they pass, the run passes, and its last
 lines name them. Whatever else is wrong fails the run: more failures, a file that cannot be imported, a step that ends
 before its tests do or that runs none. The last line counts all tests, in the form of pytest's own.
@@ -11,6 +12,8 @@ tests to the file that ``--outcomes`` names.
 
 from __future__ import annotations
 
+import argparse
+import fcntl
 import json
 import subprocess
 import sys
@@ -126,10 +129,18 @@ def _bar(text: str, fill: str = "=") -> str:
     return f" {text} ".center(100, fill)
 
 
-def run(steps: Sequence[Sequence[str]], pytest_run: Callable[[Sequence[str]], Outcomes]) -> int:
-    """Run the steps, then what is forgiven once; print the closing lines; the exit code."""
+def run(
+    steps: Sequence[Sequence[str]], pytest_run: Callable[[Sequence[str]], Outcomes], alone_after: Path | None = None
+) -> int:
+    """Run the steps, all but the first when nothing is beside them; then what is forgiven once; print the closing
+    lines; the exit code."""
     started = time.monotonic()
-    came = [pytest_run(arguments) for arguments in steps]
+    came = []
+    for number, arguments in enumerate(steps):
+        if number and alone_after is not None:
+            with alone_after.open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        came.append(pytest_run(arguments))
     names = once_more(came)
     if names:
         print(f"\n== once more, by themselves: {', '.join(names)}", flush=True)
@@ -159,4 +170,6 @@ def in_process(arguments: Sequence[str]) -> Outcomes:
 
 
 if __name__ == "__main__":
-    sys.exit(run([BESIDE_OTHERS, (*ALONE, *files_with(_MARK))], in_process))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--alone-after", type=Path, metavar="FILE")
+    sys.exit(run([BESIDE_OTHERS, (*ALONE, *files_with(_MARK))], in_process, parser.parse_args().alone_after))
