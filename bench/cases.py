@@ -109,6 +109,27 @@ def _small_table(name: str, commits: int) -> Callable[[Bench, str], None]:
     return prepare
 
 
+def _files_of_a_row(bench: Bench, side: str) -> None:
+    """A table of 70 files with one row each."""
+    path = bench.path("rows", side)
+    if not path.exists():
+        bench.spark(side).run(
+            f"CREATE TABLE delta.`{path}` USING delta AS SELECT id, concat('name ', id) AS name "
+            "FROM range(0, 70, 1, 70)"
+        )
+
+
+def _partitions(bench: Bench, side: str, number: int) -> float:
+    """A task that writes a file into each of 2,000 partitions."""
+    path = bench.path(f"partitions{number}", side)
+    taken = bench.spark(side).run(
+        f"CREATE TABLE delta.`{path}` USING delta PARTITIONED BY (part) AS "
+        "SELECT id, id / 4 AS amount, concat('name ', id) AS name, id % 2000 AS part FROM range(0, 20000, 1, 1)"
+    )
+    shutil.rmtree(path, ignore_errors=True)
+    return taken
+
+
 def _on(name: str, text: str) -> Timed:
     return lambda bench, side, number: bench.spark(side).run(text.format(path=bench.path(name, side), n=number))
 
@@ -274,6 +295,16 @@ def cases() -> Iterator[Case]:
         _small_table("small", 4),
         warm_up=10,
     )
+    yield Case(
+        "select-files",
+        "SELECT *, 70 files of a row",
+        (Against(PEER, ratio=0.8),),
+        _on("rows", "SELECT * FROM delta.`{path}`"),
+        15,
+        _files_of_a_row,
+        warm_up=10,
+    )
+    yield Case("partitions", "CTAS into 2,000 partitions", (Against(PEER, ratio=1.1),), _partitions, 5, warm_up=1)
     yield Case(
         "history",
         "DESCRIBE HISTORY",

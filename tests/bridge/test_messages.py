@@ -18,7 +18,19 @@ import msgspec
 import pytest
 
 from headwater.bridge import messages
-from headwater.bridge.messages import Answer, Request, callbacks, change, define, follow, maintain, read, trouble, write
+from headwater.bridge.messages import (
+    Answer,
+    Request,
+    callbacks,
+    catalogs,
+    change,
+    define,
+    follow,
+    maintain,
+    read,
+    trouble,
+    write,
+)
 from headwater.bridge.statement import StatementContext
 from headwater.statements.registry import HANDLERS
 
@@ -92,7 +104,7 @@ _NAMED_WHEN_MADE = {
 
 def structs() -> dict[str, type[msgspec.Struct]]:
     found = {}
-    for module in (messages, read, define, write, change, follow, maintain, callbacks, trouble):
+    for module in (messages, catalogs, read, define, write, change, follow, maintain, callbacks, trouble):
         for name, value in vars(module).items():
             if inspect.isclass(value) and issubclass(value, (Request, Answer)) and value.__module__ == module.__name__:
                 found[name] = value

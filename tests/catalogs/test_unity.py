@@ -10,7 +10,7 @@ import pytest
 
 from headwater.catalogs.interface import Away, CatalogFailure, NotProposed, TooManyUnpublished, Unanswered, VersionTaken
 from headwater.catalogs.unity.requests import AlreadyExists, Answer, Api, Changed, NotFound, over_http
-from headwater.catalogs.unity.tables import UnityCatalog, UnityTable
+from headwater.catalogs.unity.tables import UnityCatalog
 from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.types import parse_schema
@@ -237,7 +237,7 @@ def test_types_are_spelled_as_the_interface_has_them(model):
 
 def test_a_table_of_that_name_that_is_another_one(model):
     create_managed(catalog_of(model), LocalStore())
-    table = UnityTable(catalog_of(model), catalog_of(model).load("s", "t"))
+    table = log_of(catalog_of(model), LocalStore()).table
     catalog_of(model).drop("s", "t")
     create_managed(catalog_of(model), LocalStore())
     with pytest.raises(Changed):

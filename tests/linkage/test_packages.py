@@ -16,6 +16,7 @@ TOPICS = {"bridge", "catalog", "changes", "dml", "layout", "scan", "statements",
 #: Named in settings, in META-INF and in users' error handling: moving one breaks users.
 NAMED_BY_USERS = {
     "HeadwaterCatalog",
+    "HeadwaterUnityCatalog",
     "DeltaDataSource",
     "HeadwaterException",
     "HeadwaterExtension",

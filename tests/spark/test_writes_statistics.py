@@ -3,6 +3,7 @@ exact."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -57,6 +58,26 @@ def test_statistics_are_true(spark, log, location, database):
             assert at(stats["maxValues"], path) == type(at(stats["maxValues"], path))(max(known)), path
         assert stats["nullCount"]["b"] == stats["nullCount"]["bi"] == 0
         assert "bi" not in stats["minValues"]
+
+
+def test_no_file_is_read_again_for_its_statistics(spark, log, location, database):
+    def bytes_read() -> int:
+        return sum(s.getBytesRead() for s in spark._jvm.org.apache.hadoop.fs.FileSystem.getAllStatistics())
+
+    spark.sql("CREATE TABLE t (i INT, s STRING, p INT) USING delta PARTITIONED BY (p)")
+    before = bytes_read()
+    spark.sql("INSERT INTO t VALUES (1, 'a', 1), (2, NULL, 1), (NULL, 'b', 2), (NULL, 'c', 2)")
+    assert bytes_read() == before
+    found = statistics(log, location("t"), 1)
+    found = [(s["numRecords"], s["minValues"], s["maxValues"], s["nullCount"]) for s in found]
+    assert sorted(found, key=repr) == [
+        (2, {"i": 1, "s": "a"}, {"i": 2, "s": "a"}, {"i": 0, "s": 1}),
+        (2, {"s": "b"}, {"s": "c"}, {"i": 2, "s": 0}),
+    ]
+    with pytest.raises(Exception, match="no integer"):
+        spark.sql("INSERT INTO t SELECT id, assert_true(id < 30, 'no integer'), id % 3 FROM range(0, 40, 1, 1)")
+    closed = spark._jvm.headwater.spark.write.ClosedFiles
+    assert closed.size() == 0
 
 
 def test_long_texts_are_cut(spark, rows, log, location, database):
@@ -215,3 +236,32 @@ def test_aggregates_from_the_log(spark, rows, database):
         plan = spark.sql(query)._jdf.queryExecution().optimizedPlan().toString()
         assert "LocalRelation" in plan, plan
     assert rows("SELECT count(*) FROM t WHERE a > 4") == [(5,)]
+
+
+EXISTENCE = [
+    "SELECT 1 WHERE EXISTS (SELECT * FROM {t} WHERE p = {p})",
+    "SELECT 1 WHERE NOT EXISTS (SELECT a FROM {t} WHERE p = {p})",
+    "SELECT 1 WHERE EXISTS (SELECT * FROM {t} WHERE p = {p} AND a > 2)",
+    "SELECT id FROM range(2) WHERE EXISTS (SELECT * FROM {t} WHERE p IS NULL OR p = {p})",
+    "SELECT 'x' AS x, NULL AS y FROM {t} WHERE p = {p} LIMIT 3",
+    "SELECT count(*) FROM (SELECT * FROM {t} WHERE p <=> {p} LIMIT 3)",
+    "SELECT DISTINCT p FROM {t} WHERE p <=> {p} OR p = 'y'",
+    "SELECT p, count(*), count(a), min(a), max(a) FROM {t} WHERE p <=> {p} GROUP BY p",
+]
+
+
+def test_rows_of_constants_are_as_many_as_a_scan_finds(spark, rows, database):
+    spark.sql(
+        "CREATE TABLE t (a INT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        "('delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name')"
+    )
+    spark.sql("INSERT INTO t VALUES (1, 'x'), (2, 'x'), (3, 'y'), (4, NULL), (NULL, 'z'), (5, 'z'), (6, 'w'), (7, '')")
+    spark.sql("DELETE FROM t WHERE a = 1 OR a = 6")
+    null = "CAST(NULL AS STRING)"
+    for table, values in {"t": ("'x'", "'w'"), "t VERSION AS OF 1": (null,), "t VERSION AS OF 0": ("'gone'",)}.items():
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW judge AS SELECT a + 0 AS a, concat(p, '') AS p FROM {table}")
+        for query, p in itertools.product(EXISTENCE, values):
+            found, expected = (sorted(rows(query.format(t=t, p=p)), key=repr) for t in (table, "judge"))
+            assert found == expected, (table, query, p)
+    plan = spark.sql("SELECT 1 WHERE EXISTS (SELECT * FROM t WHERE p = 'x')")._jdf.queryExecution().executedPlan()
+    assert "FileScan" not in plan.toString()

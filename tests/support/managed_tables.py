@@ -31,7 +31,7 @@ def create_managed(
     catalog: UnityCatalog, store: Store, name: str = "t", staging: Staging | None = None, **more: str
 ) -> Committed:
     staging = staging or catalog.stage("s", name)
-    log = RatifiedLog(store, staging.location, NewUnityTable(catalog, staging))
+    log = RatifiedLog(store, staging.location, NewUnityTable(catalog, staging.name, staging.table_id, staging.location))
     txn = Transaction(staging.location, log, None)
     protocol, its_metadata = definition_of(staging, **more)
     txn.update_protocol(protocol)
@@ -42,4 +42,4 @@ def create_managed(
 def log_of(catalog: UnityCatalog, store: Store, name: str = "t") -> RatifiedLog:
     """A table's log, as a writer of its own would open it."""
     loaded = catalog.load("s", name)
-    return RatifiedLog(store, loaded.location, UnityTable(catalog, loaded))
+    return RatifiedLog(store, loaded.location, UnityTable(catalog, loaded.name, loaded.table_id, loaded.location))

@@ -30,9 +30,14 @@ class RecordingStatement(Statement):
         self.inner_commits = 0
         self.redefinitions = 0
         self.unset = []
+        #: What tables that a catalog manages are called, by path.
+        self.handles = {}
         #: The files that were copied, and after how many a copying statement is cut off.
         self.copied = []
         self.most_copied = None
+
+    def managed(self, path):
+        return self.handles.get(path)
 
     @property
     def hadoop(self):

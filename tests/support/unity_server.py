@@ -6,6 +6,7 @@ server validate, reads no log, and forgets a commit once it is reported as publi
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import threading
@@ -43,6 +44,7 @@ class Table:
     protocol: dict[str, Any]
     properties: dict[str, str]
     comment: str | None = None
+    managed: bool = True
     domains: dict[str, Any] = field(default_factory=dict)
     latest: int = 0
     backfilled: int = 0
@@ -140,7 +142,8 @@ class UnityModel:
     def _create(self, schema: dict[str, Table], body: dict[str, Any]) -> dict[str, Any]:
         if body["name"] in schema:
             raise Refusal(409, "AlreadyExistsException", f"Table '{body['name']}' already exists")
-        table_id, _ = self.staged.pop(body["location"], ("", ""))
+        managed = body["table-type"] == "MANAGED"
+        table_id, _ = self.staged.pop(body["location"], ("", "")) if managed else (str(uuid.uuid4()), "")
         if not table_id:
             raise Refusal(400, "InvalidParameterValueException", "no staging table has this location")
         _check_columns(body["columns"])
@@ -152,6 +155,7 @@ class UnityModel:
             body["protocol"],
             dict(body["properties"]),
             body.get("comment"),
+            managed,
             body.get("domain-metadata", {}),
         )
         _check_contract(table)
@@ -186,6 +190,14 @@ class UnityModel:
         raise Refusal(404, "NotFoundException", "no such endpoint")
 
     def _update(self, table: Table, body: dict[str, Any]) -> dict[str, Any]:
+        before = copy.deepcopy(vars(table))
+        try:
+            return self._updated(table, body)
+        except Refusal:
+            vars(table).update(before)
+            raise
+
+    def _updated(self, table: Table, body: dict[str, Any]) -> dict[str, Any]:
         actions = {each["action"]: each for each in body["updates"]}
         if not actions or len(actions) != len(body["updates"]) or actions.keys() - _ACTIONS:
             raise Refusal(400, "InvalidParameterValueException", "each action once, and only those that are known")
@@ -242,7 +254,8 @@ class UnityModel:
     def _loaded(table: Table) -> dict[str, Any]:
         return {
             "metadata": {
-                "etag": str(table.etag), "table-type": "MANAGED", "table-uuid": table.id, "location": table.location,
+                "etag": str(table.etag), "table-type": "MANAGED" if table.managed else "EXTERNAL",
+                "table-uuid": table.id, "location": table.location,
                 "created-time": 1, "updated-time": 1, "columns": table.columns, "properties": table.properties,
                 "partition-columns": table.partition_columns,
             },
@@ -252,6 +265,8 @@ class UnityModel:
 
 
 def _check_contract(table: Table) -> None:
+    if not table.managed:
+        return
     missing = {*REQUIRED} - {*table.protocol["writer-features"]}
     if missing or table.properties.get("io.unitycatalog.tableId") != table.id:
         raise Refusal(400, "InvalidParameterValueException", f"the table lacks {sorted(missing)} or its id")

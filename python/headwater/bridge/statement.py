@@ -164,6 +164,10 @@ class Statement:
             raise illegal_option(name, value, explain)
         return int(value)
 
+    def managed(self, path: str) -> str | None:
+        """What a call before this one named the table at a path, which a catalog manages; None for any other."""
+        return next((store.managed for store in self._stores if store.managed is not None and store.root == path), None)
+
     @property
     def hadoop(self) -> HadoopFileSystem:
         """Stores that are not local paths."""

@@ -233,8 +233,9 @@ FEATURES: Mapping[str, Feature] = {
             reader=True,
             binds_files=True,
             requires=_MANAGED,
-            droppable=True,
-            note="Refused by its path: the newest commits may be known to the catalog alone.",
+            reads=True,
+            writes=True,
+            note="By name, in a catalog that manages the table; refused by its path.",
         ),
         Feature(
             "coordinatedCommits-preview",
@@ -357,8 +358,8 @@ FEATURES: Mapping[str, Feature] = {
 
 #: What a table may have, and be read or written: all that Headwater does, and the feature whose tables are refused for
 #: the way they were reached.
-_READ = frozenset({CATALOG_MANAGED, *(name for name, feature in FEATURES.items() if feature.reads)})
-_WRITTEN = frozenset({CATALOG_MANAGED, *(name for name, feature in FEATURES.items() if feature.writes)})
+_READ = frozenset(name for name, feature in FEATURES.items() if feature.reads)
+_WRITTEN = frozenset(name for name, feature in FEATURES.items() if feature.writes)
 
 #: Legacy versions whose implied features are kept: few pairs are in use, and each statement asks a dozen times.
 _KNOWN_VERSIONS = 64

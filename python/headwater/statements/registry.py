@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.bridge.calls import Handler
-from headwater.bridge.messages import change, define, follow, maintain, read, trouble, write
+from headwater.bridge.messages import catalogs, change, define, follow, maintain, read, trouble, write
 from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
 from headwater.statements.commit import recovery
@@ -23,6 +23,7 @@ from headwater.statements.define import (
     sync_identity,
     upgrade_uniform,
 )
+from headwater.statements.define import catalogs as managed
 from headwater.statements.files import scans
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import (
@@ -95,6 +96,13 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
     "restore": Handler(maintain.RestoreRequest, restore.restore),
     "vacuum": Handler(maintain.VacuumRequest, vacuum.vacuum),
+    "list_catalog": Handler(catalogs.ListCatalogRequest, managed.list_catalog),
+    "find_in_catalog": Handler(catalogs.FindInCatalogRequest, managed.find_in_catalog),
+    "add_to_catalog": Handler(catalogs.AddToCatalogRequest, managed.add_to_catalog),
+    "not_in_catalog": Handler(catalogs.NotInCatalogRequest, managed.not_in_catalog),
+    "stage_in_catalog": Handler(catalogs.StageInCatalogRequest, managed.stage_in_catalog),
+    "drop_from_catalog": Handler(catalogs.DropFromCatalogRequest, managed.drop_from_catalog),
+    "rename_in_catalog": Handler(catalogs.RenameInCatalogRequest, managed.rename_in_catalog),
     "parse": Handler(define.ParseRequest, parsing.parse),
     "parameter_markers": Handler(define.ParameterMarkersRequest, parsing.parameter_markers),
     "not_parsed": Handler(trouble.NotParsedRequest, parsing.not_parsed),

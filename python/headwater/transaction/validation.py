@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 
+from headwater.catalogs.unity.tables import TABLE_ID
 from headwater.errors import HeadwaterError
 from headwater.log.files import FileKey
 from headwater.protocol import properties
@@ -39,15 +40,20 @@ def check_domains(names: Collection[str], protocol: Protocol) -> None:
 
 
 def check_managed(before: TableDefinition | None, after: TableDefinition, path: str) -> None:
-    """Refuse a commit after which a catalog could not manage the table as it does: without in-commit timestamps, or
-    without the feature.
+    """Refuse a commit after which a catalog could not manage the table as it does: without in-commit timestamps,
+    without the feature, or with another id.
 
     :raises HeadwaterError: ``DELTA_CANNOT_MODIFY_CATALOG_MANAGED_DEPENDENCIES``.
     """
     stays = is_catalog_managed(after.protocol)
     was = before is not None and is_catalog_managed(before.protocol)
-    if (was and not stays) or (stays and not after.has_in_commit_timestamps):
+    keeps_id = not was or _table_id(before) == _table_id(after)
+    if (was and not stays) or (stays and not (after.has_in_commit_timestamps and keeps_id)):
         raise HeadwaterError("DELTA_CANNOT_MODIFY_CATALOG_MANAGED_DEPENDENCIES", {"tableName": path})
+
+
+def _table_id(table: TableDefinition | None) -> str | None:
+    return None if table is None else table.metadata.configuration.get(TABLE_ID)
 
 
 def check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:

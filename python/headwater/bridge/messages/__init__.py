@@ -29,10 +29,12 @@ class StoreIdentity(Request, kw_only=True):
     """Of the options that a table is reached with, no more than whether they are the same.
 
     :param identity: equal for equal options; empty without any.
+    :param managed: what the handler has called a table that a catalog manages.
     """
 
     root: str
     identity: str
+    managed: str | None = None
 
 
 class SessionSettings(Request, kw_only=True):

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from headwater.catalogs.interface import (
     NotProposed,
@@ -139,23 +138,26 @@ class UnityCatalog:
 
     def create(
         self,
-        staging: Staging,
+        name: Name,
+        location: str,
         metadata: Metadata,
         protocol: Protocol,
         timestamp: int,
         domains: Sequence[DomainMetadata] = (),
+        *,
+        managed: bool = True,
     ) -> Loaded:
-        """Give a table its name, whose version 0 is in the log of the place.
+        """Give a table its name, whose version 0 is in the log of the place; one that is not managed may have more.
 
-        :param timestamp: the in-commit timestamp of version 0.
+        :param location: of a managed table, as :meth:`stage` gave it.
+        :param timestamp: of the version, in milliseconds since the epoch; of version 0, its in-commit timestamp.
         :raises AlreadyExists: there is a table of that name.
         :raises CatalogFailure:
         """
-        name = staging.name
         body = {
             "name": name.table,
-            "location": staging.location,
-            "table-type": "MANAGED",
+            "location": location,
+            "table-type": "MANAGED" if managed else "EXTERNAL",
             "columns": _columns(json.loads(metadata.schema_string)),
             "partition-columns": list(metadata.partition_columns),
             "protocol": _shown(protocol),
@@ -204,8 +206,13 @@ class UnityCatalog:
             for each in found
         ]
 
+    @staticmethod
+    def path_of(name: Name) -> str:
+        """The path of a table's requests."""
+        return f"{_DELTA}/catalogs{escaped(name.catalog)}/schemas{escaped(name.schema)}/tables{escaped(name.table)}"
+
     def _path(self, schema: str, table: str) -> str:
-        return f"{_DELTA}/catalogs{escaped(self.name)}/schemas{escaped(schema)}/tables{escaped(table)}"
+        return self.path_of(Name(self.name, schema, table))
 
     def _pages(self, path: str, key: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
         token = ""
@@ -224,18 +231,16 @@ class UnityCatalog:
 class UnityTable:
     """A managed table of Unity Catalog; a :class:`~headwater.catalogs.interface.ManagedTable`.
 
-    :param loaded: what the catalog said of it when it was found. Its id stays: a table that takes its name later is
+    :param table_id: as the catalog said when the table was found. It stays: a table that takes the name later is
         another one, and is refused.
     """
 
-    def __init__(self, catalog: UnityCatalog, loaded: Loaded) -> None:
+    def __init__(self, catalog: UnityCatalog, name: Name, table_id: str, location: str) -> None:
         self._catalog = catalog
-        self._name = loaded.name
-        self._id = loaded.table_id
-        self._path = (
-            f"{_DELTA}/catalogs/{quote(loaded.name.catalog, safe='')}"
-            f"/schemas/{quote(loaded.name.schema, safe='')}/tables/{quote(loaded.name.table, safe='')}"
-        )
+        self._name = name
+        self._id = table_id
+        self._location = location
+        self._path = catalog.path_of(name)
 
     @property
     def identity(self) -> str:
@@ -249,6 +254,8 @@ class UnityTable:
         loaded = _loaded(self._name, self._catalog.api.call("GET", self._path))
         if loaded.table_id != self._id:
             raise Changed(f"the table {self._name} was dropped, and another one was created by its name")
+        if not loaded.is_managed or loaded.location != self._location:
+            raise Changed(f"the table {self._name} is another one than that which was found by its name")
         return loaded.ratified
 
     def propose(self, commit: StagedCommit, change: Redefinition, published: int | None) -> Ratified:
@@ -274,39 +281,42 @@ class UnityTable:
 
 class NewUnityTable:
     """A table that has a place, and gets its name with its version 0; a
-    :class:`~headwater.catalogs.interface.ManagedTable` for the commit that creates it.
+    :class:`~headwater.catalogs.interface.ManagedTable` for the commit that creates it, and for those that follow.
     """
 
-    def __init__(self, catalog: UnityCatalog, staging: Staging) -> None:
+    def __init__(self, catalog: UnityCatalog, name: Name, table_id: str, location: str) -> None:
         self._catalog = catalog
-        self._staging = staging
+        self._name = name
+        self._id = table_id
+        self._location = location
+        self._named = UnityTable(catalog, name, table_id, location)
 
     @property
     def identity(self) -> str:
-        return f"{self._catalog.api.identity}|{self._staging.table_id}|new"
+        return f"{self._catalog.api.identity}|{self._id}|new"
 
     @property
     def name(self) -> str:
-        return str(self._staging.name)
+        return str(self._name)
 
     def ratified(self) -> Ratified:
-        name = self._staging.name
         try:
-            loaded = self._catalog.load(name.schema, name.table)
+            loaded = self._catalog.load(self._name.schema, self._name.table)
         except NotFound:
             return Ratified(-1)
-        return loaded.ratified if loaded.table_id == self._staging.table_id else Ratified(-1)
+        return loaded.ratified if loaded.table_id == self._id else Ratified(-1)
 
     def propose(self, commit: StagedCommit, change: Redefinition, published: int | None) -> Ratified:
-        assert commit.version == 0
+        if commit.version > 0:
+            return self._named.propose(commit, change, published)
         assert change.metadata is not None
         assert change.protocol is not None
         return self._catalog.create(
-            self._staging, change.metadata, change.protocol, commit.timestamp, change.domains
+            self._name, self._location, change.metadata, change.protocol, commit.timestamp, change.domains
         ).ratified
 
     def report_published(self, version: int) -> None:
-        """Version 0 is never on record as unpublished."""
+        self._named.report_published(version)
 
 
 def _published(version: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol import properties
 from headwater.protocol.properties import parse_interval
+from headwater.statements.commit.managed import reached
 from headwater.stores import Store, store_for
 
 CACHE = SnapshotCache()
@@ -38,8 +39,9 @@ class Location(NamedTuple):
 
 
 def locate(table: str, statement: Statement) -> Location:
-    """The store of a table's path."""
-    return Location(*store_for(table, statement.hadoop, statement.confs))
+    """The store of a table's path; that of its catalog, where it was found there by its name."""
+    store, path = store_for(table, statement.hadoop, statement.confs)
+    return Location(reached(path, store, statement), path)
 
 
 def open_snapshot(table: str, statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:

@@ -37,6 +37,7 @@ from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.statements.commit.committing import commit, file_of, removals, transaction
+from headwater.statements.commit.managed import own_properties, properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate, open_snapshot
 from headwater.statements.define import deep_clone
 from headwater.statements.define.alter import set_properties
@@ -82,6 +83,7 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     _check_options(source, request)
     _check_places(Location(source.store, source.table_path), location, request)
     target = _target(location, request, statement)
+    request.properties = properties_for(request.properties, location.path, statement, target)
     # Only of one that has rows: any other may be replaced.
     last = None
     if target is not None and target.num_files:
@@ -90,12 +92,13 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     txn = transaction(request.table, statement, target)
     txn.follow_directly()
     if target is None:
-        txn.update_protocol(draft.protocol)
+        txn.update_protocol(protocol_of(draft.protocol, location.store))
         txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
         domain = source.definition.clustering_domain
     else:
         txn.update_metadata(_metadata_over(target, draft.metadata, draft.schema))
-        txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(draft.protocol)))
+        features = supported_features(protocol_of(draft.protocol, location.store))
+        txn.update_protocol(protocol_for(txn.metadata, target.protocol, features))
         domain = clustering_after(target, source)
     if domain is not None:
         txn.add_action(domain)
@@ -140,6 +143,7 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
     _check_files(source, format, request, is_iceberg=is_iceberg)
     _check_places(source, location, request)
     target = _target(location, request, statement)
+    request.properties = properties_for(request.properties, location.path, statement, target)
     txn = transaction(request.table, statement, target)
     txn.follow_directly()
     arguments, entry = request.arguments, request.entry
@@ -155,7 +159,7 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
         becoming = of_parquet(found, request.table, request.name, given, statement)
     made = becoming.definition
     if target is None:
-        txn.update_protocol(made.protocol)
+        txn.update_protocol(protocol_of(made.protocol, location.store))
         txn.update_metadata(made.metadata)
     else:
         txn.update_metadata(_metadata_over(target, made.metadata, made.metadata.schema))
@@ -278,7 +282,7 @@ def _configuration(source: Mapping[str, str]) -> dict[str, str]:
     """The properties of another table with the same files: not what a writer keeps of the source's own log."""
     return {
         key: value
-        for key, value in source.items()
+        for key, value in own_properties(source).items()
         if (key not in PROPERTIES or PROPERTIES[key].settable or key in _OF_FILES)
         and key not in (properties.UNIVERSAL_FORMATS.name, ICEBERG_ENTRY)
     }

@@ -22,6 +22,7 @@ from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
 from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.managed import properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.define.definition import NewTable, declared_schema, define
 from headwater.statements.files.rows import Target, Written, write_rows
@@ -61,9 +62,10 @@ def create_table(
             raise HeadwaterError("DELTA_PATH_DOES_NOT_EXIST", {"path": location.path})
     if snapshot is not None:
         snapshot.check_readable()
+    request.properties = properties_for(request.properties, location.path, statement, snapshot)
     definition = define(request, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
-    txn.update_protocol(definition.protocol)
+    txn.update_protocol(protocol_of(definition.protocol, location.store))
     txn.update_metadata(definition.metadata)
     if definition.domain is not None:
         txn.add_action(definition.domain)

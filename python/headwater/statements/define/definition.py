@@ -23,7 +23,7 @@ from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
-from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
+from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.indexed_columns import check_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
@@ -40,6 +40,7 @@ from headwater.schema.constraints import Check, add_constraint, check_constraint
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import check_identity_columns, identity_metadata
 from headwater.statements import notices
+from headwater.statements.commit.managed import own_properties
 from headwater.statements.commit.opening import open_snapshot
 
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
@@ -164,7 +165,7 @@ def _copied_schema(schema: StructType) -> StructType:
 def _copied_features(source: Snapshot | None) -> frozenset[str]:
     if source is None or source.protocol.min_writer_version < WRITER_VERSION_WITH_FEATURES:
         return frozenset()
-    return supported_features(source.protocol)
+    return supported_features(source.protocol) - {CATALOG_MANAGED}
 
 
 def _configuration(request: CreateTableRequest, statement: Statement, source: Snapshot | None) -> dict[str, str]:
@@ -174,7 +175,7 @@ def _configuration(request: CreateTableRequest, statement: Statement, source: Sn
     if source is not None:
         kept = {
             key: value
-            for key, value in source.metadata.configuration.items()
+            for key, value in own_properties(source.metadata.configuration).items()
             if (key not in PROPERTIES or PROPERTIES[key].settable) and key != properties.UNIVERSAL_FORMATS.name
         }
         configuration = {**kept, **for_new_table(request.properties, {})}

@@ -25,6 +25,7 @@ from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.statements.commit.committing import check_target, commit, transaction
+from headwater.statements.commit.managed import refuse_maintenance
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.files.bins import Bin, batches
@@ -113,6 +114,7 @@ def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> Ro
     would write together.
     """
     snapshot = open_snapshot(request.table, statement)
+    refuse_maintenance(snapshot, "OPTIMIZE", request.name)
     layout = layout_of(request, statement, snapshot)
     asked = files_in_partitions(snapshot, statement, request.arguments.where, request.name)
     chosen = layout.choose(snapshot, asked)
@@ -145,6 +147,7 @@ class Run:
         self._request, self._statement = request, statement
         self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
+        refuse_maintenance(snapshot, self.operation, request.name)
         check_target(request.table, statement, snapshot)
         self._layout = self.layout(snapshot)
         first = self.choose(snapshot, None)

@@ -43,6 +43,7 @@ from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
 from headwater.statements.commit.committing import check_target, commit, transaction
+from headwater.statements.commit.managed import refuse_maintenance
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
 from headwater.stores import Failed, FileInfo, Tree
@@ -75,6 +76,7 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
         ``HEADWATER_VACUUM_STORE_NOT_LISTED``, those of a commit.
     """
     snapshot = open_snapshot(request.table, statement)
+    refuse_maintenance(snapshot, "VACUUM", request.name)
     snapshot.check_writable()
     if not request.arguments.dry_run:
         check_target(request.table, statement, snapshot)

@@ -11,7 +11,7 @@ import headwater.spark.bridge.messages.{
 import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableEntry, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.SaveAsTable
-import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource}
+import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource, PlannedTable}
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
@@ -55,7 +55,7 @@ class DeltaDataSource
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
-    val location = DeltaDataSource.location(session, options.asCaseSensitiveMap().asScala.toMap)
+    val location = DeltaDataSource.target(session, options.asCaseSensitiveMap().asScala.toMap)
     HeadwaterChangelog.asked(session, options) match {
       case Some(form) =>
         val timeTravel = options.containsKey("versionAsOf") || options.containsKey("timestampAsOf")
@@ -129,11 +129,11 @@ class DeltaDataSource
       case given: CaseInsensitiveMap[String] => given.originalMap // with the names as the user wrote them
       case other => other
     }
-    val location = DeltaDataSource.location(session, parameters)
-    val entry = TableForStreams.nameOf(location.path).map(new TableEntry(_))
+    val location = DeltaDataSource.target(session, parameters)
+    val entry = TableForStreams.entryOf(location.path)
     HeadwaterSink(
       session,
-      location.copy(entry = entry),
+      location.copy(entry = entry.map(found => new TableEntry(found.identifier))),
       SinkSettings(location.path, mode.toString, partitioning, clustering, StoreOptions.others(options)))
   }
 }
@@ -148,6 +148,13 @@ object DeltaDataSource {
     val path = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
       .getOrElse(throw Bridge.refusal(session, MissingPathRequest()))
     TableLocation.of(session, new Path(path), options)
+  }
+
+  /** The same; for the table of `toTable`, of which Spark passes on the path alone, with what its catalog has given to reach it. */
+  private def target(session: SparkSession, options: Map[String, String]): TableLocation = {
+    val named = location(session, options)
+    TableForStreams.entryOf(named.path).map(_.storage.properties).filter(_.nonEmpty && PlannedTable.isForStream)
+      .fold(named)(properties => location(session, properties ++ options))
   }
 
   private def version(session: SparkSession, text: String): Long =

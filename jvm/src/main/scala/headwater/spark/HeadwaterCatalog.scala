@@ -150,12 +150,12 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override protected def create(ident: Identifier, table: NewTable): Table =
     if (isDelta(providerOf(table.properties))) {
-      def make(): Unit = commit(ident, table, "create")(None, Map.empty)
+      def make(place: Option[(TableLocation, Boolean)]): Unit = commit(ident, table, "create", place = place)(None, Map.empty)
       lazy val (location, external) = newLocation(ident, table.properties)
       if (PlannedTable.isForStream && !exists(location)) {
         val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
-        PlannedTable.note(new PlannedTable(ident, location.path, registered, () => make()))
-      } else make()
+        PlannedTable.note(new PlannedTable(ident, location.path, registered, () => make(staged(location, external))))
+      } else make(None)
       loadTable(ident)
     } else createBelow(ident, table)
 
@@ -164,7 +164,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       Option(table.properties.get(TableCatalog.PROP_PROVIDER)).orElse(Option(source.properties.get(TableCatalog.PROP_PROVIDER)))
     if (isDelta(provider)) {
       val like = source match {
-        case delta: HeadwaterTable => Some(delta.path)
+        case delta: HeadwaterTable => Some(delta.location)
         case _ => None
       }
       commit(ident, table, "create", like)(None, Map.empty)
@@ -176,18 +176,26 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (mode == "create" && tableExists(ident)) throw new TableAlreadyExistsException(ident)
     if (mode == "replace" && !tableExists(ident)) throw new NoSuchTableException(ident)
     if (isDelta(providerOf(table.properties))) {
+      val place = newLocation(ident, table.properties)
       new HeadwaterStagedTable(
         session,
-        newLocation(ident, table.properties)._1,
+        place._1,
         SparkInternals.schema(table.columns),
         partitionNames(table.partitions),
-        commit(ident, table, mode))
+        commit(ident, table, mode, place = staged(place._1, place._2)))
     } else
       new NonDeltaStagedTable(this, ident, table, mode, () => createBelow(ident, table))
   }
 
+  /** A place that the catalog has given to one new table is the one that its commit uses: no second one is asked for. */
+  private def staged(location: TableLocation, external: Boolean): Option[(TableLocation, Boolean)] =
+    Option.when(location.store.managed.isDefined)((location, external))
+
   private def providerOf(properties: util.Map[String, String]): Option[String] =
-    Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(SparkInternals.conf(session).defaultDataSourceName))
+    Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(defaultProvider))
+
+  /** The format of a new table whose user names none. */
+  protected def defaultProvider: String = SparkInternals.conf(session).defaultDataSourceName
 
   private def partitionNames(partitions: Array[Transform]): Seq[String] = partitions.toSeq.flatMap {
     case transform if transform.name() == "identity" => transform.references().headOption.map(_.fieldNames().mkString("."))
@@ -217,6 +225,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (isPath(ident)) (known.get, true)
     else existing.map(table => (known.get, table.tableType == CatalogTableType.EXTERNAL))
       .orElse(location.map((_, true)))
+      .orElse(registry.place(ident).map((_, false)))
       .getOrElse((at(managedLocation(ident, placed.filter(_ => isManaged))), false))
   }
 
@@ -270,13 +279,17 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   /** Has a table committed at its location, then registers it with the metastore. `commit` learns whether the catalog has it already. */
-  private def making[A](ident: Identifier, table: NewTable, mode: String, options: Map[String, String])(
-      commit: (TableLocation, Boolean, Boolean) => A): A = {
+  private def making[A](
+      ident: Identifier,
+      table: NewTable,
+      mode: String,
+      options: Map[String, String],
+      place: Option[(TableLocation, Boolean)] = None)(commit: (TableLocation, Boolean, Boolean) => A): A = {
     val byPath = isPath(ident)
     if (!byPath && !registry.hasNamespace(ident.namespace())) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
     }
-    val (location, external) = newLocation(ident, table.properties, options)
+    val (location, external) = place.getOrElse(newLocation(ident, table.properties, options))
     val known = !byPath && super.tableExists(ident)
     if (known && mode == "create") throw new TableAlreadyExistsException(ident)
     if (known) refuseOtherFormat(ident)
@@ -288,9 +301,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
-  private def commit(ident: Identifier, table: NewTable, mode: String, like: Option[String] = None)(
-      rows: Option[DataFrame],
-      options: Map[String, String]): Unit = making(ident, table, mode, options) { (location, external, known) =>
+  private def commit(
+      ident: Identifier,
+      table: NewTable,
+      mode: String,
+      like: Option[TableLocation] = None,
+      place: Option[(TableLocation, Boolean)] = None)(rows: Option[DataFrame], options: Map[String, String]): Unit =
+    making(ident, table, mode, options, place) { (location, external, known) =>
     if (SaveAsTable.overwrites(mode, options) && rows.isDefined && exists(location)) {
       // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
       HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
@@ -301,12 +318,12 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       ident: Identifier,
       table: NewTable,
       mode: String,
-      like: Option[String],
+      like: Option[TableLocation],
       location: TableLocation,
       external: Boolean,
       known: Boolean)(rows: Option[DataFrame], options: Map[String, String]): Unit = {
     val byPath = isPath(ident)
-    val context = new StatementContext(session, location)
+    val context = new StatementContext(session, location +: like.toSeq: _*)
     try Bridge.call(
         context,
         CreateTableRequest(
@@ -320,7 +337,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           partitionColumns = partitionNames(table.partitions),
           comment = Option(table.properties.get(TableCatalog.PROP_COMMENT)),
           properties = ownProperties(table),
-          like = like,
+          like = like.map(_.path),
           constraints = table.constraints,
           identity = table.columns.toSeq.flatMap(c =>
             Option(c.identityColumnSpec()).map(s =>
@@ -353,7 +370,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
       storage = CatalogStorageFormat.empty.copy(locationUri =
-        Some(TableLocation.qualified(session, new Path(location.path), location.store).toUri)),
+        Some(TableLocation.qualified(session, new Path(location.path), location.store).toUri), properties = location.store.ofCatalog),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))

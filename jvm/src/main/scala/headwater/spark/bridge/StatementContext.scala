@@ -129,7 +129,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
       key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
       key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
-      key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions"
+      key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions" ||
+      CatalogSettings.isOne(conf, key)
     }
     SessionSettings(
       conf.sessionLocalTimeZone,

@@ -24,6 +24,12 @@ import org.apache.spark.sql.headwater.SparkInternals
 final class StoreOptions private (asGiven: Map[String, String], val hadoop: Map[String, String], val identity: String) {
   def isEmpty: Boolean = hadoop.isEmpty
 
+  /** What a catalog has given to reach its table, which goes with the table's entry: nothing of what a user gave. */
+  def ofCatalog: Map[String, String] = if (managed.isDefined) asGiven else Map.empty
+
+  /** What the handler calls the table, where a catalog manages it. */
+  def managed: Option[String] = hadoop.get(StoreOptions.Managed)
+
   /** Hadoop's configuration as the session has it, with the options. */
   def configuration(session: SparkSession): Configuration = SparkInternals.hadoopConf(session, hadoop)
 
@@ -46,6 +52,9 @@ object StoreOptions {
   val none = new StoreOptions(Map.empty, Map.empty, "")
 
   private val Identity = "fs.headwater.options"
+
+  /** An option that no file system knows: what the handler calls a table that a catalog manages, which goes wherever the table goes. */
+  private val Managed = "fs.headwater.managed"
   private val Scheme = "fs\\.([^.]+)\\.impl".r
   /** Those of connectors that Hadoop's own defaults do not name. Local files have no credentials. */
   private val Known =
@@ -70,6 +79,7 @@ object StoreOptions {
     val chosen = original(options).filter { case (name, value) => isOne(name) && value != null }
     if (chosen.isEmpty) none
     else if (chosen.contains(Identity)) new StoreOptions(chosen, chosen, chosen(Identity))
+    else if (chosen.keySet == Set(Managed)) new StoreOptions(chosen, chosen, digest(chosen.toSeq))
     else isolated(session, location, chosen)
   }
 

@@ -26,7 +26,7 @@ private[bridge] final class StoresByRoot(locations: Seq[TableLocation]) {
   /** The same for the handler, which is told nothing but what differs. */
   def identities: Seq[StoreIdentity] = {
     val found = all
-    if (found.forall(_.store.isEmpty)) Nil else found.map(location => StoreIdentity(location.path, location.store.identity))
+    if (found.forall(_.store.isEmpty)) Nil else found.map(of => StoreIdentity(of.path, of.store.identity, of.store.managed))
   }
 }
 

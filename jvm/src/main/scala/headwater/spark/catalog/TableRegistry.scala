@@ -5,6 +5,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.bridge.TableLocation
 import headwater.spark.shims.{NewTable, StagingShim}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -23,6 +24,9 @@ trait TableRegistry {
 
   /** Where a table lies that nobody has chosen a place for. */
   def defaultLocation(ident: Identifier): Path
+
+  /** A place that the catalog gives to one new table, with what it is reached with; None for [[defaultLocation]]. */
+  def place(ident: Identifier): Option[TableLocation] = None
 
   /** @param found the table that is at the entry's location now */
   def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit
@@ -45,6 +49,7 @@ trait TableRegistry {
 object TableRegistry {
   /** Spark's own, unless another catalog has put one of its own below ours. */
   def of(session: SparkSession, delegate: CatalogPlugin): TableRegistry = delegate match {
+    case unity: UnityTables => new UnityRegistry(session, unity)
     case other: TableCatalog if !SparkInternals.isSessionCatalog(other) => new DelegateRegistry(session, other)
     case _ => new SessionRegistry(session)
   }
@@ -117,6 +122,12 @@ object TableRegistry {
 
     override def identifier(ident: Identifier): TableIdentifier =
       TableIdentifier(ident.name(), ident.namespace().lastOption, ident.namespace().lastOption.map(_ => delegate.name()))
+  }
+
+  private class UnityRegistry(session: SparkSession, unity: UnityTables) extends DelegateRegistry(session, unity) {
+    override def find(ident: Identifier): Option[CatalogTable] = unity.find(ident).flatMap(entry(_, identifier(ident)))
+
+    override def place(ident: Identifier): Option[TableLocation] = Some(unity.place(ident))
   }
 
   /** A catalog's table as an entry: as it is, or by its properties if these say where a Delta table is. */

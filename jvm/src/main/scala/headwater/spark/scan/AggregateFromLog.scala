@@ -1,12 +1,12 @@
 package headwater.spark.scan
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{AggregateOutput, AggregateRequest}
+import headwater.spark.bridge.messages.{AggregateAnswer, AggregateOutput, AggregateRequest}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count, Max, Min}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalLimit, LocalRelation, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -15,13 +15,17 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Answers an aggregate over a whole table, or by its partition columns, from the log without a scan. The handler decides whether the log is
- * exact enough, and returns the rows.
+ * exact enough, and returns the rows. Whether there are rows at all is such a question too: EXISTS asks for a constant under a LIMIT.
  */
 case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
     case aggregate @ Aggregate(groups, outputs, Source(index, filters), _) if groups.forall(_.isInstanceOf[AttributeReference]) =>
       val wanted = outputs.map(describe(_, groups))
       if (wanted.forall(_.isDefined)) answer(aggregate, index, filters, groups, wanted.flatten) else aggregate
+    case limit @ LocalLimit(IntegerLiteral(rows), Project(Constants(values), Source(index, filters))) if rows <= MostConstants =>
+      val count = AggregateOutput(kind = Some("count"))
+      val known = ask(index, filters, Nil, Seq(count)).flatMap(_.rows.headOption).flatMap(_.head).map(_.toLong)
+      known.map(found => LocalRelation(limit.output, Seq.fill(found.min(rows.toLong).toInt)(InternalRow.fromSeq(values)))).getOrElse(limit)
   }
 
   private def describe(output: NamedExpression, groups: Seq[Expression]): Option[AggregateOutput] = output match {
@@ -43,12 +47,8 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
       filters: Seq[Expression],
       groups: Seq[Expression],
       wanted: Seq[AggregateOutput]): LogicalPlan = {
-    if (!filters.forall(PredicateTree.isOverRow)) return aggregate
     val names = groups.map(_.asInstanceOf[AttributeReference].name)
-    Bridge.call(
-      session,
-      AggregateRequest(index.path, index.state.version, index.state.tableId, names, wanted, filters.map(PredicateTree.of)),
-      index.tableLocation).map { answer =>
+    ask(index, filters, names, wanted).map { answer =>
       val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
       LocalRelation(
         aggregate.output,
@@ -58,6 +58,29 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
           })
         })
     }.getOrElse(aggregate)
+  }
+
+  private def ask(
+      index: HeadwaterFileIndex,
+      filters: Seq[Expression],
+      groups: Seq[String],
+      wanted: Seq[AggregateOutput]): Option[AggregateAnswer] =
+    if (!filters.forall(PredicateTree.isOverRow)) None
+    else
+      Bridge.call(
+        session,
+        AggregateRequest(index.path, index.state.version, index.state.tableId, groups, wanted, filters.map(PredicateTree.of)),
+        index.tableLocation)
+
+  /** More rows of constants than this, which no EXISTS asks for, are left to a scan. */
+  private val MostConstants = 1000
+
+  /** Columns each of which has one value in all rows. */
+  private object Constants {
+    def unapply(columns: Seq[NamedExpression]): Option[Seq[Any]] = {
+      val values = columns.collect { case Alias(Literal(value, _), _) => value }
+      Option.when(values.size == columns.size)(values)
+    }
   }
 
   /** A pinned table under nothing but projections of columns and filters on partition columns. */

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.column.statistics.Statistics
 import org.apache.parquet.hadoop.ParquetFileReader
-import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData
+import org.apache.parquet.hadoop.metadata.{ColumnChunkMetaData, ParquetMetadata}
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.io.api.Binary
 import org.apache.parquet.schema.PrimitiveType
@@ -25,15 +25,18 @@ object FooterStatistics {
   def read(file: FileStatus, conf: Configuration, leaves: Seq[Seq[String]]): FooterStatistics = {
     // With options of its own, the reader would make a configuration anew: it reads Hadoop's files of defaults, for milliseconds.
     val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf), HadoopReadOptions.builder(conf, file.getPath).build())
-    try {
-      val blocks = reader.getFooter.getBlocks.asScala.toSeq
-      val byPath = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq -> c).toMap)
-      val columns = leaves.map { path =>
-        val chunks = byPath.flatMap(_.get(path))
-        if (chunks.isEmpty || chunks.size < blocks.size) Seq(null, null, null) else merge(chunks, value(_, chunks.head.getPrimitiveType))
-      }
-      FooterStatistics(blocks.map(_.getRowCount).sum, columns)
-    } finally reader.close()
+    try of(reader.getFooter, leaves)
+    finally reader.close()
+  }
+
+  def of(footer: ParquetMetadata, leaves: Seq[Seq[String]]): FooterStatistics = {
+    val blocks = footer.getBlocks.asScala.toSeq
+    val byPath = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq -> c).toMap)
+    val columns = leaves.map { path =>
+      val chunks = byPath.flatMap(_.get(path))
+      if (chunks.isEmpty || chunks.size < blocks.size) Seq(null, null, null) else merge(chunks, value(_, chunks.head.getPrimitiveType))
+    }
+    FooterStatistics(blocks.map(_.getRowCount).sum, columns)
   }
 
   /**

@@ -10,8 +10,12 @@ final case class SessionSettings(
     stores: Seq[StoreIdentity] = Nil)
     extends Message
 
-/** Of the options that a table is reached with, no more than whether they are the same. Empty without any. */
-final case class StoreIdentity(root: String, identity: String) extends Message
+/**
+ * Of the options that a table is reached with, no more than whether they are the same. Empty without any.
+ *
+ * @param managed what the handler has called a table that a catalog manages
+ */
+final case class StoreIdentity(root: String, identity: String, managed: Option[String] = None) extends Message
 
 final case class Envelope(session: SessionSettings, request: Message) extends Message
 

@@ -5,8 +5,8 @@ import java.util.Locale
 import headwater.spark.scan.{
   DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, LateMaterialization, RowIndexBatches, RowIndexColumn
 }
-import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, TableState}
-import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds}
+import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, SharedConfiguration, TableState}
+import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds, NotingWriterFactory}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
@@ -28,6 +28,7 @@ import org.apache.spark.util.SerializableConfiguration
  * @param positionColumn the column for the positions of rows in their file, which is none of the table's
  * @param rowTracking the columns of row tracking, which queries reach by `_metadata`; None unless it is enabled
  * @param hasChangeData whether a write has change data, and so the type of change as its last column
+ * @param statistics the leaf columns whose statistics a write needs of each file
  */
 class HeadwaterParquetFileFormat(
     val path: String,
@@ -38,7 +39,8 @@ class HeadwaterParquetFileFormat(
     late: LateMaterialization = LateMaterialization.None,
     positionColumn: Option[String] = None,
     val rowTracking: Option[RowTrackingColumns] = None,
-    hasChangeData: Boolean = false)
+    hasChangeData: Boolean = false,
+    statistics: Seq[Seq[String]] = Nil)
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
@@ -120,7 +122,14 @@ class HeadwaterParquetFileFormat(
     // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
     val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
     def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] =
-      super.buildReaderWithPartitionValues(session, physicalData, partitionSchema, schema, pushed, options, configurations.next())
+      super.buildReaderWithPartitionValues(
+        session,
+        physicalData,
+        partitionSchema,
+        schema,
+        pushed,
+        options,
+        SharedConfiguration.of(configurations.next(), pushed.nonEmpty))
 
     /** A reader of a schema with the column for positions: adds positions itself ([[RowIndexBatches]]) where no row is skipped. */
     def positioned(schema: StructType, position: Int): PartitionedFile => Iterator[InternalRow] = {
@@ -195,7 +204,8 @@ class HeadwaterParquetFileFormat(
     job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
     NestedFieldIds.use(job, dataSchema)
-    if (hasChangeData) new ChangeDataWriterFactory(factory) else factory
+    val noting = new NotingWriterFactory(factory, statistics)
+    if (hasChangeData) new ChangeDataWriterFactory(noting) else noting
   }
 }
 

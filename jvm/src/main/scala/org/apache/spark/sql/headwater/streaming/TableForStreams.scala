@@ -17,8 +17,9 @@ trait TableForStreams extends V2TableWithV1Fallback {
    * systems and the like, which have a dot in their names, are meant for one.
    */
   override def v1Table: CatalogTable = {
-    TableForStreams.last.set(catalogTable.map(entry => (path, entry.identifier)))
-    withoutColumns
+    val entry = withoutColumns
+    TableForStreams.last.set(catalogTable.map(_ => (path, entry)))
+    entry
   }
 
   private def withoutColumns: CatalogTable = catalogTable
@@ -38,8 +39,8 @@ trait TableForStreams extends V2TableWithV1Fallback {
 }
 
 object TableForStreams {
-  private val last = ThreadLocal.withInitial[Option[(String, TableIdentifier)]](() => None)
+  private val last = ThreadLocal.withInitial[Option[(String, CatalogTable)]](() => None)
 
-  /** The name by which this thread's `toTable` has found the table at a path. Spark passes on no more than the path. */
-  def nameOf(path: String): Option[TableIdentifier] = last.get.collect { case (`path`, name) => name }
+  /** The entry by which this thread's `toTable` has found the table at a path. Spark passes on no more than the path. */
+  def entryOf(path: String): Option[CatalogTable] = last.get.collect { case (`path`, entry) => entry }
 }

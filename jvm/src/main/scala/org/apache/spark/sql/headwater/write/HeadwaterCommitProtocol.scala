@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.HeadwaterRowException
 import headwater.spark.bridge.Json
 import headwater.spark.bridge.messages.WrittenFile
-import headwater.spark.write.{ChangeData, FooterStatistics, RewriteTracking, RowErrors}
+import headwater.spark.write.{ChangeData, ClosedFiles, FooterStatistics, RewriteTracking, RowErrors}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
@@ -92,7 +92,7 @@ class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColu
       val at = new Path(file.path)
       val fs = at.getFileSystem(task.getConfiguration)
       val status = fs.getFileStatus(at)
-      val footer = FooterStatistics.read(status, task.getConfiguration, leaves)
+      val footer = ClosedFiles.take(file.path).getOrElse(FooterStatistics.read(status, task.getConfiguration, leaves))
       if (footer.rows == 0) { fs.delete(at, false); None }
       else Some(DescribedFile(
         file.relative,
@@ -122,6 +122,7 @@ class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColu
 
   override def abortTask(task: TaskAttemptContext): Unit =
     if (written != null) written.foreach { file =>
+      ClosedFiles.take(file.path)
       val at = new Path(file.path)
       try at.getFileSystem(task.getConfiguration).delete(at, false)
       catch { case _: java.io.IOException => }

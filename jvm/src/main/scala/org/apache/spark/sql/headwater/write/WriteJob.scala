@@ -71,7 +71,14 @@ object WriteJob {
     FileFormatWriterShim.write(
       session,
       plan,
-      new HeadwaterParquetFileFormat(path, schema.json, "none", false, -1L, hasChangeData = specification.changeColumn.isDefined),
+      new HeadwaterParquetFileFormat(
+        path,
+        schema.json,
+        "none",
+        false,
+        -1L,
+        hasChangeData = specification.changeColumn.isDefined,
+        statistics = specification.statistics),
       committer,
       FileFormatWriter.OutputSpec(path, Map.empty, columns),
       session.sessionState.newHadoopConfWithOptions(specification.options ++ store.hadoop),

@@ -1,0 +1,132 @@
+"""Tables by name in a catalog that manages them: listed, found, staged, added, renamed and dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from headwater.bridge.messages.catalogs import (
+    AddToCatalogRequest,
+    CatalogNames,
+    DropFromCatalogRequest,
+    FindInCatalogRequest,
+    FoundInCatalog,
+    ListCatalogRequest,
+    NotInCatalogRequest,
+    RenameInCatalogRequest,
+    StageInCatalogRequest,
+)
+from headwater.bridge.statement import Statement
+from headwater.catalogs.interface import CatalogFailure
+from headwater.catalogs.unity.requests import NotFound
+from headwater.catalogs.unity.tables import Name
+from headwater.errors import HeadwaterError
+from headwater.protocol.features import CATALOG_MANAGED, supported_features
+from headwater.statements.commit.managed import HANDLE, Handle, catalog_named, failed
+from headwater.statements.commit.opening import open_snapshot
+
+_T = TypeVar("_T")
+
+
+def list_catalog(request: ListCatalogRequest, statement: Statement) -> CatalogNames:
+    """The names of a schema's tables, or of the catalog's schemas."""
+    catalog, schema = catalog_named(request.catalog, statement.confs), request.schema
+    names = _asked(request.catalog, lambda: catalog.schemas() if schema is None else catalog.tables(schema))
+    return CatalogNames(names=names)
+
+
+def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> FoundInCatalog:
+    """Where a table is, and what it is reached with."""
+    catalog = catalog_named(request.catalog, statement.confs)
+    name = f"{request.catalog}.{request.schema}.{request.table}"
+    try:
+        loaded = _asked(name, lambda: catalog.load(request.schema, request.table), passes=NotFound)
+    except NotFound:
+        return FoundInCatalog(options={})
+    options = {}
+    if loaded.is_managed:
+        handle = Handle(request.catalog, request.schema, request.table, loaded.table_id, loaded.location)
+        options[HANDLE] = handle.text()
+    return FoundInCatalog(location=loaded.location, managed=loaded.is_managed, options=options)
+
+
+def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> FoundInCatalog:
+    """A place for a new table, and what the table must have."""
+    catalog = catalog_named(request.catalog, statement.confs)
+    name = f"{request.catalog}.{request.schema}.{request.table}"
+    staging = _asked(name, lambda: catalog.stage(request.schema, request.table))
+    required = {f"delta.feature.{name}": "supported" for name in supported_features(staging.protocol)}
+    required |= {key: value for key, value in staging.required.items() if value is not None}
+    del required[f"delta.feature.{CATALOG_MANAGED}"]
+    handle = Handle(
+        request.catalog, request.schema, request.table, staging.table_id, staging.location, required=required
+    )
+    return FoundInCatalog(location=staging.location, managed=True, options={HANDLE: handle.text()})
+
+
+def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
+    """Name a table that lies where its user has said.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_OPERATION_UNSUPPORTED`` for one of another format.
+    """
+    if request.provider.lower() != "delta" or request.location is None:
+        raise _unsupported(request.catalog, f"CREATE TABLE ... USING {request.provider}")
+    catalog = catalog_named(request.catalog, statement.confs)
+    name = Name(request.catalog, request.schema, request.table)
+    table = open_snapshot(request.location, statement)
+    _asked(
+        str(name),
+        lambda: catalog.create(
+            name,
+            request.location or "",
+            table.metadata,
+            table.protocol,
+            table.timestamp,
+            tuple(table.domain_metadata.values()),
+            managed=False,
+        ),
+    )
+
+
+def drop_from_catalog(request: DropFromCatalogRequest, statement: Statement) -> bool:
+    """Drop a table; whether there was one. The catalog deletes the files of those that it manages."""
+    catalog = catalog_named(request.catalog, statement.confs)
+    name = f"{request.catalog}.{request.schema}.{request.table}"
+    return _asked(name, lambda: catalog.drop(request.schema, request.table))
+
+
+def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> None:
+    """Rename a table within its schema.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_OPERATION_UNSUPPORTED`` for another schema.
+    """
+    if request.new_schema not in (None, request.schema):
+        raise _unsupported(request.catalog, "ALTER TABLE ... RENAME TO another schema")
+    catalog = catalog_named(request.catalog, statement.confs)
+    name = f"{request.catalog}.{request.schema}.{request.table}"
+    _asked(name, lambda: catalog.rename(request.schema, request.table, request.new_name))
+
+
+def not_in_catalog(request: NotInCatalogRequest, statement: Statement) -> None:
+    """Refuse what is not done through such a catalog.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_OPERATION_UNSUPPORTED``.
+    """
+    raise _unsupported(request.catalog, request.operation)
+
+
+def _unsupported(catalog: str, operation: str) -> HeadwaterError:
+    return HeadwaterError("HEADWATER_CATALOG_OPERATION_UNSUPPORTED", {"catalog": catalog, "operation": operation})
+
+
+def _asked(name: str, ask: Callable[[], _T], passes: type[CatalogFailure] | tuple[()] = ()) -> _T:
+    """What a catalog answers.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
+    """
+    try:
+        return ask()
+    except passes:
+        raise
+    except CatalogFailure as error:
+        raise failed(name, error) from error

@@ -1,0 +1,202 @@
+"""Tables of a Unity Catalog server by their names, through Spark: the statements, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.managed_tables import TOKEN
+from support.unity_server import UnityModel, serving
+
+CATALOG = "unity"
+SETTING = f"spark.sql.catalog.{CATALOG}"
+BLOCKED = "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
+NOT_ALLOWED = "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    model = UnityModel(str(tmp_path_factory.mktemp("unity")), TOKEN, catalog=CATALOG)
+    with serving(model) as uri:
+        yield model, uri
+
+
+@pytest.fixture
+def model(server, spark, settings):
+    """The server, which has no tables, and is a catalog of the session."""
+    found, uri = server
+    found.schemas["s"].clear()
+    given = {SETTING: "headwater.spark.HeadwaterUnityCatalog", f"{SETTING}.uri": uri, f"{SETTING}.token": TOKEN}
+    with settings(given):
+        yield found
+
+
+def entry(model, name="t"):
+    return model.schemas["s"][name]
+
+
+def committed(model, name="t"):
+    """The actions of each version, as the log has them."""
+    log = Path(entry(model, name).location) / "_delta_log"
+    return [
+        [json.loads(line) for line in (log / f"{version:020}.json").read_text().splitlines()]
+        for version in range(entry(model, name).latest + 1)
+    ]
+
+
+def test_a_table_through_its_life(model, spark, rows):
+    spark.sql("CREATE TABLE unity.s.t (id INT, name STRING) USING delta COMMENT 'of tests'")
+    assert rows("SHOW NAMESPACES IN unity") == [("s",)]
+    assert [row[:2] for row in rows("SHOW TABLES IN unity.s")] == [("s", "t")]
+    spark.sql("INSERT INTO unity.s.t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    spark.sql("UPDATE unity.s.t SET name = 'x' WHERE id = 1")
+    spark.sql("DELETE FROM unity.s.t WHERE id = 2")
+    spark.sql(
+        "MERGE INTO unity.s.t t USING (SELECT 3 AS id, 'm' AS name UNION ALL SELECT 4, 'n') s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    spark.sql("ALTER TABLE unity.s.t ADD COLUMN more INT")
+    spark.sql("ALTER TABLE unity.s.t SET TBLPROPERTIES ('team' = 'a')")
+    assert rows("SELECT * FROM unity.s.t ORDER BY id") == [(1, "x", None), (3, "m", None), (4, "n", None)]
+    assert rows("SELECT count(*) FROM unity.s.t VERSION AS OF 1") == [(3,)]
+    history = [row[4] for row in rows("DESCRIBE HISTORY unity.s.t")]
+    expected = ["SET TBLPROPERTIES", "ADD COLUMNS", "MERGE", "DELETE", "UPDATE", "WRITE", "CREATE TABLE"]
+    assert history == expected
+    # The server knows each version, and what the table is now.
+    table = entry(model)
+    assert (table.latest, sorted(table.history)) == (6, [1, 2, 3, 4, 5, 6])
+    assert [field["name"] for field in table.columns["fields"]] == ["id", "name", "more"]
+    assert (table.properties["team"], table.comment) == ("a", "of tests")
+    assert {"catalogManaged", "vacuumProtocolCheck"} <= {*committed(model)[0][1]["protocol"]["readerFeatures"]}
+    spark.sql("ALTER TABLE unity.s.t RENAME TO s.u")
+    assert rows("SELECT count(*) FROM unity.s.u") == [(3,)]
+    spark.sql("INSERT INTO unity.s.u VALUES (5, 'e', 1)")
+    spark.sql("RESTORE TABLE unity.s.u TO VERSION AS OF 1")
+    assert rows("SELECT count(*) FROM unity.s.u") == [(3,)]
+    spark.sql("DROP TABLE unity.s.u")
+    assert rows("SHOW TABLES IN unity.s") == []
+
+
+def test_rows_of_queries_and_data_frames(model, spark, rows):
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
+    assert len(model.staged) == 0
+    spark.sql("CREATE OR REPLACE TABLE unity.s.t USING delta AS SELECT id FROM range(7)")
+    assert entry(model).latest == 1
+    assert entry(model).properties["io.unitycatalog.tableId"] == entry(model).id
+    spark.range(7, 9).write.mode("append").saveAsTable("unity.s.t")
+    spark.range(9, 10).writeTo("unity.s.t").append()
+    assert rows("SELECT count(*), max(id) FROM unity.s.t") == [(10, 9)]
+    spark.range(2).write.format("delta").mode("overwrite").saveAsTable("unity.s.t")
+    assert spark.table("unity.s.t").count() == 2
+    spark.sql("CREATE TABLE unity.s.c SHALLOW CLONE unity.s.t")
+    spark.sql("CREATE TABLE unity.s.l LIKE unity.s.t")
+    spark.sql("INSERT INTO unity.s.l SELECT * FROM unity.s.c")
+    assert rows("SELECT count(*) FROM unity.s.l") == [(2,)]
+    assert len({entry(model, name).id for name in "tcl"}) == 3
+
+
+def test_a_copy_outside_of_the_catalog_is_a_table_of_its_own(model, spark, rows, database):
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
+    spark.sql("CREATE TABLE like_it LIKE unity.s.t USING delta")
+    spark.sql("CREATE TABLE cloned SHALLOW CLONE unity.s.t")
+    for name in ("like_it", "cloned"):
+        spark.sql(f"INSERT INTO {name} VALUES (7)")
+        found = dict(rows(f"SHOW TBLPROPERTIES {name}"))
+        assert "io.unitycatalog.tableId" not in found
+        assert "delta.feature.catalogManaged" not in found
+        path = rows(f"DESCRIBE DETAIL {name}")[0][4]
+        assert spark.read.format("delta").load(path).count() == rows(f"SELECT count(*) FROM {name}")[0][0]
+
+
+def test_streams_and_changes(model, spark, rows, tmp_path):
+    spark.sql("CREATE TABLE unity.s.t (id INT, v STRING) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    spark.sql("INSERT INTO unity.s.t VALUES (1, 'a'), (2, 'b')")
+    stream = spark.readStream.table("unity.s.t").writeStream.trigger(availableNow=True).format("delta")
+    stream = stream.option("checkpointLocation", f"{tmp_path}/c")
+    stream.toTable("unity.s.copy").awaitTermination()
+    spark.sql("INSERT INTO unity.s.t VALUES (3, 'c')")
+    stream.toTable("unity.s.copy").awaitTermination()
+    assert rows("SELECT id FROM unity.s.copy ORDER BY id") == [(1,), (2,), (3,)]
+    spark.sql("UPDATE unity.s.t SET v = 'z' WHERE id = 1")
+    kinds = rows("SELECT id, v, _change_type FROM table_changes('unity.s.t', 3) ORDER BY v")
+    assert kinds == [(1, "a", "update_preimage"), (1, "z", "update_postimage")]
+
+
+def test_a_path_alone_gives_nothing(model, spark, rows, fails):
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
+    assert rows("SELECT count(*) FROM unity.s.t") == [(5,)]
+    path = entry(model).location
+    with fails(BLOCKED, path):
+        spark.read.format("delta").load(path)
+    with fails(BLOCKED, path):
+        spark.range(1).write.format("delta").mode("append").save(path)
+    with fails(BLOCKED, path):
+        spark.sql(f"DELETE FROM delta.`{path}`")
+    assert entry(model).latest == 0
+
+
+def test_tables_that_lie_elsewhere(model, spark, rows, tmp_path):
+    spark.sql(f"CREATE TABLE unity.s.e (id INT) USING delta LOCATION '{tmp_path}/e'")
+    spark.sql("INSERT INTO unity.s.e VALUES (1)")
+    assert rows(f"SELECT * FROM delta.`{tmp_path}/e`") == rows("SELECT * FROM unity.s.e") == [(1,)]
+    assert not entry(model, "e").managed
+    assert rows(f"SELECT * FROM unity.delta.`{tmp_path}/e`") == [(1,)]
+    spark.sql("OPTIMIZE unity.s.e")
+    spark.sql("DROP TABLE unity.s.e")
+    assert rows(f"SELECT * FROM delta.`{tmp_path}/e`") == [(1,)]
+
+
+def test_what_only_the_catalog_may_do(model, spark, rows, fails):
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
+    for statement in ("VACUUM unity.s.t", "OPTIMIZE unity.s.t", "REORG TABLE unity.s.t APPLY (PURGE)"):
+        with fails(NOT_ALLOWED, "`unity`.`s`.`t`", state="0AKDC"):
+            spark.sql(statement)
+    for change in (
+        "SET TBLPROPERTIES ('delta.feature.catalogManaged' = 'supported')",
+        "SET TBLPROPERTIES ('io.unitycatalog.tableId' = 'x')",
+        "UNSET TBLPROPERTIES ('io.unitycatalog.tableId')",
+        "SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'false')",
+        "DROP FEATURE catalogManaged",
+    ):
+        with pytest.raises(Exception, match=r"\[DELTA_"):
+            spark.sql(f"ALTER TABLE unity.s.t {change}")
+    assert entry(model).latest == 0
+
+
+def test_what_is_no_table_of_the_catalog(model, spark, fails):
+    with fails("TABLE_OR_VIEW_NOT_FOUND", "`unity`.`s`.`none`"):
+        spark.sql("SELECT * FROM unity.s.none")
+    with fails("SCHEMA_NOT_FOUND", "nowhere"):
+        spark.sql("CREATE TABLE unity.nowhere.t (id INT) USING delta")
+    with fails("HEADWATER_CATALOG_OPERATION_UNSUPPORTED", "USING parquet"):
+        spark.sql("CREATE TABLE unity.s.p (id INT) USING parquet")
+    with fails("HEADWATER_CATALOG_OPERATION_UNSUPPORTED", "CREATE SCHEMA"):
+        spark.sql("CREATE SCHEMA unity.x")
+    with fails("HEADWATER_CATALOG_PROPERTY_REQUIRED", "delta.enableDeletionVectors"):
+        spark.sql("CREATE TABLE unity.s.t (id INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
+    assert not model.schemas["s"]
+    spark.sql(
+        "CREATE TABLE unity.s.t (id INT) USING delta TBLPROPERTIES ('delta.feature.catalogManaged' = 'supported')"
+    )
+    with fails("TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE unity.s.t (id INT) USING delta")
+
+
+def test_a_token_is_in_no_text(model, spark, rows, fails, settings):
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
+    texts = [
+        str(rows(statement))
+        for statement in (
+            "EXPLAIN EXTENDED SELECT * FROM unity.s.t WHERE id > 1",
+            "DESCRIBE EXTENDED unity.s.t",
+            "SHOW CREATE TABLE unity.s.t",
+            "DESCRIBE HISTORY unity.s.t",
+        )
+    ]
+    with settings({f"{SETTING}.token": "dapi-wrong"}), fails("HEADWATER_CATALOG_FAILED", "status 401") as raised:
+        spark.sql("INSERT INTO unity.s.t VALUES (1)")
+    assert "dapi-" not in str(texts) + raised.text
+    log = "".join(path.read_text() for path in Path(entry(model).location, "_delta_log").glob("*.json"))
+    assert "dapi-" not in log
