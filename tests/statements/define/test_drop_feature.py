@@ -462,7 +462,7 @@ def test_features_that_need_more_than_there_is(make, statement, tmp_path):
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": named}
     edit_creation(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
     for feature, condition in {
-        "catalogManaged": "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
+        "catalogManaged": "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         "myfeature": "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
         "vacuumProtocolCheck": "DELTA_FEATURE_DROP_DEPENDENT_FEATURE",
     }.items():
