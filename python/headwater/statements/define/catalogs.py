@@ -55,9 +55,10 @@ def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> Fo
     catalog = catalog_named(request.catalog, statement.confs)
     name = f"{request.catalog}.{request.schema}.{request.table}"
     staging = _asked(name, lambda: catalog.stage(request.schema, request.table))
-    required = {f"delta.feature.{name}": "supported" for name in supported_features(staging.protocol)}
+    # That a catalog manages it follows from its place.
+    features = supported_features(staging.protocol) - {CATALOG_MANAGED}
+    required = {f"delta.feature.{feature}": "supported" for feature in features}
     required |= {key: value for key, value in staging.required.items() if value is not None}
-    del required[f"delta.feature.{CATALOG_MANAGED}"]
     handle = Handle(
         request.catalog, request.schema, request.table, staging.table_id, staging.location, required=required
     )
