@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwater import launch
+from support.hive.metastore import metastore
 from support.sparks.thrift_clients import Clients, clients_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 
-_PROGRAM = Path(__file__).parent / "thrift" / "Metastore.java"
 
-
-@pytest.fixture(scope="module")
-def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", name="metastore")
+def _metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Its URI."""
-    home = tmp_path_factory.mktemp("metastore")
-    command = ["java", "-cp", str(launch.spark_home() / "jars" / "*"), str(_PROGRAM), str(home)]
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=home)
-    assert process.stdout is not None
-    try:
-        yield f"thrift://127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.kill()
-        process.wait()
+    with metastore(tmp_path_factory.mktemp("metastore")) as uri:
+        yield uri
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,30 +10,20 @@ import pytest
 pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import load_catalog
 
-from headwater import launch
 from headwater.iceberg import registration
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.transaction import wait_for_maintenance
+from support.hive.metastore import metastore
 from support.iceberg_tables import ConvertedTable, normalized
-from support.paths import TESTS
 
 pytestmark = pytest.mark.soak
-_PROGRAM = TESTS / "support" / "hive" / "LockingMetastore.java"
 
 
-@pytest.fixture
-def metastore(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(name="metastore")
+def _metastore(tmp_path: Path) -> Iterator[str]:
     """Its URI."""
-    command = ["java", "-cp", str(launch.spark_home() / "jars" / "*"), str(_PROGRAM), str(tmp_path)]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=tmp_path)
-    assert process.stdout is not None
-    try:
-        yield f"thrift://127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with metastore(tmp_path) as uri:
+        yield uri
 
 
 def test_hives_metastore_shows_each_version(metastore: str, tmp_path: Path) -> None:
