@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from headwater.errors import HeadwaterError
@@ -114,3 +117,29 @@ def test_a_catalog_that_is_away(confs, make_statement):
     with pytest.raises(HeadwaterError, match="cannot be reached") as raised:
         called("find_in_catalog")(T, make_statement(confs))
     assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
+
+
+def test_what_became_of_a_commit_is_the_catalogs_to_say(model, confs, make_statement):
+    """As the JVM asks after the handler has died: ratified and not yet published, never ratified, or nobody answers."""
+    statement = make_statement(confs)
+    make(statement)
+    path = find(statement)
+    called("alter_table")(
+        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
+        statement,
+    )
+    assert wait_for_maintenance(60)
+    published = Path(path) / f"_delta_log/{1:020d}.json"
+    own = next(json.loads(line)["commitInfo"] for line in published.read_text().splitlines() if "commitInfo" in line)
+    published.unlink()
+    begun = {"table": path, "version": 1, "path": str(published), "txnId": own["txnId"]}
+    assert called("recover_commit")({"commit": begun}, statement)["version"] == 1
+    later = {**begun, "version": 2, "path": str(published.with_name(f"{2:020d}.json"))}
+    with pytest.raises(HeadwaterError) as raised:
+        called("recover_commit")({"commit": later}, statement)
+    assert raised.value.condition == "DELTA_COMMIT_NOT_MADE"
+    away = make_statement({**confs, f"{SETTING}.uri": "http://127.0.0.1:1"})
+    away.handles = statement.handles
+    with pytest.raises(HeadwaterError, match="cannot be reached") as raised:
+        called("recover_commit")({"commit": begun}, away)
+    assert raised.value.condition == "HEADWATER_COMMIT_MAY_STAND"

@@ -25,7 +25,7 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
     """The answer of the call that died, if the ``commit`` it was making is in the log.
 
     :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` where it is not: the statement did nothing and can be run again;
-        ``HEADWATER_COMMIT_MAY_STAND`` where the store does not say.
+        ``HEADWATER_COMMIT_MAY_STAND`` where the store, or the catalog that manages the table, does not say.
     """
     commit = request.commit
     for _ in backoff.OF_LOOKS.tries(_LOOKS):
@@ -34,7 +34,7 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             info = commit_info_of(data) or {}
         except FileNotFoundError:
             info = {}
-        except OSError as error:
+        except (OSError, HeadwaterError) as error:  # a catalog that is to say what the log is does not answer
             failure = error
             continue
         if info.get("txnId") == commit.txn_id:
