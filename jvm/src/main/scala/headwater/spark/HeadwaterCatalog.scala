@@ -308,11 +308,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       like: Option[TableLocation] = None,
       place: Option[(TableLocation, Boolean)] = None)(rows: Option[DataFrame], options: Map[String, String]): Unit =
     making(ident, table, mode, options, place) { (location, external, known) =>
-    if (SaveAsTable.overwrites(mode, options) && rows.isDefined && exists(location)) {
-      // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
-      HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
-    } else commitDefinition(ident, table, mode, like, location, external, known)(rows, options)
-  }
+      if (SaveAsTable.overwrites(mode, options) && rows.isDefined && exists(location)) {
+        // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
+        HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
+      } else commitDefinition(ident, table, mode, like, location, external, known)(rows, options)
+    }
 
   private def commitDefinition(
       ident: Identifier,
@@ -369,8 +369,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     CatalogTable(
       identifier = identifier(ident),
       tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
-      storage = CatalogStorageFormat.empty.copy(locationUri =
-        Some(TableLocation.qualified(session, new Path(location.path), location.store).toUri), properties = location.store.ofCatalog),
+      storage = CatalogStorageFormat.empty.copy(
+        locationUri =
+          Some(TableLocation.qualified(session, new Path(location.path), location.store).toUri),
+        properties = location.store.ofCatalog),
       schema = new StructType,
       provider = Some("delta"),
       comment = properties.get(TableCatalog.PROP_COMMENT))

@@ -3,6 +3,7 @@ package headwater.spark.catalog
 import java.util
 
 import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.types.StructType
 
 /** Where a table of Unity Catalog is, and what it is reached with, as properties that [[TableRegistry.entry]] reads. */
 final class UnityEntry(
@@ -13,6 +14,8 @@ final class UnityEntry(
     val options: Map[String, String])
     extends Table {
   override def name(): String = ident.toString
+
+  override def schema(): StructType = new StructType()
 
   override def columns(): Array[Column] = Array.empty
 
