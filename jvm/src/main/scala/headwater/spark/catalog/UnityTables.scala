@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The entries of a catalog of Unity Catalog: where its tables are, and what they are reached with. The handler asks the server. */
-final class UnityTables(named: String) extends TableCatalog with SupportsNamespaces with FunctionCatalog {
+final class UnityTables(named: String) extends CatalogDefaults {
   private def session: SparkSession = {
     val active = SparkSession.active
     Extension.require(active)
