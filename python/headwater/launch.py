@@ -153,15 +153,16 @@ def configure(builder: Any, *, delta_names: bool = False) -> None:
     merged = settings({**default_settings(spark_home()), **options}, jar, delta_names=delta_names)
     for key, value in merged.items():
         builder.config(key, value)
-    if pyspark.SparkContext._jvm is None and (advice := left_out_by_submit_args(jar)):
-        warnings.warn(advice, stacklevel=3)
+    if pyspark.SparkContext._jvm is None and (said := left_out_by_submit_args(jar)):
+        warnings.warn(". ".join(said), stacklevel=3)
     for own in (jar, versions.delta_jar(jar)):
         if str(own) in items_of(merged[_JARS_KEY]):
             _add_to_running_driver(own)
 
 
-def left_out_by_submit_args(jar: Path) -> str | None:
-    """What to do about a ``PYSPARK_SUBMIT_ARGS`` whose JARs replace those of a builder; None where it does not.
+def left_out_by_submit_args(jar: Path) -> tuple[str, str] | None:
+    """What is wrong with a ``PYSPARK_SUBMIT_ARGS`` whose JARs replace those of a builder, and what to do; None where it
+    does not.
 
     PySpark gives its JVM the builder's settings first and these arguments after them, and of two lists of JARs the last
     counts: a session would start without the JAR, and say that Spark cannot find the class of the extension.
@@ -173,17 +174,15 @@ def left_out_by_submit_args(jar: Path) -> str | None:
     except ValueError:  # a quote without its end: Spark's launcher says so
         return None
     jars = given.get("--jars", given.get(_JARS_KEY))
-    if "PYSPARK_GATEWAY_PORT" in os.environ or jars is None or _has_own_jar(jars, jar):
+    if "PYSPARK_GATEWAY_PORT" in os.environ or jars is None:
+        return None
+    if jar.name in (Path(each).name for each in items_of(jars)):  # this one, or one of the same name elsewhere
         return None
     return (
         f"PYSPARK_SUBMIT_ARGS names the JARs {jars}, which replace {_JARS_KEY} of every session that Python starts, so "
-        f"Headwater's JAR would be left out. Add it there: --jars {append_item(jars, str(jar))}"
+        "Headwater's JAR would be left out",
+        f"Add it there: --jars {append_item(jars, str(jar))}",
     )
-
-
-def _has_own_jar(jars: str, jar: Path) -> bool:
-    """Whether a list of JARs has this one, or one of the same name elsewhere."""
-    return jar.name in (Path(each).name for each in items_of(jars))
 
 
 def spark_home() -> Path:

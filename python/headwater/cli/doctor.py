@@ -342,8 +342,7 @@ def _settings() -> Iterator[Finding]:
             yield Finding("settings", WRONG, f"{path} names the JAR {jar}, which does not exist", advice)
     build = versions.build_for(launch.spark_version(launch.spark_home()) or "") or versions.BUILDS[-1]
     if said := launch.left_out_by_submit_args(_PACKAGE / "jars" / build.jar):
-        found, _, advice = said.partition(". ")
-        yield Finding("settings", WRONG, found, advice)
+        yield Finding("settings", WRONG, *said)
     packages = launch.items_of(settings.get("spark.jars.packages"))
     for package in packages:
         if re.match(r"io\.delta:delta-", package):

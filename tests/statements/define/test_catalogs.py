@@ -50,6 +50,14 @@ def make(statement, **more):
     return path
 
 
+def change(path, statement):
+    """Commit a version."""
+    called("alter_table")(
+        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
+        statement,
+    )
+
+
 def test_a_table_is_created_found_renamed_and_dropped(model, confs, make_statement):
     statement = make_statement(confs)
     path = make(statement)
@@ -69,10 +77,7 @@ def test_a_commit_goes_through_the_catalog_and_is_in_the_history(model, confs, m
     statement = make_statement(confs)
     make(statement)
     path = find(statement)
-    called("alter_table")(
-        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
-        statement,
-    )
+    change(path, statement)
     assert (model.schemas["s"]["t"].latest, model.schemas["s"]["t"].properties["team"]) == (1, "a")
     rows = describe_history({"table": path, "arguments": {}}, statement)["rows"]
     assert [row["version"] for row in rows] == [1, 0]
@@ -124,10 +129,7 @@ def test_what_became_of_a_commit_is_the_catalogs_to_say(model, confs, make_state
     statement = make_statement(confs)
     make(statement)
     path = find(statement)
-    called("alter_table")(
-        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
-        statement,
-    )
+    change(path, statement)
     assert wait_for_maintenance(60)
     published = Path(path) / f"_delta_log/{1:020d}.json"
     own = next(json.loads(line)["commitInfo"] for line in published.read_text().splitlines() if "commitInfo" in line)

@@ -26,6 +26,9 @@ from headwater.statements.commit.managed import HANDLE, Handle, catalog_named, f
 from headwater.statements.commit.opening import open_snapshot
 
 _T = TypeVar("_T")
+_OfTable = (
+    FindInCatalogRequest | StageInCatalogRequest | AddToCatalogRequest | DropFromCatalogRequest | RenameInCatalogRequest
+)
 
 
 def list_catalog(request: ListCatalogRequest, statement: Statement) -> CatalogNames:
@@ -38,9 +41,8 @@ def list_catalog(request: ListCatalogRequest, statement: Statement) -> CatalogNa
 def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> FoundInCatalog:
     """Where a table is, and what it is reached with."""
     catalog = catalog_named(request.catalog, statement.confs)
-    name = f"{request.catalog}.{request.schema}.{request.table}"
     try:
-        loaded = _asked(name, lambda: catalog.load(request.schema, request.table), passes=NotFound)
+        loaded = _asked(_name(request), lambda: catalog.load(request.schema, request.table), passes=NotFound)
     except NotFound:
         return FoundInCatalog(options={})
     options = {}
@@ -53,8 +55,7 @@ def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> Foun
 def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> FoundInCatalog:
     """A place for a new table, and what the table must have."""
     catalog = catalog_named(request.catalog, statement.confs)
-    name = f"{request.catalog}.{request.schema}.{request.table}"
-    staging = _asked(name, lambda: catalog.stage(request.schema, request.table))
+    staging = _asked(_name(request), lambda: catalog.stage(request.schema, request.table))
     # That a catalog manages it follows from its place.
     features = supported_features(staging.protocol) - {CATALOG_MANAGED}
     required = {f"delta.feature.{feature}": "supported" for feature in features}
@@ -73,13 +74,13 @@ def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
     if request.provider.lower() != "delta" or request.location is None:
         raise _unsupported(request.catalog, f"CREATE TABLE ... USING {request.provider}")
     catalog = catalog_named(request.catalog, statement.confs)
-    name = Name(request.catalog, request.schema, request.table)
-    table = open_snapshot(request.location, statement)
+    name, location = _name(request), request.location
+    table = open_snapshot(location, statement)
     _asked(
-        str(name),
+        name,
         lambda: catalog.create(
             name,
-            request.location or "",
+            location,
             table.metadata,
             table.protocol,
             table.timestamp,
@@ -92,8 +93,7 @@ def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
 def drop_from_catalog(request: DropFromCatalogRequest, statement: Statement) -> bool:
     """Drop a table; whether there was one. The catalog deletes the files of those that it manages."""
     catalog = catalog_named(request.catalog, statement.confs)
-    name = f"{request.catalog}.{request.schema}.{request.table}"
-    return _asked(name, lambda: catalog.drop(request.schema, request.table))
+    return _asked(_name(request), lambda: catalog.drop(request.schema, request.table))
 
 
 def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> None:
@@ -104,8 +104,7 @@ def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> 
     if request.new_schema not in (None, request.schema):
         raise _unsupported(request.catalog, "ALTER TABLE ... RENAME TO another schema")
     catalog = catalog_named(request.catalog, statement.confs)
-    name = f"{request.catalog}.{request.schema}.{request.table}"
-    _asked(name, lambda: catalog.rename(request.schema, request.table, request.new_name))
+    _asked(_name(request), lambda: catalog.rename(request.schema, request.table, request.new_name))
 
 
 def not_in_catalog(request: NotInCatalogRequest, statement: Statement) -> None:
@@ -116,11 +115,15 @@ def not_in_catalog(request: NotInCatalogRequest, statement: Statement) -> None:
     raise _unsupported(request.catalog, request.operation)
 
 
+def _name(request: _OfTable) -> Name:
+    return Name(request.catalog, request.schema, request.table)
+
+
 def _unsupported(catalog: str, operation: str) -> HeadwaterError:
     return HeadwaterError("HEADWATER_CATALOG_OPERATION_UNSUPPORTED", {"catalog": catalog, "operation": operation})
 
 
-def _asked(name: str, ask: Callable[[], _T], passes: type[CatalogFailure] | tuple[()] = ()) -> _T:
+def _asked(name: Name | str, ask: Callable[[], _T], passes: type[CatalogFailure] | tuple[()] = ()) -> _T:
     """What a catalog answers.
 
     :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
@@ -130,4 +133,4 @@ def _asked(name: str, ask: Callable[[], _T], passes: type[CatalogFailure] | tupl
     except passes:
         raise
     except CatalogFailure as error:
-        raise failed(name, error) from error
+        raise failed(str(name), error) from error
