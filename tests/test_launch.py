@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyspark
+import pyspark.sql
 import pytest
 
 import headwater
@@ -90,7 +91,10 @@ def test_configure_merges_with_builder_and_defaults(tmp_path: Path, monkeypatch:
 def test_configure_warns_of_arguments_that_leave_the_jar_out(
     monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder, arguments: str, warns: bool
 ) -> None:
+    # As in a process that has started no JVM yet, whatever other tests have started in this one.
     monkeypatch.setattr(pyspark.SparkContext, "_jvm", None)
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(pyspark.sql.SparkSession, "_instantiatedSession", None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
     headwater.configure(_Builder())

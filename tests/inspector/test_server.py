@@ -112,7 +112,8 @@ def test_a_port_that_is_taken(table: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("nothing", "HEADWATER_INSPECT_NO_TABLE"),
+        ("nothing", "HEADWATER_COMMAND_NEEDS_PATH"),
+        ("./nothing", "HEADWATER_INSPECT_NO_TABLE"),
         (".", "HEADWATER_INSPECT_NO_TABLE"),
         ("nosuch://bucket/t", "HEADWATER_COMMAND_NEEDS_FILE_SYSTEM"),
     ],

@@ -23,8 +23,9 @@ from headwater.log.snapshot import Snapshot
 from headwater.redaction import without_credentials
 
 _LOG = logging.getLogger(__name__)
-#: The setting that names the catalog, and begins those of its properties.
+#: The setting that names the catalog, and what those of its properties begin with.
 SETTING = "spark.headwater.iceberg.catalog"
+_PROPERTIES = "spark.headwater.iceberg.catalog."
 #: The table property that names a table's entry: ``namespace.table``.
 PROPERTY = "headwater.iceberg.table"
 _SECRET = re.compile(r"secret|password|passphrase|token|credential|key", re.IGNORECASE)
@@ -88,7 +89,7 @@ def configure(settings: Mapping[str, str]) -> None:
     name = settings.get("", "").strip()
     given = {key[1:]: value for key, value in settings.items() if key.startswith(".") and len(key) > 1}
     if given and not name:
-        _LOG.warning("the settings %s.<property> are ignored: %s is to name the catalog", SETTING, SETTING)
+        _LOG.warning("the settings %s<property> are ignored: %s is to name the catalog", _PROPERTIES, SETTING)
     _configured, _catalog = (Configured(name, given) if name else None), None
     _states.clear()
 
