@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape
+from headwater.protocol.actions import AddFile, DeletionVector
 
 #: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
 #: milliseconds.
@@ -465,3 +466,29 @@ def _pieces(chunk: pa.Array) -> Iterator[np.ndarray]:
     content = np.frombuffer(data, np.uint8, end - start, start)
     for at in range(0, len(content), _SCANNED_BYTES):
         yield content[at : at + _SCANNED_BYTES]
+
+
+def file_of(row: Mapping[str, Any], data_change: bool = False) -> AddFile:
+    """The ``add`` action of a row with all of :data:`FILE_SCHEMA`, as it is."""
+    return AddFile(
+        path=row["path"],
+        partition_values=dict(row["partition_values"] or ()),
+        size=row["size"],
+        modification_time=row["modification_time"],
+        data_change=data_change,
+        stats=row["stats"],
+        tags=dict(row["tags"]) if row["tags"] is not None else None,
+        deletion_vector=vector_of(row["deletion_vector"]),
+        base_row_id=row["base_row_id"],
+        default_row_commit_version=row["default_row_commit_version"],
+        clustering_provider=row["clustering_provider"],
+    )
+
+
+def vector_of(value: Mapping[str, Any] | None) -> DeletionVector | None:
+    """The descriptor in such a row."""
+    if value is None:
+        return None
+    return DeletionVector(
+        value["storage_type"], value["path_or_inline"], value["size"], value["cardinality"], value["offset"]
+    )

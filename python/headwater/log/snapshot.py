@@ -26,6 +26,7 @@ from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoi
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.files import FILE_SCHEMA, FileBlock
+from headwater.log.groups import Standing, standing
 from headwater.log.replay import LiveBlock, TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
 from headwater.log.segment import (
     MOST_FOLLOWED,
@@ -39,6 +40,7 @@ from headwater.log.segment import (
     list_newer,
     missing_versions,
     read_last_checkpoint,
+    version_not_found,
 )
 from headwater.log.statistics.columns import block_statistics, leaf_of
 from headwater.protocol import clustering, properties
@@ -280,6 +282,8 @@ def load_snapshot(
     version: int | None = None,
     base: Snapshot | None = None,
     since: Sequence[ParsedActions] = (),
+    *,
+    settled: bool = True,
 ) -> Snapshot:
     """The table at ``version``, or at its newest one.
 
@@ -289,19 +293,45 @@ def load_snapshot(
 
     :param since: all commits after ``base``, or from the first one, up to ``version``, in order, where the caller knows
         them: they are not read.
+    :param settled: whether versions are left out that may yet be undone (:mod:`headwater.log.groups`).
     :raises HeadwaterError: what :func:`~headwater.log.segment.find_segment` raises; ``DELTA_INVALID_COMMIT``,
         ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
         ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
     """
+    try:
+        return _newest(table_path, store, version, base, since, settled)
+    except _NotSettled as hidden:
+        if version is None:
+            return _newest(table_path, store, hidden.version - 1, base, (), settled)
+        raise version_not_found(hidden.listing, version) from None
+
+
+class _NotSettled(Exception):
+    """A commit that may not be shown yet; ``listing`` is what is before it."""
+
+    def __init__(self, version: int, listing: LogListing) -> None:
+        self.version = version
+        commits = {number: file for number, file in listing.commits.items() if number < version}
+        self.listing = replace(listing, commits=commits, checkpoints=())
+
+
+def _newest(
+    table_path: str,
+    store: Store,
+    version: int | None,
+    base: Snapshot | None,
+    since: Sequence[ParsedActions],
+    settled: bool,
+) -> Snapshot:
     if base is not None and (version is None or version >= base.version):
         with contextlib.suppress(FileNotFoundError):
-            newer = _advance(base, store, version, since)
+            newer = _advance(base, store, version, since, settled)
             if newer is not None:
                 return newer
     for _ in range(_LISTINGS):
         segment = find_segment(table_path, store, version)
         try:
-            return _load(segment, store, since if base is None else ())
+            return _load(segment, store, since if base is None else (), settled)
         except FileNotFoundError as error:  # cleaned up since it was listed
             gone = error
     raise HeadwaterError(
@@ -330,7 +360,7 @@ def table_exists(table_path: str, store: Store) -> bool:
     return any(isinstance(parse_name(file.name), (CommitName, CheckpointName)) for file in files)
 
 
-def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions]) -> Snapshot:
+def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions], settled: bool) -> Snapshot:
     """Replay a segment; where its checkpoint cannot be read, an older one or the commits from the beginning.
 
     :param known: all commits of the segment's version, where the caller knows them.
@@ -347,7 +377,7 @@ def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions]) -> 
                 failure = failure or (segment.checkpoint.version, str(error))
                 segment = _without_checkpoint(segment, store, failure)
                 continue
-        return _snapshot(segment, store, _replay(state, segment.ranges, segment.listing, store))
+        return _snapshot(segment, store, _replay(state, segment.ranges, segment.listing, store, settled))
 
 
 def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, str]) -> LogSegment:
@@ -376,10 +406,15 @@ def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, s
         ) from None
 
 
-def _replay(state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store) -> TableState:
+def _replay(
+    state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store, settled: bool
+) -> TableState:
     for start in range(0, len(ranges), _COMMITS_AT_ONCE):
         some = ranges[start : start + _COMMITS_AT_ONCE]
         contents = store.read_many([r.file.path for r in some])
+        for r, content in zip(some, contents, strict=True) if settled else ():
+            if r.first == r.last and standing(listing.table_path, store, r.first, content) is not Standing.STANDS:
+                raise _NotSettled(r.first, listing)
         together = _parse_together(some, contents)
         if together is None:
             commits: list[ParsedActions] = []
@@ -471,7 +506,9 @@ def _start_of_listing(base: Snapshot, store: Store) -> int:
     return hint.version if hint is not None and known < hint.version <= base.version else base.version
 
 
-def _advance(base: Snapshot, store: Store, version: int | None, since: Sequence[ParsedActions]) -> Snapshot | None:
+def _advance(
+    base: Snapshot, store: Store, version: int | None, since: Sequence[ParsedActions], settled: bool
+) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
     listing = list_newer(base.table_path, store, base.segment)
     if listing is None:
@@ -500,5 +537,5 @@ def _advance(base: Snapshot, store: Store, version: int | None, since: Sequence[
         checkpoint, covered = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, covered, listing)
     is_known = len(since) == target - base.version
-    state = apply_commits(base.state, since) if is_known else _replay(base.state, ranges, listing, store)
+    state = apply_commits(base.state, since) if is_known else _replay(base.state, ranges, listing, store, settled)
     return _snapshot(segment, store, state, base.definition)

@@ -72,6 +72,7 @@ from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
     CommitName,
+    commit_name,
     log_directory,
     parse_name,
 )
@@ -80,6 +81,7 @@ from headwater.transaction.committers import Committer, Made, StoreCommitter, Un
 from headwater.transaction.conflicts import WinningCommit
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
+from headwater.transaction.undoing import settle
 
 
 class Put(NamedTuple):
@@ -88,6 +90,13 @@ class Put(NamedTuple):
     version: int
     timestamp: int
     attempts: int
+
+
+class Encoded(NamedTuple):
+    """A commit as bytes, for one version; ``timestamp`` in milliseconds since the epoch."""
+
+    data: bytes
+    timestamp: int
 
 
 class CommitLoop:
@@ -104,53 +113,74 @@ class CommitLoop:
         self._committer = committer or _committer_of(prepared)
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
         self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
+        self._previous = snapshot.timestamp if snapshot else None
+        #: The version to try next.
+        self.version = snapshot.version + 1 if snapshot else 0
 
-    def put(self, max_attempts: int) -> Put:
+    def put(self, max_attempts: int, first: Encoded | None = None) -> Put:
         """Put the commit as the next version that no other writer took.
 
+        :param first: what :meth:`encode` made for the first attempt already.
         :raises HeadwaterError: a conflict; ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``;
             ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``; those of :func:`~headwater.transaction.same_table.check_same_table`.
         :raises OSError: the store failed, and the commit is not there.
         """
-        started = time.monotonic()
-        snapshot = self._snapshot
-        previous = snapshot.timestamp if snapshot else None
-        first = version = snapshot.version + 1 if snapshot else 0
-        if snapshot is None:
+        started, since = time.monotonic(), self.version
+        if self._snapshot is None:
             self._store.make_directory(self._directory)
             self._check_absent()
-        else:
-            check_same_table(snapshot, self._store)
+        elif first is None:
+            check_same_table(self._snapshot, self._store)
         for attempt in range(max_attempts):
-            data, timestamp = self._prepared.encode(version, _now(), previous)
-            outcome = self._committer.commit(version, data, self._prepared.transaction_id)
+            encoded = first if first is not None and attempt == 0 else self.encode()
+            outcome = self._committer.commit(self.version, encoded.data, self._prepared.transaction_id)
             if isinstance(outcome, Made):
                 counts.count("commits")
-                counts.count("commitBytes", len(data))
-                return Put(version, timestamp, attempt + 1)
+                counts.count("commitBytes", len(encoded.data))
+                return Put(self.version, encoded.timestamp, attempt + 1)
             if isinstance(outcome, Unknown):
                 raise self._unknown(outcome) from outcome.reported
             counts.count("lostRaces")
             _back_off(attempt)
-            winners = self._winners(outcome.version)
-            if snapshot is not None:
-                check_same_table(snapshot, self._store)
-            for winner in winners:
-                self._follow(winner)
-                if winner.timestamp is not None:
-                    previous = max(previous or 0, winner.timestamp)
-            version = winners[-1].version + 1
+            last = self.follow_winners(outcome.version)
         raise HeadwaterError(
             "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
             {
                 "numAttempts": max_attempts,
-                "startVersion": first,
-                "attemptVersion": version,
+                "startVersion": since,
+                "attemptVersion": self.version,
                 "totalTime": int((time.monotonic() - started) * 1000),
                 "numActions": self._prepared.num_actions,
-                **winners[-1].description,
+                **last.description,
             },
         )
+
+    def encode(self) -> Encoded:
+        """The commit as the version to try next."""
+        return Encoded(*self._prepared.encode(self.version, _now(), self._previous))
+
+    def follow_winners(self, version: int) -> WinningCommit:
+        """Check the commits of a version, which exists, and after for conflicts; the last of them.
+
+        :raises HeadwaterError: a conflict.
+        """
+        winners = self._winners(version)
+        if self._snapshot is not None:
+            check_same_table(self._snapshot, self._store)
+        for winner in winners:
+            self._follow(winner)
+            if winner.timestamp is not None:
+                self._previous = max(self._previous or 0, winner.timestamp)
+        self.version = winners[-1].version + 1
+        return winners[-1]
+
+    def catch_up(self) -> None:
+        """Check what was committed since the snapshot, before anything is put.
+
+        :raises HeadwaterError: a conflict.
+        """
+        if self._store.exists(f"{self._directory}/{commit_name(self.version)}"):
+            self.follow_winners(self.version)
 
     def _follow(self, winner: WinningCommit) -> None:
         try:
@@ -182,6 +212,7 @@ class CommitLoop:
         contents = self._store.read_many([file.path for file in files])
         winners = []
         for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
+            settle(self._prepared.table_path, self._store, number, data)
             winner = WinningCommit.of_actions(number, parse_actions(data, file.path), file.modification_time)
             self._note_clock(winner)
             by_file = not self._stamped and file.modification_time is not None

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.log import groups
 from headwater.log.commits import ParsedActions, parse_actions
+from headwater.log.groups import Group
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Action, AddFile, serialize
@@ -83,6 +85,8 @@ class PreparedCommit:
         self._work = work
         self._provenance = provenance
         self._on_begin = on_begin
+        #: What the commits of a group say of it in their ``commitInfo``; None for one that stands alone.
+        self.group: Group | None = None
         self._vectors = VectorFiles(work.table_path, work.store)
         #: The lines of the last attempt but for those of files in bulk.
         self._others = b""
@@ -122,6 +126,16 @@ class PreparedCommit:
         return self._provenance.transaction_id
 
     @property
+    def changes_definition(self) -> bool:
+        """Whether it has protocol or metadata."""
+        return self._work.definition.changes_something
+
+    @property
+    def is_append(self) -> bool:
+        """Whether it takes nothing from the table and changes none of its files."""
+        return self._work.content.is_append
+
+    @property
     def num_actions(self) -> int:
         """The number of file actions, for messages."""
         return self._work.content.num_files
@@ -151,7 +165,7 @@ class PreparedCommit:
             blind_append=self._intent.reads.nothing and content.is_append and not self._work.reads.follows_directly,
             in_commit_timestamp=stamp,
             tags=self._tags(),
-            more=content.copies.record(len(content.removed), len(content.added)),
+            more={**(content.copies.record(len(content.removed), len(content.added)) or {}), **self._of_group()},
         )
         domains, body = self._files(version)
         state = [action for action in (definition.new_protocol, metadata) if action is not None]
@@ -313,7 +327,14 @@ class PreparedCommit:
         self._parsed, self._read_body = parsed, body
         return data
 
+    def _of_group(self) -> dict[str, Any]:
+        return {} if self.group is None else {groups.FIELD: self.group.to_json()}
+
     def _tags(self) -> dict[str, str]:
+        of_group = {} if self.group is None else {groups.TAG: self.group.id}
+        return {**self._row_tags(), **of_group}
+
+    def _row_tags(self) -> dict[str, str]:
         if not self._work.definition.after.tracks_rows:
             return {}
         return {PRESERVED: "true" if self._preserves_row_ids() else "false"}

@@ -344,9 +344,9 @@ class Transaction:
         if _LOG.isEnabledFor(logging.INFO):
             summary = summarize(operation, *self._content.in_words, time.monotonic() - began, put.attempts)
             _LOG.info("%s: version %d %s", self.table_path, put.version, summary)
-        return self._committed(prepared, put)
+        return self.made(prepared, put)
 
-    def _committed(self, prepared: PreparedCommit, put: Put) -> Committed:
+    def made(self, prepared: PreparedCommit, put: Put) -> Committed:
         """Step 7 of the commit protocol. The commit stands: nothing from here on may raise."""
         try:
             since = prepared.since(put.version)

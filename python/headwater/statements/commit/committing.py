@@ -20,8 +20,10 @@ from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.checkpoint_writing import Layout
+from headwater.log.files import file_of as file_of
+from headwater.log.files import vector_of as vector_of
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.protocol.actions import RemoveFile
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
@@ -207,29 +209,3 @@ def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
     """Tombstones of rows of ``snapshot.files``, dated now."""
     now = clock.milliseconds()
     return [file_of(row).removal(now, data_change) for row in files.to_pylist()]
-
-
-def file_of(row: Mapping[str, Any], data_change: bool = False) -> AddFile:
-    """The ``add`` action of a row of ``snapshot.files``, as it is."""
-    return AddFile(
-        path=row["path"],
-        partition_values=dict(row["partition_values"] or ()),
-        size=row["size"],
-        modification_time=row["modification_time"],
-        data_change=data_change,
-        stats=row["stats"],
-        tags=dict(row["tags"]) if row["tags"] is not None else None,
-        deletion_vector=vector_of(row["deletion_vector"]),
-        base_row_id=row["base_row_id"],
-        default_row_commit_version=row["default_row_commit_version"],
-        clustering_provider=row["clustering_provider"],
-    )
-
-
-def vector_of(value: Mapping[str, Any] | None) -> DeletionVector | None:
-    """The descriptor in a row of ``snapshot.files``."""
-    if value is None:
-        return None
-    return DeletionVector(
-        value["storage_type"], value["path_or_inline"], value["size"], value["cardinality"], value["offset"]
-    )

@@ -1,0 +1,268 @@
+"""Commits of several tables that stand or fall together: which of them stand, and finishing what a crash cut off.
+
+Owns what such a commit says of its *group*, and the answer to the question whether it is a version that may be read.
+Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and the failure model.
+
+- Each commit of a group has ``transactionGroup`` in its ``commitInfo``: the group's id, and where its *coordinator* is,
+  the table whose commit was put first. The coordinator's names all participants, with the staged file of each.
+- The *decision* is the file ``_delta_log/_transactions/<id>.json`` of the coordinator, put if absent. Only who has seen
+  all commits of the group in their logs proposes that it is committed. Anybody may propose that it is aborted.
+- A *note* beside a participant's log, ``_delta_log/_transactions/<id>.settled.json``, says that nothing is left to do
+  about the group there, so that a reader needs no right to the coordinator.
+- What is not there any more was settled: a decision goes only after the commits that it is about.
+
+Promise: a commit is read only if the group stands, or if it is aborted and undone. A version without an answer yet is
+not shown, nor is any after it. Other engines see each table's commit as soon as it is in the log. A path that a log
+names is followed on the same store only, and only to files of a log; a staged file is published only if it says itself
+that it is of this group and this coordinator.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from headwater.log.commits import commit_info_of
+from headwater.protocol.file_names import STAGED_DIRECTORY, commit_name, is_staged_commit, log_directory
+from headwater.stores import SCHEME, Store
+
+_LOG = logging.getLogger(__name__)
+#: The member of ``commitInfo``.
+FIELD = "transactionGroup"
+#: The tag of ``commitInfo`` that has the group's id, as a draft of the protocol names it.
+TAG = "delta.multiTableTransaction.transactionId"
+_MARKER = b'"transactionGroup"'
+DIRECTORY = "_transactions"
+#: Seconds after which a group that cannot be finished is aborted: its writer may be about to move a commit behind that
+#: of another, which takes milliseconds.
+_PATIENCE = 10.0
+#: How many commits of a log are looked through for that of a group.
+_MOST_COMMITS = 10_000
+#: Groups that are known to be settled here, by table; forgotten all at once when there are so many.
+_MOST_KNOWN = 10_000
+_known: set[tuple[str, str]] = set()
+#: When a group was first seen that could not be finished, by the monotonic clock.
+_seen: dict[str, float] = {}
+
+
+class Standing(Enum):
+    """What is known of a commit of a group."""
+
+    STANDS = "stands"
+    #: It may still become either.
+    OPEN = "open"
+    #: It is to be undone.
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True)
+class Participant:
+    """A table of a group beside its coordinator: the version its commit was staged for, and the staged file's name."""
+
+    path: str
+    version: int
+    staged: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a commit says of its group.
+
+    :param coordinator: the path of the table whose commit was put first.
+    :param since: the coordinator's commit is of this version, or a later one.
+    :param participants: the other tables; None in commits but the coordinator's.
+    """
+
+    id: str
+    coordinator: str
+    since: int
+    participants: Sequence[Participant] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The member of ``commitInfo``."""
+        value: dict[str, Any] = {"id": self.id, "coordinator": self.coordinator, "since": self.since}
+        if self.participants is not None:
+            value["participants"] = [vars(each) for each in self.participants]
+        return value
+
+    @staticmethod
+    def of(info: Mapping[str, Any] | None) -> Group | None:
+        """What a ``commitInfo`` says; None where it says nothing, or nothing that can be true."""
+        value = (info or {}).get(FIELD)
+        try:
+            if value is None or str(UUID(value["id"])) != value["id"]:
+                return None
+            named = value.get("participants")
+            participants = None if named is None else [Participant(e["path"], e["version"], e["staged"]) for e in named]
+            group = Group(value["id"], value["coordinator"], value["since"], participants)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        paths = [group.coordinator, *(each.path for each in participants or ())]
+        numbers = [group.since, *(each.version for each in participants or ())]
+        is_sound = all(isinstance(path, str) for path in paths) and all(isinstance(number, int) for number in numbers)
+        return group if is_sound and all(is_same_store(path, group.coordinator) for path in paths) else None
+
+
+def is_same_store(path: str, other: str) -> bool:
+    """Whether two tables' paths are in one store, and plain enough to be compared."""
+    return _root(path) == _root(other) and not any(part in (".", "..") for part in path.split("/"))
+
+
+def _root(path: str) -> str:
+    return "/".join(path.split("/", 3)[:3]) if SCHEME.match(path) else ""
+
+
+def standing(table_path: str, store: Store, version: int, commit: bytes) -> Standing:
+    """Whether a commit of a table may be read. What a crash has cut off is finished, as far as this store may."""
+    end = commit.find(b"\n")
+    if commit.find(_MARKER, 0, len(commit) if end < 0 else end) < 0:
+        return Standing.STANDS
+    group = Group.of(commit_info_of(commit))
+    if group is None or not is_same_store(table_path, group.coordinator) or (table_path, group.id) in _known:
+        return Standing.STANDS
+    try:
+        found = _standing(table_path, store, group)
+    except Exception as error:  # a store that fails, a table that may not be read: who can settles it
+        _LOG.warning("%s: what became of version %d is not known yet: %s", table_path, version, error)
+        return Standing.OPEN
+    if found is Standing.STANDS:
+        _remember(table_path, group.id)
+    return found
+
+
+def _standing(table_path: str, store: Store, group: Group) -> Standing:
+    if _read(store, note_path(table_path, group.id)) is not None:
+        return Standing.STANDS
+    decided = decision(store, group)
+    if decided is None:
+        record = group if group.participants is not None else _record(store, group)
+        if record is None:
+            return Standing.STANDS
+        decided = _finish(store, record)
+    if decided == "committed":
+        note(table_path, store, group.id, decided)
+    return {"committed": Standing.STANDS, "aborted": Standing.ABORTED}.get(decided or "", Standing.OPEN)
+
+
+def _finish(store: Store, record: Group) -> str | None:
+    """Publish what is staged, and decide; None where that must wait for the group's writer."""
+    there = [is_published(store, record, each) or _publish(store, record, each) for each in record.participants or ()]
+    if all(there):
+        return decide(store, record, "committed")
+    if time.monotonic() - _seen.setdefault(record.id, time.monotonic()) < _PATIENCE:
+        return None
+    return decide(store, record, "aborted")
+
+
+def _record(store: Store, group: Group) -> Group | None:
+    """What the coordinator's commit says; None where it is there no more."""
+    for version in range(group.since, group.since + _MOST_COMMITS):
+        data = _read(store, f"{log_directory(group.coordinator)}/{commit_name(version)}")
+        if data is None:
+            return None
+        found = Group.of(commit_info_of(data))
+        if found is not None and found.id == group.id and found.coordinator == group.coordinator:
+            return found
+    return None
+
+
+def is_published(store: Store, group: Group, participant: Participant) -> bool:
+    """Whether a participant's commit is in its log, at the version it was staged for or a later one."""
+    return published_version(store, group.id, participant.path, participant.version) is not None
+
+
+def published_version(store: Store, group_id: str, path: str, since: int) -> int | None:
+    """The version of a table that is its commit of a group; None where there is none of ``since`` or after."""
+    for version in range(since, since + _MOST_COMMITS):
+        data = _read(store, f"{log_directory(path)}/{commit_name(version)}")
+        if data is None:
+            return None
+        found = Group.of(commit_info_of(data))
+        if found is not None and found.id == group_id:
+            return version
+    return None
+
+
+def _publish(store: Store, group: Group, participant: Participant) -> bool:
+    """Publish a staged commit; False where that is not possible, as another commit has the version."""
+    if not is_staged_commit(participant.staged, participant.version):
+        return False
+    directory = log_directory(participant.path)
+    data = _read(store, f"{directory}/{STAGED_DIRECTORY}/{participant.staged}")
+    found = None if data is None else Group.of(commit_info_of(data))
+    if data is None or found is None or (found.id, found.coordinator) != (group.id, group.coordinator):
+        return False
+    if not store.exists(f"{directory}/{commit_name(participant.version - 1)}"):
+        return False  # another table's log
+    try:
+        store.put_if_absent(f"{directory}/{commit_name(participant.version)}", data)
+    except FileExistsError:
+        return is_published(store, group, participant)
+    _LOG.info("%s: version %d was staged and is published now", participant.path, participant.version)
+    return True
+
+
+def decision(store: Store, group: Group) -> str | None:
+    """``committed`` or ``aborted``; None where it is not decided."""
+    data = _read(store, decision_path(group))
+    return None if data is None else _outcome(data)
+
+
+def decide(store: Store, group: Group, outcome: str) -> str:
+    """Have a group decided; what it was decided to be, which is another's word where that came first.
+
+    :raises OSError: the store failed, and it is not known to be decided.
+    """
+    path = decision_path(group)
+    store.make_directory(path.rpartition("/")[0])
+    try:
+        store.put_if_absent(path, json.dumps({"outcome": outcome}).encode())
+    except Exception:
+        data = _read(store, path)
+        if data is None:
+            raise
+        return _outcome(data)
+    return outcome
+
+
+def note(table_path: str, store: Store, group_id: str, outcome: str) -> None:
+    """Note beside a table's log that nothing is left to do about a group there, as far as that is possible."""
+    path = note_path(table_path, group_id)
+    try:
+        store.make_directory(path.rpartition("/")[0])
+        store.put(path, json.dumps({"outcome": outcome}).encode())
+    except Exception as error:
+        _LOG.debug("%s: not noted: %s", path, error)
+    _remember(table_path, group_id)
+
+
+def _remember(table_path: str, group_id: str) -> None:
+    _seen.pop(group_id, None)
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known.add((table_path, group_id))
+
+
+def decision_path(group: Group) -> str:
+    return f"{log_directory(group.coordinator)}/{DIRECTORY}/{group.id}.json"
+
+
+def note_path(table_path: str, group_id: str) -> str:
+    return f"{log_directory(table_path)}/{DIRECTORY}/{group_id}.settled.json"
+
+
+def _outcome(data: bytes) -> str:
+    return "committed" if json.loads(data).get("outcome") == "committed" else "aborted"
+
+
+def _read(store: Store, path: str) -> bytes | None:
+    try:
+        return store.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -1,0 +1,223 @@
+"""Commits of several tables that stand or fall together.
+
+Owns :func:`commit_together`, which puts one commit into the log of each table. The tables are plain tables of one
+store, without any feature; each may be written by other engines at the same time. What a reader makes of such commits
+is :mod:`headwater.log.groups`.
+
+**Failure model.** That of a single commit (:mod:`headwater.transaction.commit_loop`). Other engines know nothing of
+groups: they see each commit once it is in its log, and may commit between any two steps.
+
+**Steps.**
+
+1. *Check.* For each table, what others have committed since the version that was read is checked for conflicts. One
+   ends the group: nothing happened.
+2. *Stage.* For each table but the first, the commit is put, under a name that no other has, into ``_staged_commits``
+   beside the log, as it is to be published. A crash leaves files that nobody reads.
+3. *Put the first*, the coordinator's, which names all others. A lost race is as for any commit. From here on, the group
+   is there, and whoever meets it finishes it.
+4. *Publish the others*, by put-if-absent. A commit that loses a race moves behind the winner, if that is no conflict.
+5. *Decide.* The decision is put if absent: committed. This step counts: before it, no reader of ours sees any of the
+   commits; after it, all.
+6. *Where a conflict, or the store, stopped step 4:* the decision is that the group is aborted, and each commit that is
+   in a log is undone by another (:mod:`headwater.transaction.undoing`). Others may decide so, too, where the writer
+   seems dead and a place was taken; then step 5 finds their decision.
+
+The tables are in the order of their risk: first those whose definition changes, then those that lose rows, then those
+that only get some. So of the conflicts that other engines can cause after step 1, those of the first table, the
+likeliest, undo nothing.
+
+**How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
+compares what any reader sees with a model.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headwater.errors import HeadwaterError
+from headwater.log import groups
+from headwater.log.groups import Group, Participant
+from headwater.protocol.file_names import STAGED_DIRECTORY, log_directory, staged_commit_name
+from headwater.stores import Store
+from headwater.transaction.commit_loop import CommitLoop, Encoded, Put
+from headwater.transaction.prepared import PreparedCommit
+from headwater.transaction.transaction import MAX_ATTEMPTS, Committed, Transaction
+from headwater.transaction.undoing import undo
+
+_LOG = logging.getLogger(__name__)
+_UNKNOWN = ("HEADWATER_COMMIT_OUTCOME_UNKNOWN", "HEADWATER_CATALOG_OUTCOME_UNKNOWN")
+
+
+@dataclass
+class Member:
+    """One table of a group: its transaction, and what that was prepared to."""
+
+    transaction: Transaction
+    prepared: PreparedCommit
+    _loop: CommitLoop | None = field(default=None, init=False)
+    encoded: Encoded | None = field(default=None, init=False)
+    staged: str = field(default="", init=False)
+    put: Put | None = field(default=None, init=False)
+
+    @property
+    def path(self) -> str:
+        return self.prepared.table_path
+
+    @property
+    def store(self) -> Store:
+        return self.prepared.store
+
+    @property
+    def loop(self) -> CommitLoop:
+        if self._loop is None:
+            self._loop = CommitLoop(self.prepared)
+        return self._loop
+
+
+def commit_together(members: Sequence[Member]) -> list[Committed]:
+    """Make the next version of each table, or of none; in the order of ``members``.
+
+    :param members: of different tables of one store (:func:`~headwater.log.groups.is_same_store`), which are there.
+    :raises HeadwaterError: a conflict, as :meth:`~headwater.transaction.transaction.Transaction.commit`;
+        ``HEADWATER_TRANSACTION_ABORTED`` where another process gave it up;
+        ``HEADWATER_TRANSACTION_OUTCOME_UNKNOWN`` where the store does not say what became of it;
+        ``HEADWATER_TRANSACTION_NOT_UNDONE`` where another engine has built on a part of it.
+    :raises OSError: the store failed, and nothing is committed.
+    """
+    ordered = sorted(members, key=_risk)
+    for member in ordered:
+        member.loop.catch_up()
+    if len(ordered) == 1:
+        ordered[0].put = ordered[0].loop.put(MAX_ATTEMPTS)
+    else:
+        _Group(ordered[0], ordered[1:]).commit()
+    return [member.transaction.made(member.prepared, _made(member)) for member in members]
+
+
+def _made(member: Member) -> Put:
+    assert member.put is not None
+    return member.put
+
+
+def _risk(member: Member) -> tuple[int, str]:
+    """How likely a commit of another is a conflict; lowest first."""
+    if member.prepared.changes_definition:
+        return 0, member.path
+    return (2 if member.prepared.is_append else 1), member.path
+
+
+class _Group:
+    """Steps 2 to 6."""
+
+    def __init__(self, first: Member, others: Sequence[Member]) -> None:
+        self._first, self._others = first, others
+        self._group = Group(str(uuid.uuid4()), first.path, first.loop.version)
+        self._members = [first, *others]
+
+    def commit(self) -> None:
+        try:
+            for member in self._others:
+                self._stage(member)
+            named = [Participant(m.path, m.loop.version, m.staged) for m in self._others]
+            self._group = self._first.prepared.group = Group(
+                self._group.id, self._group.coordinator, self._group.since, named
+            )
+            self._first.put = self._first.loop.put(MAX_ATTEMPTS)
+        except Exception as error:
+            if not _is_unknown(error):
+                self._delete_staged()
+            raise
+        try:
+            for member in self._others:
+                member.put = member.loop.put(MAX_ATTEMPTS, member.encoded)
+        except Exception as error:
+            if not self._give_up(error):
+                raise
+        else:
+            self._decide()
+        for member in self._members:
+            groups.note(member.path, member.store, self._group.id, "committed")
+        self._delete_staged()
+
+    def _stage(self, member: Member) -> None:
+        member.prepared.group = self._group
+        member.encoded = member.loop.encode()
+        member.staged = staged_commit_name(member.loop.version)
+        path = self._staged_path(member)
+        member.store.make_directory(path.rpartition("/")[0])
+        member.store.put_if_absent(path, member.encoded.data)
+
+    def _staged_path(self, member: Member) -> str:
+        return f"{log_directory(member.path)}/{STAGED_DIRECTORY}/{member.staged}"
+
+    def _delete_staged(self) -> None:
+        for member in self._others:
+            if member.staged:
+                try:
+                    member.store.delete(self._staged_path(member))
+                except Exception:
+                    _LOG.debug("%s is left", self._staged_path(member), exc_info=True)
+
+    def _decide(self) -> None:
+        """Step 5."""
+        try:
+            outcome = groups.decide(self._first.store, self._group, "committed")
+        except Exception as error:
+            raise self._unknown(error) from error
+        if outcome == "aborted":
+            self._undo()
+            raise HeadwaterError("HEADWATER_TRANSACTION_ABORTED", {"tables": self._names()})
+
+    def _give_up(self, error: Exception) -> bool:
+        """Step 6; True where the group is committed all the same, as another has finished it."""
+        try:
+            outcome = groups.decide(self._first.store, self._group, "aborted")
+        except Exception as failure:
+            raise self._unknown(failure) from error
+        if outcome == "aborted":
+            self._undo()
+            return False
+        for member in self._others:
+            if member.put is None:
+                member.put = self._found(member)
+        return True
+
+    def _found(self, member: Member) -> Put:
+        assert member.encoded is not None
+        version = groups.published_version(member.store, self._group.id, member.path, self._since(member))
+        assert version is not None
+        return Put(version, member.encoded.timestamp, 1)
+
+    def _since(self, member: Member) -> int:
+        known = {each.path: each.version for each in self._group.participants or ()}
+        return known.get(member.path, self._group.since)
+
+    def _undo(self) -> None:
+        """Take back what is in the logs. What cannot be done now, whoever comes next does."""
+        kept: list[str] = []
+        for member in self._members:
+            try:
+                since = self._since(member)
+                version = groups.published_version(member.store, self._group.id, member.path, since)
+                if version is not None and not undo(member.path, member.store, version, self._group.id):
+                    kept.append(f"version {version} of {member.path}")
+            except Exception:
+                _LOG.warning("%s: what is to be undone is left to the next writer", member.path, exc_info=True)
+        self._delete_staged()
+        if kept:
+            raise HeadwaterError("HEADWATER_TRANSACTION_NOT_UNDONE", {"kept": ", ".join(kept)})
+
+    def _unknown(self, error: Exception) -> HeadwaterError:
+        path = groups.decision_path(self._group)
+        named = {"tables": self._names(), "path": path, "reason": str(error)}
+        return HeadwaterError("HEADWATER_TRANSACTION_OUTCOME_UNKNOWN", named)
+
+    def _names(self) -> str:
+        return ", ".join(member.path for member in self._members)
+
+
+def _is_unknown(error: Exception) -> bool:
+    return isinstance(error, HeadwaterError) and error.condition in _UNKNOWN

@@ -1,0 +1,249 @@
+"""Commits of several tables: all or none, whatever fails or dies at whichever step, and whoever else commits."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log import groups
+from headwater.log.files import file_of
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import Metadata, Protocol, RemoveFile, serialize
+from headwater.protocol.file_names import commit_name
+from headwater.protocol.types import schema_string
+from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction.groups import Member, commit_together
+from support.commits import SCHEMA, add_file
+from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed
+from support.stores.memory_store import MemoryStore
+
+TABLES = ("/a", "/b", "/c")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Backoff without waits, no patience with a writer that may be dead, and no maintenance."""
+    monkeypatch.setattr("headwater.backoff.Backoff.wait", lambda *_: None)
+    monkeypatch.setattr(groups, "_PATIENCE", 0.0)
+    monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
+    groups._known.clear()
+    groups._seen.clear()
+    yield
+    assert wait_for_maintenance(60)
+
+
+def tables(*paths: str, **configuration: str) -> MemoryStore:
+    """Tables with the file ``0`` each."""
+    store = MemoryStore()
+    for path in paths:
+        txn = Transaction(path, store, None)
+        txn.update_protocol(Protocol(1, 2))
+        txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), configuration, created_time=1))
+        txn.add([add_file("0")])
+        txn.commit("CREATE TABLE", {})
+    return store
+
+
+def append(path, store, name="new"):
+    txn = Transaction(path, store, load_snapshot(path, store))
+    txn.add([add_file(name)])
+    return member(txn)
+
+
+def rewrite(path, store, name="new", old="0"):
+    snapshot = load_snapshot(path, store)
+    txn = Transaction(path, store, snapshot)
+    txn.read_whole_table()
+    txn.remove([removal(path, store, old)])
+    txn.add([add_file(name)])
+    return member(txn)
+
+
+def removal(path, store, name) -> RemoveFile:
+    rows = load_snapshot(path, store, settled=False).files.to_pylist()
+    return file_of(next(row for row in rows if row["path"] == name)).removal(2)
+
+
+def member(txn) -> Member:
+    return Member(txn, txn.prepare("WRITE", {}))
+
+
+def files(path, store) -> set[str]:
+    """What a new process of ours reads."""
+    groups._known.clear()
+    return set(load_snapshot(path, store).files["path"].to_pylist())
+
+
+def raw(path, store) -> set[str]:
+    """What an engine reads that knows of no groups."""
+    return set(load_snapshot(path, store, settled=False).files["path"].to_pylist())
+
+
+def foreign(path, store, *actions) -> None:
+    """A commit of an engine that knows of no groups, whatever it is on top of."""
+    version = load_snapshot(path, store, settled=False).version + 1
+    info = b'{"commitInfo":{"operation":"FOREIGN","isBlindAppend":false}}\n'
+    store.put_if_absent(f"{path}/_delta_log/{commit_name(version)}", info + serialize(actions))
+
+
+@pytest.mark.parametrize("paths", [TABLES[:1], TABLES[:2], TABLES])
+def test_all_tables_have_their_commit(paths):
+    store = tables(*TABLES)
+    committed = commit_together([append(path, store) for path in paths])
+    assert [done.version for done in committed] == [1] * len(paths)
+    for path in TABLES:
+        assert files(path, store) == ({"0", "new"} if path in paths else {"0"})
+        assert raw(path, store) == files(path, store)
+    assert not [path for path in store.files if "_staged_commits" in path]
+
+
+def test_what_the_commits_say():
+    store = tables(*TABLES)
+    commit_together([append("/b", store), rewrite("/c", store)])
+    infos = {path: load_snapshot(path, store).commit_info for path in ("/b", "/c")}
+    assert infos["/c"]["transactionGroup"]["participants"] == [
+        {"path": "/b", "version": 1, "staged": infos["/c"]["transactionGroup"]["participants"][0]["staged"]}
+    ]
+    assert infos["/b"]["transactionGroup"]["coordinator"] == "/c"  # it may conflict with more
+    assert len({info["tags"]["delta.multiTableTransaction.transactionId"] for info in infos.values()}) == 1
+
+
+def test_a_conflict_changes_nothing():
+    store = tables(*TABLES)
+    members = [append("/a", store), rewrite("/b", store)]
+    rewrite("/b", store, "other").transaction.commit("WRITE", {})
+    with pytest.raises(HeadwaterError) as caught:
+        commit_together(members)
+    assert caught.value.condition == "DELTA_CONCURRENT_APPEND"
+    assert (files("/a", store), files("/b", store)) == ({"0"}, {"other"})
+    assert load_snapshot("/a", store, settled=False).version == 0
+
+
+def test_a_lost_race_without_conflict_is_made_up_for():
+    store = tables(*TABLES)
+    members = [append("/a", store), append("/b", store)]
+    append("/a", store, "x").transaction.commit("WRITE", {})
+    append("/b", store, "x").transaction.commit("WRITE", {})
+    assert [done.version for done in commit_together(members)] == [2, 2]
+    assert files("/a", store) == files("/b", store) == {"0", "x", "new"}
+
+
+def outcome_of(do) -> str:
+    """``done``, ``failed``, ``unknown``, or ``dead``."""
+    try:
+        do()
+    except Crash:
+        return "dead"
+    except HeadwaterError as error:
+        return "unknown" if error.condition in UNKNOWN else "failed"
+    except OSError:
+        return "failed"
+    return "done"
+
+
+UNKNOWN = ("HEADWATER_COMMIT_OUTCOME_UNKNOWN", "HEADWATER_TRANSACTION_OUTCOME_UNKNOWN")
+KINDS = {
+    "appends": (append, append, append),
+    "rewrites": (rewrite, rewrite, rewrite),
+    "both": (append, rewrite, append),
+}
+EACH_KIND = [
+    pytest.param("appends", marks=pytest.mark.soak), pytest.param("rewrites", marks=pytest.mark.soak), "both",
+]  # fmt: skip
+
+
+def num_calls(kind) -> int:
+    store = FaultyStore(tables(*TABLES))
+    made = [make(path, store) for make, path in zip(KINDS[kind], TABLES, strict=True)]
+    store.calls.clear()
+    commit_together(made)
+    return len(store.calls)
+
+
+def story(kind, at, fault, meanwhile=lambda inner: None):
+    """A group of three tables that meets a fault: what was reported, and the store after it."""
+    inner = tables(*TABLES)
+    store = FaultyStore(inner, -1, fault, lambda: meanwhile(inner))
+    made = [make(path, store) for make, path in zip(KINDS[kind], TABLES, strict=True)]
+    store.calls.clear()
+    store._at = at
+    reported = outcome_of(lambda: commit_together(made))
+    call = store.calls[at] if at < len(store.calls) else None
+    store.settle()
+    return reported, inner, call
+
+
+def seen(inner) -> bool:
+    """Whether the tables show the group, by new processes that come one after the other: once one has, all do. The
+    first that finds the group may be the one that finishes it.
+    """
+    first = ["new" in files(path, inner) for path in TABLES]
+    assert first == sorted(first)
+    then = {"new" in files(path, inner) for path in TABLES}
+    assert len(then) == 1
+    assert then == {True} or not any(first)
+    return then.pop()
+
+
+@pytest.mark.parametrize("fault", [f for f in WRITE_FAULTS if f is not Fault.DELAY], ids=lambda f: f.name)
+@pytest.mark.parametrize("kind", EACH_KIND)
+def test_whatever_fails_all_tables_are_changed_or_none(kind, fault):
+    for at in range(num_calls(kind)):
+        reported, inner, call = story(kind, at, fault)
+        if call is None or not allowed(call, fault):
+            continue
+        shown = seen(inner)
+        if reported == "done":
+            assert shown, (at, call)
+        if reported == "failed" and fault not in (Fault.LATE, Fault.AT_THE_END):
+            assert not shown, (at, call)
+        # What any reader found is so for good, and for engines that know of no groups, too, once a writer came by.
+        for path in TABLES:
+            append(path, inner, "later").transaction.commit("WRITE", {})
+        assert seen(inner) == shown
+        for path in TABLES:
+            assert raw(path, inner) == files(path, inner), (at, call, path)
+
+
+@pytest.mark.parametrize("kind", EACH_KIND)
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("conflicts", [False, True])
+def test_another_engine_may_commit_between_any_two_steps(kind, table, conflicts):
+    expected: set[str] = set()
+
+    def commit(inner):
+        expected.update(raw(table, inner))
+        if conflicts and "0" in expected:
+            foreign(table, inner, removal(table, inner, "0"))
+            expected.discard("0")
+        else:
+            foreign(table, inner, add_file("theirs"))
+            expected.add("theirs")
+
+    for at in range(num_calls(kind)):
+        expected.clear()
+        reported, inner, call = story(kind, at, Fault.DELAY, commit)
+        assert seen(inner) == (reported == "done"), (at, call, reported)
+        if reported == "done":
+            expected.add("new")
+            if KINDS[kind][TABLES.index(table)] is rewrite:
+                expected.discard("0")
+        assert files(table, inner) == expected
+        for path in TABLES:
+            assert raw(path, inner) == files(path, inner)
+
+
+@pytest.mark.parametrize("kind", EACH_KIND)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_crash_and_another_engine(kind, table):
+    """The process dies at a step, and another engine takes a place of the group: it is finished, or undone."""
+    for at in range(num_calls(kind)):
+        reported, inner, call = story(kind, at, Fault.CRASH_AFTER)
+        assert reported == "dead"
+        foreign(table, inner, removal(table, inner, "0") if "0" in raw(table, inner) else add_file("theirs"))
+        shown = seen(inner)
+        for path in TABLES:
+            append(path, inner, "later").transaction.commit("WRITE", {})
+        assert seen(inner) == shown, (at, call)
+        for path in TABLES:
+            assert raw(path, inner) == files(path, inner), (at, call, path)
