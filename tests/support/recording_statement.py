@@ -85,8 +85,12 @@ class RecordingStatement(Statement):
     def beyond_row(self, text, schema):
         return [text] if "(" in text else []
 
+    def set_conf(self, name, value):
+        self._confs = {**self._confs, name: value}
+
     def unset_conf(self, name):
         self.unset.append(name)
+        self._confs = {key: value for key, value in self._confs.items() if key != name}
 
     def settled(self, path):
         return False

@@ -26,8 +26,8 @@ from headwater.catalogs.interface import CatalogFailure, ManagedTable, Ratified,
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import (
     CommitName,
-    CompactionName,
     commit_name,
+    last_version,
     log_directory,
     parse_name,
 )
@@ -126,7 +126,7 @@ class RatifiedLog(Store):
             return self.inner.list_from(directory, start_name)
         answer = self.ask()
         found = {file.name: file for file in self.inner.list_from(directory, start_name)}
-        found = {name: file for name, file in found.items() if _last_version(name) <= answer.latest}
+        found = {name: file for name, file in found.items() if last_version(name) <= answer.latest}
         with self._lock:
             known = [commit for version, commit in self._commits.items() if version <= answer.latest]
         for commit in known:
@@ -237,11 +237,3 @@ def is_published(table: Version) -> bool:
     """Whether the commit of a table's version is in the log itself, so that a checkpoint may be made of it."""
     log = table.store
     return not isinstance(log, RatifiedLog) or log.inner.exists(log.published_path(table.version))
-
-
-def _last_version(name: str) -> int:
-    """The newest version that a file of the log is about; -1 for a file that is about none."""
-    parsed = parse_name(name)
-    if parsed is None:
-        return -1
-    return parsed.last_version if isinstance(parsed, CompactionName) else parsed.version

@@ -84,6 +84,11 @@ class Group:
     since: int
     participants: Sequence[Participant] | None = None
 
+    def first_versions(self) -> list[tuple[str, int]]:
+        """Each table of the group, as the coordinator names them, and the version from which on its commit is."""
+        named = [(each.path, each.version) for each in self.participants or ()]
+        return [(self.coordinator, self.since), *named]
+
     def to_json(self) -> dict[str, Any]:
         """The member of ``commitInfo``."""
         value: dict[str, Any] = {"id": self.id, "coordinator": self.coordinator, "since": self.since}
@@ -141,7 +146,7 @@ def _standing(table_path: str, store: Store, group: Group) -> Standing:
         return Standing.STANDS
     decided = decision(store, group)
     if decided is None:
-        record = group if group.participants is not None else _record(store, group)
+        record = record_of(store, group)
         if record is None:
             return Standing.STANDS
         decided = _finish(store, record)
@@ -160,8 +165,10 @@ def _finish(store: Store, record: Group) -> str | None:
     return decide(store, record, "aborted")
 
 
-def _record(store: Store, group: Group) -> Group | None:
+def record_of(store: Store, group: Group) -> Group | None:
     """What the coordinator's commit says; None where it is there no more."""
+    if group.participants is not None:
+        return group
     for version in range(group.since, group.since + _MOST_COMMITS):
         data = _read(store, f"{log_directory(group.coordinator)}/{commit_name(version)}")
         if data is None:

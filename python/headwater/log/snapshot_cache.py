@@ -100,10 +100,10 @@ class SnapshotCache:
                 entry.replace(snapshot)
         self._trim()
 
-    def forget(self, table_path: str) -> None:
-        """Drop what is known of a table."""
+    def forget(self, table_path: str, identity: str | None = None) -> None:
+        """Drop what is known of a table; with ``identity``, only what was read through stores of that."""
         with self._lock:
-            for key in [key for key in self._entries if key[0] == table_path]:
+            for key in [key for key in self._entries if key[0] == table_path and identity in (None, key[1])]:
                 del self._entries[key]
 
     def _entry(self, table_path: str, store: Store) -> _Entry:

@@ -91,6 +91,14 @@ def parse_name(name: str) -> LogFileName | None:
     return CheckpointName(version)
 
 
+def last_version(name: str) -> int:
+    """The newest version that a file of the log is about; -1 for a file that is about none."""
+    parsed = parse_name(name)
+    if parsed is None:
+        return -1
+    return parsed.last_version if isinstance(parsed, CompactionName) else parsed.version
+
+
 def version_prefix(version: int) -> str:
     """The 20 digits that every file of a version begins with: the place to start a listing from."""
     return f"{version:020d}"

@@ -16,6 +16,7 @@ Owns their parsing into a command with its table and arguments:
 - ``RESTORE [TABLE] <table> [TO] [FOR] (VERSION|TIMESTAMP) AS OF <value>``; ``SYSTEM_VERSION`` and ``SYSTEM_TIME`` too
 - ``VACUUM <table>`` with, in any order, ``FULL`` or ``LITE``, ``USING INVENTORY <table>`` or ``(<query>)``, ``RETAIN
   <number> HOURS``, ``DRY RUN``
+- ``BEGIN TRANSACTION``, ``COMMIT``, ``ROLLBACK`` and ``BEGIN ATOMIC … END`` (:mod:`headwater.sql.transactions`)
 
 A table is a name, a path in quotes, or ``IDENTIFIER(…)``, and stands in a command as it is written, quotes included:
 Spark reads it, so that its escapes and variables mean what they mean elsewhere. Any other text is Spark's.
@@ -29,7 +30,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from headwater.errors import HeadwaterError
-from headwater.sql import clone, convert, optimize, reorg
+from headwater.sql import clone, convert, optimize, reorg, transactions
 from headwater.sql.tokens import Pattern, Token, closing, end_of_table, text_of, tokens
 
 _DESCRIBE = Pattern("(DESC|DESCRIBE) (HISTORY|DETAIL|HEALTH)")
@@ -57,6 +58,8 @@ def parse(text: str) -> dict[str, Any] | None:
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``.
     """
     found = tokens(text)
+    if found and (ended := transactions.parse(found, text)) is not None:
+        return ended
     if found is not None and (altered := _ALTER.match(found)) is not None:
         return _alteration(found, altered.end, text)
     if found is not None and (analyzed := _ANALYZE.match(found)) is not None:

@@ -13,6 +13,7 @@ from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, older_sparks, scripts, statements, tokens
+from headwater.statements.commit.transactions import COMMIT_SCHEMA
 from headwater.statements.define.clone import CLONE_SCHEMA
 from headwater.statements.maintain.health import HEALTH_SCHEMA
 from headwater.statements.maintain.optimize import DRY_RUN_SCHEMA, OPTIMIZE_SCHEMA
@@ -22,6 +23,7 @@ from headwater.statements.read.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 #: The rows of statements that have some.
 OUTPUT = {
+    "commit_transaction": COMMIT_SCHEMA,
     "clone": CLONE_SCHEMA,
     "describe_history": HISTORY_SCHEMA,
     "describe_detail": DETAIL_SCHEMA,
@@ -34,7 +36,19 @@ OUTPUT = {
     "vacuum": VACUUM_SCHEMA,
 }
 #: The statements that make no version of the table.
-_WITHOUT_COMMIT = ("describe_history", "describe_detail", "describe_health", "generate", "optimize_dry_run")
+_WITHOUT_COMMIT = frozenset(
+    {
+        "atomic",
+        "begin_transaction",
+        "commit_transaction",
+        "rollback_transaction",
+        "describe_history",
+        "describe_detail",
+        "describe_health",
+        "generate",
+        "optimize_dry_run",
+    }
+)
 
 
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:

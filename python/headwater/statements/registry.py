@@ -10,9 +10,10 @@ from typing import Any
 
 from headwater.bridge.calls import Handler
 from headwater.bridge.messages import catalogs, change, define, follow, maintain, read, trouble, write
+from headwater.bridge.statement import Statement
 from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
-from headwater.statements.commit import recovery
+from headwater.statements.commit import open_transactions, recovery, transactions
 from headwater.statements.define import (
     alter,
     clone,
@@ -39,7 +40,103 @@ from headwater.statements.maintain import (
 from headwater.statements.read import change_feed, describe
 from headwater.statements.write import insert
 
-HANDLERS: Mapping[str, Handler[Any]] = {
+#: What may be part of a transaction over several statements: what reads, and the changes that COMMIT makes one of.
+_IN_TRANSACTION = frozenset(
+    {
+        "load_table",
+        "refresh_table",
+        "table_exists",
+        "scan",
+        "aggregate",
+        "plan_save",
+        "resolve_write",
+        "write",
+        "replace_target",
+        "replace",
+        "delete",
+        "update",
+        "merge",
+        "merge_target",
+        "truncate",
+        "explain",
+        "describe_history",
+        "describe_detail",
+        "describe_other_detail",
+        "show_create_table",
+        "show_columns",
+        "show_partitions",
+        "summarize_tables",
+        "check_same_schema",
+        "list_catalog",
+        "find_in_catalog",
+        "parse",
+        "parameter_markers",
+        "not_parsed",
+        "explain_failure",
+        "recover_commit",
+        "finish_maintenance",
+        "begin_transaction",
+        "commit_transaction",
+        "rollback_transaction",
+    }
+)
+#: Calls that do nothing but refuse.
+_REFUSALS = frozenset(
+    {
+        "missing_path",
+        "invalid_version",
+        "invalid_timestamp",
+        "two_versions",
+        "old_version",
+        "unsupported_predicate",
+        "assigned_twice",
+        "truncate_partition",
+        "not_a_table",
+        "replace_condition",
+        "nothing_at_path",
+        "unresolved_in_merge",
+        "not_of_one_row",
+        "refuse_for_path",
+        "not_delta",
+        "not_cloned",
+        "not_converted",
+        "insert_into_directory",
+        "no_file_system",
+        "replace_other_format",
+    }
+)
+#: What a user calls what these calls are for.
+_IN_WORDS = {
+    "create_table": "CREATE TABLE",
+    "auto_compact": "OPTIMIZE",
+    "optimize_dry_run": "OPTIMIZE",
+    "open_stream": "A stream",
+    "check_sink": "A stream",
+    "plan_batch": "A stream",
+    "write_batch": "A stream",
+    "table_changes": "table_changes",
+    "add_constraint": "ALTER TABLE",
+    "drop_constraint": "ALTER TABLE",
+    "drop_feature": "ALTER TABLE",
+}
+
+
+def _guarded(name: str, handler: Handler[Any]) -> Handler[Any]:
+    """The handler of a call, which refuses within a transaction over several statements what cannot be part of one."""
+    if name in _IN_TRANSACTION or name in _REFUSALS:
+        return handler
+
+    def run(request: Any, statement: Statement) -> Any:
+        if open_transactions.current(statement) is not None:
+            words = _IN_WORDS.get(name) or name.replace("_", " ").upper()
+            subject = getattr(request, "name", None) or getattr(request, "table", None) or "this session"
+            raise open_transactions.not_in_transaction(words, str(subject))
+        return handler.run(request, statement)
+
+    return Handler(handler.request, run)
+
+
+_HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),
     "refresh_table": Handler(read.RefreshTableRequest, scans.refresh_table),
     "table_exists": Handler(read.TableExistsRequest, scans.table_exists),
@@ -96,6 +193,9 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "show_partitions": Handler(define.ShowPartitionsRequest, show.show_partitions),
     "restore": Handler(maintain.RestoreRequest, restore.restore),
     "vacuum": Handler(maintain.VacuumRequest, vacuum.vacuum),
+    "begin_transaction": Handler(define.TransactionRequest, transactions.begin_transaction),
+    "commit_transaction": Handler(define.TransactionRequest, transactions.commit_transaction),
+    "rollback_transaction": Handler(define.TransactionRequest, transactions.rollback_transaction),
     "list_catalog": Handler(catalogs.ListCatalogRequest, managed.list_catalog),
     "find_in_catalog": Handler(catalogs.FindInCatalogRequest, managed.find_in_catalog),
     "add_to_catalog": Handler(catalogs.AddToCatalogRequest, managed.add_to_catalog),
@@ -130,3 +230,4 @@ HANDLERS: Mapping[str, Handler[Any]] = {
     "no_file_system": Handler(trouble.NoFileSystemRequest, refusals.no_file_system),
     "replace_other_format": Handler(trouble.ReplaceOtherFormatRequest, refusals.replace_other_format),
 }
+HANDLERS: Mapping[str, Handler[Any]] = {name: _guarded(name, handler) for name, handler in _HANDLERS.items()}

@@ -86,6 +86,8 @@ class Store(ABC):
     is_local = False
     #: Whether it shows the log of one table as the catalog that manages the table has ratified it.
     of_catalog = False
+    #: Whether what is committed through it is held back until a transaction over several statements ends.
+    is_provisional = False
     #: Whether the first promise holds. A store without it is read only.
     puts_if_absent = True
 

@@ -79,6 +79,7 @@ from headwater.protocol.file_names import (
 from headwater.transaction.catalog_commits import CatalogCommitter
 from headwater.transaction.committers import Committer, Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.pending import PendingCommitter, PendingLog
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
 from headwater.transaction.undoing import settle
@@ -225,6 +226,8 @@ class CommitLoop:
 
 
 def _committer_of(prepared: PreparedCommit) -> Committer:
+    if isinstance(prepared.store, PendingLog):
+        return PendingCommitter(prepared.store, prepared)
     if isinstance(prepared.store, RatifiedLog):
         return CatalogCommitter(prepared.store, lambda: prepared.before)
     return StoreCommitter(prepared.table_path, prepared.store)

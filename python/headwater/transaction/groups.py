@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError
@@ -53,10 +53,15 @@ _UNKNOWN = ("HEADWATER_COMMIT_OUTCOME_UNKNOWN", "HEADWATER_CATALOG_OUTCOME_UNKNO
 
 @dataclass
 class Member:
-    """One table of a group: its transaction, and what that was prepared to."""
+    """One table of a group: its transaction, and what that was prepared to.
+
+    :param on_begin: called with version and transaction identifier right before each attempt to put the commit, if it
+        is the first of its group: where it is in the log, the group is to be found out about there.
+    """
 
     transaction: Transaction
     prepared: PreparedCommit
+    on_begin: Callable[[int, str], None] | None = None
     _loop: CommitLoop | None = field(default=None, init=False)
     encoded: Encoded | None = field(default=None, init=False)
     staged: str = field(default="", init=False)
@@ -90,6 +95,9 @@ def commit_together(members: Sequence[Member]) -> list[Committed]:
     ordered = sorted(members, key=_risk)
     for member in ordered:
         member.loop.catch_up()
+    if not ordered:
+        return []
+    ordered[0].prepared.on_begin = ordered[0].on_begin
     if len(ordered) == 1:
         ordered[0].put = ordered[0].loop.put(MAX_ATTEMPTS)
     else:

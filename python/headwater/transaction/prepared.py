@@ -84,7 +84,8 @@ class PreparedCommit:
     def __init__(self, work: Work, provenance: Provenance, on_begin: Callable[[int, str], None] | None = None) -> None:
         self._work = work
         self._provenance = provenance
-        self._on_begin = on_begin
+        #: See above.
+        self.on_begin = on_begin
         #: What the commits of a group say of it in their ``commitInfo``; None for one that stands alone.
         self.group: Group | None = None
         self._vectors = VectorFiles(work.table_path, work.store)
@@ -99,6 +100,16 @@ class PreparedCommit:
         self._num_kept = 0
         self._validate()
         self._prepare()
+
+    @property
+    def work(self) -> Work:
+        """What it was prepared of."""
+        return self._work
+
+    @property
+    def provenance(self) -> Provenance:
+        """What its ``commitInfo`` says of the statement."""
+        return self._provenance
 
     @property
     def table_path(self) -> str:
@@ -172,8 +183,8 @@ class PreparedCommit:
         head = serialize([info, *state, *content.state_actions, *domains])
         self._others = self._read_back(version, head, body)
         data = self._others if content.bulk is None else b"".join([self._others, *content.bulk.lines()])
-        if self._on_begin is not None:
-            self._on_begin(version, self.transaction_id)
+        if self.on_begin is not None:
+            self.on_begin(version, self.transaction_id)
         return data, stamp or now
 
     def follow(self, winner: WinningCommit) -> None:

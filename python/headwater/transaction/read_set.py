@@ -51,6 +51,16 @@ class ReadSet:
         self._keys, self._key_predicates = keys, tuple(predicates)
 
     @property
+    def predicates(self) -> Sequence[tuple[Predicate, ...]]:
+        """What was read by predicates: rows for which all of one of these are true."""
+        return self._predicates
+
+    @property
+    def key_reads(self) -> tuple[KeyReads, tuple[Predicate, ...]] | None:
+        """What was read by keys, and the predicates that are true for all of these rows."""
+        return None if self._keys is None else (self._keys, self._key_predicates)
+
+    @property
     def is_by_keys(self) -> bool:
         """Whether it is known by their keys which rows the result depends on."""
         return self._keys is not None and not self.whole_table

@@ -61,6 +61,11 @@ class Marks:
         self._by_path[canonical_path(mark.remove.path)] = mark
 
     @property
+    def all(self) -> Collection[Mark]:
+        """The marks, one for each file."""
+        return self._by_path.values()
+
+    @property
     def removes(self) -> list[RemoveFile]:
         return [mark.remove for mark in self._by_path.values()]
 

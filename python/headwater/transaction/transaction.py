@@ -353,7 +353,8 @@ class Transaction:
             snapshot = load_snapshot(self.table_path, self.store, put.version, self.snapshot, since)
             if self._cache is not None:
                 self._cache.put(snapshot)
-            maintenance.schedule(snapshot, self.id, self.checkpoint_layout)
+            if not self.store.is_provisional:
+                maintenance.schedule(snapshot, self.id, self.checkpoint_layout)
             return Committed(put.version, snapshot.timestamp, lambda: snapshot)
         except Exception:
             _LOG.warning(

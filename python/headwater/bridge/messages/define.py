@@ -427,6 +427,18 @@ class RowsAnswer(Answer, kw_only=True):
     rows: list[dict[str, Any]]
 
 
+class TransactionArguments(Request, kw_only=True):
+    """What BEGIN TRANSACTION, COMMIT and ROLLBACK are asked: nothing."""
+
+
+class TransactionRequest(Request, kw_only=True):
+    """BEGIN TRANSACTION, COMMIT or ROLLBACK. It is about no table."""
+
+    table: str = ""
+    name: str = ""
+    arguments: TransactionArguments
+
+
 class ConvertArguments(Request, kw_only=True):
     """What CONVERT TO DELTA is asked beside its table.
 
@@ -462,7 +474,8 @@ class ParsedStatement(Answer, kw_only=True):
     """A statement that Spark's parser does not know.
 
     :param command: the call that runs it, as ``describe_history``.
-    :param table: a table as it is written: a name, a path in quotes of any kind, or ``IDENTIFIER(…)``.
+    :param table: a table as it is written: a name, a path in quotes of any kind, or ``IDENTIFIER(…)``; empty for a
+        statement about none.
     :param arguments: what that call is to be sent as ``arguments``; the JVM does not look into it.
     :param output: the schema of the rows it answers with; None for a statement without rows.
     :param may_commit: whether it changes the table.

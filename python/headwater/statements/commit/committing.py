@@ -33,7 +33,7 @@ from headwater.statements.commit.hooks import Hooks, Proposed
 from headwater.statements.commit.manifests import keep_up
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.commit.small_files import compact_if_due, partition_of
-from headwater.transaction import Transaction
+from headwater.transaction import Committed, Transaction
 from headwater.transaction.commit_info import default_engine_info
 from headwater.transaction.maintenance import wait_for_iceberg
 
@@ -45,7 +45,7 @@ _RESETS_VERSION = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
 _TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 _WAITS_FOR_ICEBERG = "spark.databricks.delta.uniform.iceberg.sync.convert.enabled"
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def check_target(table: str, statement: Statement, snapshot: Snapshot | None) -> Location:
@@ -69,7 +69,11 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
     :raises HeadwaterError: as :func:`check_target`.
     """
     location = check_target(table, statement, snapshot)
-    txn = Transaction(location.path, location.store, snapshot, CACHE)
+    return for_session(Transaction(location.path, location.store, snapshot, CACHE), statement)
+
+
+def for_session(txn: Transaction, statement: Statement) -> Transaction:
+    """The transaction, with what it takes from the statement's session."""
     txn.checkpoint_layout = _checkpoint_layout(statement)
     txn.parse_condition = lambda sql, schema: _row_predicate(statement, sql, schema)
     return txn
@@ -123,8 +127,9 @@ def commit(
         txn.set_transaction(*identity)
 
     answered = None if counts is None else list(counts)
-    hooks = Hooks(txn, statement)
-    user_metadata = options.get("usermetadata") or statement.conf(_USER_METADATA)
+    # Within a transaction over several statements, what follows a commit waits for COMMIT.
+    hooks = None if txn.store.is_provisional else Hooks(txn, statement)
+    user_metadata = options.get("usermetadata") or statement.conf(USER_METADATA)
 
     def on_begin(version: int, transaction_id: str) -> None:
         if not is_last:
@@ -146,19 +151,25 @@ def commit(
         on_begin=on_begin,
         review=partial(hooks.review, Proposed(operation, parameters, metrics or {}, user_metadata)) if hooks else None,
     )
-    hooks.tell(committed)
-    if txn.redefines:
-        statement.definition_changed()
     if not is_last:
         statement.end_inner_commit()
     if identity is not None and application is None:
         reset_version(options, statement)
+    if hooks is not None:
+        follow_up(txn, statement, hooks, committed)
+    return CommitAnswer(version=committed.version, counts=answered, rows=rows)
+
+
+def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: Committed) -> None:
+    """What follows a commit that is in the log, and fails no statement."""
+    hooks.tell(committed)
+    if txn.redefines:
+        statement.definition_changed()
     keep_up(txn, committed)
     if statement.flag(_WAITS_FOR_ICEBERG):
         wait_for_iceberg(txn.table_path)
     if written := txn.partitions_written:
         compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
-    return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 
 def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:

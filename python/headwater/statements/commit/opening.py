@@ -19,8 +19,10 @@ from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol import properties
 from headwater.protocol.properties import parse_interval
+from headwater.statements.commit import open_transactions
 from headwater.statements.commit.managed import reached
 from headwater.stores import Store, store_for
+from headwater.transaction.pending import PendingLog
 
 CACHE = SnapshotCache()
 #: What opening a table raises where there is none.
@@ -39,7 +41,16 @@ class Location(NamedTuple):
 
 
 def locate(table: str, statement: Statement) -> Location:
-    """The store of a table's path; that of its catalog, where it was found there by its name."""
+    """The store of a table's path; that of its catalog, where it was found there by its name. In a transaction over
+    several statements, the table as that sees it.
+    """
+    found = locate_itself(table, statement)
+    transaction = open_transactions.current(statement)
+    return found if transaction is None else Location(transaction.log(found.path, found.store), found.path)
+
+
+def locate_itself(table: str, statement: Statement) -> Location:
+    """As :func:`locate`, without what an open transaction did."""
     store, path = store_for(table, statement.hadoop, statement.confs)
     return Location(reached(path, store, statement), path)
 
@@ -50,6 +61,8 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` and the log's own.
     """
     location = locate(table, statement)
+    if isinstance(location.store, PendingLog):
+        open_transactions.look(location.store, CACHE)
     snapshot = CACHE.get(location.path, location.store, version, limit)
     snapshot.check_readable()
     return snapshot

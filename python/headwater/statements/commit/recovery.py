@@ -6,14 +6,18 @@ The JVM asks the first after a handler died during a commit, and waits for the s
 
 from __future__ import annotations
 
+import contextlib
+
 from headwater import backoff
 from headwater.bridge.messages.define import CommitAnswer
-from headwater.bridge.messages.trouble import FinishMaintenanceRequest, RecoverCommitRequest
+from headwater.bridge.messages.trouble import BegunCommit, FinishMaintenanceRequest, RecoverCommitRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
+from headwater.log.groups import Standing, standing
+from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import idempotence, reset_version
-from headwater.statements.commit.opening import Options, locate
+from headwater.statements.commit.opening import Options, locate, locate_itself
 from headwater.transaction.maintenance import wait_for_maintenance
 
 _LONGEST_MAINTENANCE_SECONDS = 30.0
@@ -30,14 +34,19 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
     commit = request.commit
     for _ in backoff.OF_LOOKS.tries(_LOOKS):
         try:
-            data = locate(commit.table, statement).store.read(commit.path)
+            data, stands = _found(commit, statement)
             info = commit_info_of(data) or {}
         except FileNotFoundError:
-            info = {}
+            info, stands = {}, Standing.STANDS
         except (OSError, HeadwaterError) as error:  # a catalog that is to say what the log is does not answer
             failure = error
             continue
-        if info.get("txnId") == commit.txn_id:
+        if info.get("txnId") == commit.txn_id and stands is Standing.OPEN:
+            failure = OSError("another process finishes the transaction that it is part of")
+            continue
+        if info.get("txnId") == commit.txn_id and stands is Standing.STANDS:
+            if statement.conf(open_transactions.SETTING) and open_transactions.known(statement) is None:
+                statement.unset_conf(open_transactions.SETTING)
             _reset_version(data, commit.path, statement)
             return CommitAnswer(version=commit.version, counts=commit.counts, rows=commit.rows)
         named = {"tableLocation": commit.table, "version": commit.version}
@@ -52,6 +61,16 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             "reason": f"the handler process ended, and the commit could not be looked for ({failure})",
         },
     )
+
+
+def _found(commit: BegunCommit, statement: Statement) -> tuple[bytes, Standing]:
+    """The commit's file, and whether its group stands, where it is one of several."""
+    if open_transactions.known(statement) is not None:
+        with contextlib.suppress(FileNotFoundError):  # one of a transaction that has not ended
+            return locate(commit.table, statement).store.read(commit.path), Standing.STANDS
+    location = locate_itself(commit.table, statement)
+    data = location.store.read(commit.path)
+    return data, standing(location.path, location.store, commit.version, data)
 
 
 def _reset_version(data: bytes, path: str, statement: Statement) -> None:

@@ -44,6 +44,7 @@ from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
 from headwater.statements.commit.committing import check_target, commit, transaction
 from headwater.statements.commit.managed import refuse_maintenance
+from headwater.statements.commit.open_transactions import open_since
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
 from headwater.stores import Failed, FileInfo, Tree
@@ -161,9 +162,11 @@ class _Run:
         return Garbage(files, directories, outside if before == self._before else None)
 
     def _before_open_statements(self) -> int:
-        """From when on files stay, as a statement of this process that is running may have written them."""
-        since = running_since(self._request.table)
-        return self._before if since is None else min(self._before, since - _CLOCK_SKEW)
+        """From when on files stay, as a statement or transaction of this process may have written them that is yet to
+        commit.
+        """
+        begun = (running_since(self._request.table), open_since(self._snapshot.table_path))
+        return min([self._before, *(since - _CLOCK_SKEW for since in begun if since is not None)])
 
     def _choose(self, tree: Tree, before: int) -> tuple[list[FileInfo], list[FileInfo]]:
         """Those of some files and folders that may go, where they are older than a time."""

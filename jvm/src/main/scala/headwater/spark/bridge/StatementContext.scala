@@ -374,6 +374,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** The parts of an expression over a schema (JSON) that follow from more than a row, as a list of SQL texts. */
   def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, schema))
 
+  /** Sets a setting of the session. */
+  def set(setting: String, value: String): Unit = session.conf.set(setting, value)
+
   /** Takes a setting of the session back to its default. */
   def unset(setting: String): Unit = session.conf.unset(setting)
 

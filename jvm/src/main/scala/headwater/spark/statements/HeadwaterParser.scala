@@ -5,7 +5,9 @@ import java.util.regex.Pattern
 
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParseRequest}
+import headwater.spark.bridge.messages.{
+  NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParsedStatementRequest, ParseRequest
+}
 import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.{MarkedText, ParameterValues, ParserShim}
 import headwater.spark.write.ReplaceCriteria
@@ -120,6 +122,9 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
       case Some(creates) =>
         val (name, made) = HeadwaterClone.newTable(parameters.fold(spark.parsePlan(creates))(_.parse(creates)))
         HeadwaterClone(name, source(parsed, parameters), made, parsed.arguments, rows.get)
+      case None if parsed.command == AtomicCommand.Command => AtomicCommand(parsed.arguments.get("script").asText)
+      case None if parsed.table.isEmpty =>
+        HeadwaterCommand(ParsedStatementRequest("", "", parsed.arguments)(parsed.command), "", rows.getOrElse(new StructType))
       case None => HeadwaterStatement(parsed.command, target(parsed, parameters), parsed.arguments, rows, parsed.mayCommit)
     }
   }

@@ -1,0 +1,167 @@
+"""The transactions over several statements that are open in this process.
+
+Owns what a session's transaction is known by, the setting ``spark.headwater.transaction``, which each call of the
+session carries, and the tables that it has looked at. A table's version is fixed when the transaction first looks at
+it. Promise: a statement of a session that has begun a transaction is part of it, or refused: one that this process does
+not know any more, or that was idle for too long, is an error until the session ends it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Lock
+
+from headwater import clock
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.log.groups import is_same_store
+from headwater.log.snapshot import Snapshot
+from headwater.log.snapshot_cache import SnapshotCache
+from headwater.stores import Store
+from headwater.transaction.composing import version_together
+from headwater.transaction.pending import PendingLog
+
+SETTING = "spark.headwater.transaction"
+#: Seconds without a statement after which a transaction ends.
+_IDLE = "spark.headwater.transactions.idleSeconds"
+_DEFAULT_IDLE = 600
+
+_open: dict[str, OpenTransaction] = {}
+_lock = Lock()
+
+
+class OpenTransaction:
+    """One that was begun and has not ended. A session runs its statements, possibly in several threads."""
+
+    def __init__(self, cache: SnapshotCache, idle_seconds: int) -> None:
+        self.id = str(uuid.uuid4())
+        #: When it began, in milliseconds since the epoch.
+        self.began = clock.milliseconds()
+        self.idle_seconds = idle_seconds
+        self._cache = cache
+        self._used = time.monotonic()
+        self._logs: dict[str, PendingLog] = {}
+        self._lock = Lock()
+
+    def touch(self) -> bool:
+        """Note that a statement uses it; False where the last one was too long ago."""
+        now = time.monotonic()
+        is_alive = now - self._used <= self.idle_seconds
+        self._used = max(self._used, now) if is_alive else self._used
+        return is_alive
+
+    def log(self, path: str, store: Store) -> PendingLog:
+        """The table at a path as this transaction sees it.
+
+        :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION`` for a table that a catalog manages.
+        """
+        if store.of_catalog:
+            raise not_in_transaction("A statement about a table that a catalog manages", path)
+        with self._lock:
+            if path not in self._logs:
+                self._logs[path] = PendingLog(store, path, self.id, self._pin(path, store), self._check_store)
+            return self._logs[path]
+
+    def _pin(self, path: str, store: Store) -> Callable[[], Snapshot]:
+        def pin() -> Snapshot:
+            newest = self._cache.get(path, store)
+            with self._lock:
+                known = [log.pinned for log in self._logs.values() if log.is_pinned and log.table_path != path]
+            version = version_together(newest, known, self.began)
+            return newest if version == newest.version else self._cache.get(path, store, version)
+
+        return pin
+
+    def _check_store(self, log: PendingLog) -> None:
+        """That a table may be written beside those that were."""
+        for other in self.written:
+            if other is not log and not (
+                is_same_store(other.table_path, log.table_path) and other.inner.identity == log.inner.identity
+            ):
+                raise not_in_transaction(
+                    f"A change of a table in another store than {other.table_path}", log.table_path
+                )
+
+    @property
+    def written(self) -> list[PendingLog]:
+        """The tables that its statements have changed."""
+        with self._lock:
+            return [log for log in self._logs.values() if log.commits]
+
+    @property
+    def paths(self) -> list[str]:
+        """The tables that it has looked at."""
+        return list(self._logs)
+
+    def forget(self) -> None:
+        """Let go of what is kept for it."""
+        for path, log in list(self._logs.items()):
+            self._cache.forget(path, log.identity)
+
+
+def look(log: PendingLog, cache: SnapshotCache) -> None:
+    """Fix the version of a table that is looked at. What is known of it need not be read again through the
+    transaction's own store.
+    """
+    if not log.is_pinned:
+        cache.put(replace(log.pinned, store=log))
+
+
+def not_in_transaction(statement: str, table: str) -> HeadwaterError:
+    """The error for what cannot be part of a transaction."""
+    return HeadwaterError("HEADWATER_NOT_IN_TRANSACTION", {"statement": statement, "tableName": table})
+
+
+def begin(statement: Statement, cache: SnapshotCache) -> OpenTransaction:
+    """Open a transaction; the caller tells the session.
+
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` where the session has one.
+    """
+    if statement.conf(SETTING):
+        raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
+    opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE))
+    with _lock:
+        _open[opened.id] = opened
+        over = [each for each in _open.values() if each is not opened and not _is_kept(each)]
+        for each in over:
+            del _open[each.id]
+    for each in over:
+        each.forget()
+    return opened
+
+
+def _is_kept(transaction: OpenTransaction) -> bool:
+    return time.monotonic() - transaction._used <= transaction.idle_seconds
+
+
+def known(statement: Statement) -> OpenTransaction | None:
+    """The session's transaction, idle or not; None where it has none that this process knows."""
+    return _open.get(statement.conf(SETTING) or "")
+
+
+def current(statement: Statement) -> OpenTransaction | None:
+    """The session's transaction; None where it has none.
+
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` where there is none any more.
+    """
+    if not statement.conf(SETTING):
+        return None
+    found = known(statement)
+    if found is None or not found.touch():
+        raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
+    return found
+
+
+def end(transaction: OpenTransaction) -> None:
+    """Forget a transaction."""
+    with _lock:
+        _open.pop(transaction.id, None)
+    transaction.forget()
+
+
+def open_since(path: str) -> int | None:
+    """When the oldest transaction began that has looked at a table, in milliseconds since the epoch."""
+    return min((each.began for each in list(_open.values()) if path in each.paths), default=None)

@@ -1,0 +1,121 @@
+"""BEGIN TRANSACTION, COMMIT and ROLLBACK.
+
+Owns the beginning and the end of a transaction over several statements. COMMIT makes one commit of all that was done to
+a table, checks each against what others have committed since, and makes them stand or fall together
+(:mod:`headwater.transaction.groups`). Promise: after COMMIT or ROLLBACK, whatever they answer, the session has no
+transaction any more; where the answer is an error, no table was changed, unless the error says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headwater.bridge.messages.define import RowsAnswer, TransactionRequest
+from headwater.bridge.messages.trouble import BegunCommit
+from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
+from headwater.protocol.file_names import commit_name, log_directory
+from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.statements.commit import open_transactions
+from headwater.statements.commit.committing import USER_METADATA, follow_up, for_session
+from headwater.statements.commit.hooks import Hooks, Proposed
+from headwater.statements.commit.open_transactions import SETTING, OpenTransaction
+from headwater.statements.commit.opening import CACHE
+from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance, default_engine_info
+from headwater.transaction.composing import composed
+from headwater.transaction.groups import Member, commit_together
+from headwater.transaction.pending import PendingLog
+
+#: What COMMIT answers: the version that each table has now, of those that were changed.
+COMMIT_SCHEMA = StructType(
+    (StructField("path", PrimitiveType("string")), StructField("version", PrimitiveType("long")))
+)
+
+
+def begin_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
+    """Begin a transaction that the session's next statements are part of.
+
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED``.
+    """
+    statement.set_conf(SETTING, open_transactions.begin(statement, CACHE).id)
+    return RowsAnswer(rows=[])
+
+
+def rollback_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
+    """Forget what the session's transaction did, also where this process knows it no more.
+
+    :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``.
+    """
+    _check_begun("ROLLBACK", statement)
+    _end(open_transactions.known(statement), statement)
+    return RowsAnswer(rows=[])
+
+
+def commit_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
+    """Make what the session's transaction did part of its tables: all of it, or nothing.
+
+    :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``, ``HEADWATER_TRANSACTION_LOST``; those of
+        :func:`~headwater.transaction.groups.commit_together`; that of a hook that refuses a commit.
+    """
+    _check_begun("COMMIT", statement)
+    transaction = open_transactions.current(statement)
+    assert transaction is not None
+    try:
+        rows = _commit(transaction, statement)
+    finally:
+        _end(transaction, statement)
+    return RowsAnswer(rows=rows)
+
+
+def _check_begun(what: str, statement: Statement) -> None:
+    if not statement.conf(SETTING):
+        raise HeadwaterError("HEADWATER_NO_TRANSACTION", {"statement": what})
+
+
+def _end(transaction: OpenTransaction | None, statement: Statement) -> None:
+    if transaction is not None:
+        open_transactions.end(transaction)
+    statement.unset_conf(SETTING)
+
+
+def _commit(transaction: OpenTransaction, statement: Statement) -> list[dict[str, Any]]:
+    logs = transaction.written
+    made = [for_session(composed(log, CACHE), statement) for log in logs]
+    hooks = [Hooks(txn, statement) for txn in made]
+    members = [_member(log, txn, each, statement) for log, txn, each in zip(logs, made, hooks, strict=True)]
+    done = commit_together(members)
+    for txn, each, committed in zip(made, hooks, done, strict=True):
+        follow_up(txn, statement, each, committed)
+    return [{"path": log.table_path, "version": each.version} for log, each in zip(logs, done, strict=True)]
+
+
+def _member(log: PendingLog, txn: Transaction, hooks: Hooks, statement: Statement) -> Member:
+    said = [commit.prepared.provenance for commit in log.commits]
+    user_metadata = next((each.user_metadata for each in reversed(said) if each.user_metadata), None)
+    user_metadata = user_metadata or statement.conf(USER_METADATA)
+    operation, parameters, metrics = _told(said)
+    path = txn.table_path
+
+    def on_begin(version: int, transaction_id: str) -> None:
+        file = f"{log_directory(path)}/{commit_name(version)}"
+        statement.begin_commit(BegunCommit(table=path, version=version, txn_id=transaction_id, path=file, rows=[]))
+
+    info = default_engine_info(statement.spark_version)
+    prepared = txn.prepare(operation, parameters, metrics, user_metadata=user_metadata, engine_info=info)
+    if hooks:
+        hooks.review(Proposed(operation, parameters, metrics, user_metadata), prepared)
+    return Member(txn, prepared, on_begin)
+
+
+def _told(said: Sequence[Provenance]) -> tuple[str, dict[str, Any], dict[str, int | str]]:
+    """Operation, parameters and metrics of one commit of several statements."""
+    if len(said) == 1:
+        return said[0].operation, dict(said[0].parameters), dict(said[0].metrics)
+    totals: dict[str, int | str] = {}
+    for each in said:
+        for name, value in each.metrics.items():
+            if str(value).isdecimal():
+                totals[name] = int(totals.get(name, 0)) + int(value)
+    return "TRANSACTION", {"statements": [each.operation for each in said]}, totals

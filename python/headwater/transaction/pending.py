@@ -1,0 +1,256 @@
+"""A table as an open transaction over several statements sees it: one version, and what the transaction did since.
+
+Owns :class:`PendingLog`, a store that shows one table's log up to the version that the transaction reads, with the
+transaction's own commits after it; these are held in memory, and nobody else sees them. Statements run on it as on any
+store: they read what those before them wrote, and what they commit becomes the next pending version. Their data files
+and deletion vectors are written to the table's folder, where no version names them until COMMIT, which makes one commit
+of all of a table (:mod:`headwater.transaction.composing`).
+
+Promise: nothing is written to the table's log through it, by statements or by maintenance. What cannot be one commit is
+refused when the statement that makes it so ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import pyarrow as pa
+
+from headwater import clock
+from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.file_names import (
+    LAST_CHECKPOINT,
+    CommitName,
+    commit_name,
+    last_version,
+    log_directory,
+    parse_name,
+)
+from headwater.stores import FileInfo, Store
+from headwater.stores.interface import Failed, Tree
+from headwater.transaction.committers import CommitFile, Lost, Made
+from headwater.transaction.prepared import PreparedCommit
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A commit of a statement: the version it has within the transaction, and what it was made of."""
+
+    version: int
+    data: bytes
+    time: int
+    prepared: PreparedCommit
+
+
+class PendingLog(Store):
+    """The store of one table in one transaction.
+
+    :param inner: where the table's files are.
+    :param transaction_id: of the open transaction.
+    :param pin: the version that the transaction reads; asked once, when the log is first looked at.
+    :param check: asked before a statement's commit is taken; what it raises refuses it.
+    """
+
+    is_shared = False
+    is_provisional = True
+
+    def __init__(
+        self,
+        inner: Store,
+        table_path: str,
+        transaction_id: str,
+        pin: Callable[[], Snapshot],
+        check: Callable[[PendingLog], None] = lambda log: None,
+    ) -> None:
+        self.inner = inner
+        self.table_path = table_path
+        self.identity = f"{inner.identity}|transaction {transaction_id}"
+        self.is_local = inner.is_local
+        self.puts_if_absent = inner.puts_if_absent
+        self.commits: list[Pending] = []
+        self.check = check
+        self._pin = pin
+        self._pinned: Snapshot | None = None
+        self._directory = log_directory(table_path)
+        self._lock = Lock()
+
+    @property
+    def pinned(self) -> Snapshot:
+        """The version that the transaction reads, through the table's own store.
+
+        :raises HeadwaterError: what opening the table raises.
+        """
+        with self._lock:
+            if self._pinned is None:
+                self._pinned = self._pin()
+            return self._pinned
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the transaction has read the table."""
+        return self._pinned is not None
+
+    @property
+    def newest(self) -> int:
+        """The newest version within the transaction."""
+        return self.pinned.version + len(self.commits)
+
+    def _commit(self, path: str) -> int | None:
+        """The version whose commit a path names."""
+        directory, _, name = path.rpartition("/")
+        parsed = parse_name(name) if directory == self._directory else None
+        return parsed.version if isinstance(parsed, CommitName) else None
+
+    def _held(self, path: str) -> Pending | None:
+        """The pending commit of a path.
+
+        :raises FileNotFoundError: a commit after the version that the transaction reads.
+        """
+        version = self._commit(path)
+        if version is None or version <= self.pinned.version:
+            return None
+        if version > self.newest:
+            raise FileNotFoundError(path)
+        return self.commits[version - self.pinned.version - 1]
+
+    def _info(self, pending: Pending) -> FileInfo:
+        return FileInfo(f"{self._directory}/{commit_name(pending.version)}", len(pending.data), pending.time)
+
+    # Reading
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        if directory != self._directory:
+            return self.inner.list_from(directory, start_name)
+        version = self.pinned.version
+        found = [file for file in self.inner.list_from(directory, start_name) if last_version(file.name) <= version]
+        own = [file for file in map(self._info, self.commits) if file.name >= start_name]
+        return sorted([*found, *own], key=lambda file: file.name)
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        found: list[FileInfo] = []
+        for path in paths:
+            try:
+                held = self._held(path)
+            except FileNotFoundError:
+                break
+            if held is not None:
+                found.append(self._info(held))
+                continue
+            name = path.rpartition("/")[2]
+            some = self.inner.following([path]) if last_version(name) <= self.pinned.version else []
+            if some is None:
+                return None
+            if not some:
+                break
+            found += some
+        return found
+
+    def read(self, path: str) -> bytes:
+        held = self._held(path)
+        if held is not None:
+            return held.data
+        if path == f"{self._directory}/{LAST_CHECKPOINT}":
+            raise FileNotFoundError(path)  # it may be about a later version
+        return self.inner.read(path)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        held = self._held(path)
+        return self.inner.read_range(path, offset, length) if held is None else held.data[offset : offset + length]
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        held = self._held(path)
+        return self.inner.open_input(path) if held is None else pa.BufferReader(held.data)
+
+    def exists(self, path: str) -> bool:
+        try:
+            return self._held(path) is not None or self.inner.exists(path)
+        except FileNotFoundError:
+            return False
+
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        return self.inner.walk(directory, enters, between)
+
+    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
+        return self.inner.links(directory, paths)
+
+    # Writing: all but the log
+
+    def check_writable(self, path: str) -> None:
+        self.inner.check_writable(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._refuse_log(path)
+        self.inner.put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._refuse_log(path)
+        self.inner.put(path, data)
+
+    def delete(self, path: str) -> None:
+        self._refuse_log(path)
+        self.inner.delete(path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        return self.inner.delete_many(directory, paths)
+
+    def delete_empty(self, path: str) -> bool:
+        return self.inner.delete_empty(path)
+
+    def make_directory(self, path: str) -> None:
+        self.inner.make_directory(path)
+
+    def _refuse_log(self, path: str) -> None:
+        if path.startswith(f"{self._directory}/"):
+            raise OSError(f"{path} is part of a log that an open transaction only reads")
+
+
+class PendingCommitter:
+    """Makes a statement's commit the next pending version of its table."""
+
+    def __init__(self, log: PendingLog, prepared: PreparedCommit) -> None:
+        self._log, self._prepared = log, prepared
+
+    def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost:
+        if version <= self._log.newest:
+            return Lost(version)
+        self._log.check(self._log)
+        check_composition([*(each.prepared for each in self._log.commits), self._prepared])
+        self._log.commits.append(Pending(version, data, clock.milliseconds(), self._prepared))
+        return Made()
+
+    def commits_from(self, version: int) -> list[CommitFile]:
+        first = self._log.pinned.version + 1
+        names = (
+            f"{log_directory(self._log.table_path)}/{commit_name(v)}" for v in range(version, self._log.newest + 1)
+        )
+        assert version >= first
+        return [CommitFile(name, None) for name in names]
+
+
+def check_composition(commits: Sequence[PreparedCommit]) -> None:
+    """Refuse commits that cannot be one.
+
+    :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION``.
+    """
+    last = commits[-1].work
+    content, table = last.content, last.definition.metadata.name or last.table_path
+    if content.bulk is not None or content.again or content.copies or last.snapshot is None:
+        raise _refused("A statement that replaces the table, or rearranges its files", table)
+    if len(commits) == 1 or all(commit.work.content.is_append for commit in commits):
+        return
+    after = last.definition.after
+    for which, is_set in (
+        ("the change data feed", after.get(properties.CHANGE_DATA_FEED)),
+        ("row tracking", after.tracks_rows or after.assigns_row_ids),
+    ):
+        if is_set:
+            text = f"A second statement that changes rows of a table with {which}, or one after an INSERT into it,"
+            raise _refused(text, table)
+
+
+def _refused(statement: str, table: str) -> HeadwaterError:
+    return HeadwaterError("HEADWATER_NOT_IN_TRANSACTION", {"statement": statement, "tableName": table})

@@ -1,0 +1,292 @@
+"""Transactions over several statements, without Spark: what statements see, what COMMIT makes of them, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
+from headwater.errors import HeadwaterError
+from headwater.log.commits import parse_actions
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.file_names import commit_name
+from headwater.protocol.types import schema_string
+from headwater.statements.commit import open_transactions
+from headwater.statements.commit.committing import commit, removals, transaction
+from headwater.statements.commit.opening import Options, locate, open_snapshot
+from headwater.statements.commit.transactions import begin_transaction, commit_transaction, rollback_transaction
+from headwater.statements.maintain.vacuum import open_since
+from headwater.stores import LocalStore
+from headwater.transaction import Transaction, wait_for_maintenance
+from support.commits import SCHEMA, add_file
+from support.recording_statement import RecordingStatement
+
+ASKED = TransactionRequest(arguments=TransactionArguments())
+
+
+@pytest.fixture(autouse=True)
+def done():
+    yield
+    assert wait_for_maintenance(60)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return [table(tmp_path / name) for name in ("a", "b")]
+
+
+def table(path, features=frozenset(), **configuration) -> str:
+    path.mkdir()
+    txn = Transaction(str(path), LocalStore(), None)
+    txn.update_protocol(Protocol(1, 7, None, frozenset(features)))
+    settings = {name.replace("_", "."): value for name, value in configuration.items()}
+    txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), settings, created_time=1))
+    txn.add([add_file("0")])
+    txn.commit("CREATE TABLE", {})
+    return str(path)
+
+
+class Session:
+    """A session: its settings live on from statement to statement."""
+
+    def __init__(self, **confs) -> None:
+        self.confs = {name.replace("_", "."): value for name, value in confs.items()}
+
+    def run(self, do):
+        statement = RecordingStatement(self.confs)
+        try:
+            return do(statement)
+        finally:
+            self.confs = dict(statement.confs)
+
+    def begin(self):
+        return self.run(lambda statement: begin_transaction(ASKED, statement))
+
+    def commit(self):
+        return self.run(lambda statement: commit_transaction(ASKED, statement))
+
+    def rollback(self):
+        return self.run(lambda statement: rollback_transaction(ASKED, statement))
+
+    def files(self, path) -> set[str]:
+        return self.run(lambda statement: set(open_snapshot(path, statement).files["path"].to_pylist()))
+
+    def insert(self, path, *names):
+        def insert(statement):
+            txn = transaction(path, statement, open_snapshot(path, statement))
+            txn.add([add_file(name) for name in names])
+            return commit(txn, statement, Options(None), "WRITE", {}, {"numFiles": len(names)})
+
+        return self.run(insert)
+
+    def replace(self, path, old, *new):
+        """A statement that reads all rows, and rewrites those of a file."""
+
+        def rewrite(statement):
+            snapshot = open_snapshot(path, statement)
+            txn = transaction(path, statement, snapshot)
+            txn.read_whole_table()
+            rows = snapshot.files
+            txn.remove(removals(rows.filter([name == old for name in rows["path"].to_pylist()])))
+            txn.add([add_file(name) for name in new])
+            return commit(txn, statement, Options(None), "UPDATE", {}, {"numFiles": len(new)})
+
+        return self.run(rewrite)
+
+
+def version(path) -> int:
+    return load_snapshot(path, LocalStore()).version
+
+
+def condition_of(do) -> str:
+    with pytest.raises(HeadwaterError) as caught:
+        do()
+    return caught.value.condition
+
+
+def test_statements_see_what_was_written_before_and_others_see_nothing(tables):
+    a, b = tables
+    mine, other = Session(), Session()
+    mine.begin()
+    assert mine.insert(a, "1").version == 1
+    assert mine.replace(a, "1", "2").version == 2
+    assert mine.insert(b, "1").version == 1
+    assert (mine.files(a), mine.files(b)) == ({"0", "2"}, {"0", "1"})
+    assert (other.files(a), other.files(b)) == ({"0"}, {"0"})
+    assert mine.commit().rows == [{"path": a, "version": 1}, {"path": b, "version": 1}]
+    for session in (mine, other):
+        assert (session.files(a), session.files(b)) == ({"0", "2"}, {"0", "1"})
+    assert not mine.confs
+
+
+def test_the_commit_of_several_statements_has_their_net_effect(tables):
+    a, _ = tables
+    session = Session()
+    session.begin()
+    session.insert(a, "1")
+    session.replace(a, "1", "2")
+    session.replace(a, "0", "3")
+    session.commit()
+    done = parse_actions((LocalStore().read(f"{a}/_delta_log/{commit_name(1)}")), "it")
+    assert [(is_add, file["path"]) for is_add, file in done.files] == [(False, "0"), (True, "2"), (True, "3")]
+    assert done.commit_info is not None
+    assert done.commit_info["operation"] == "TRANSACTION"
+    assert done.commit_info["operationParameters"] == {"statements": '["WRITE","UPDATE","UPDATE"]'}
+    assert done.commit_info["operationMetrics"] == {"numFiles": "3"}
+    assert done.commit_info["readVersion"] == 0
+
+
+def test_one_statement_is_in_the_history_as_what_it_was(tables):
+    session = Session()
+    session.begin()
+    session.insert(tables[0], "1")
+    session.commit()
+    info = load_snapshot(tables[0], LocalStore()).commit_info
+    assert info is not None
+    assert info["operation"] == "WRITE"
+
+
+def test_rollback_leaves_the_tables_as_they_were(tables):
+    session = Session()
+    session.begin()
+    session.insert(tables[0], "1")
+    session.rollback()
+    assert session.files(tables[0]) == {"0"}
+    assert version(tables[0]) == 0
+    assert session.insert(tables[0], "1").version == 1
+
+
+def test_a_tables_version_is_fixed_at_the_first_look(tables):
+    a, b = tables
+    session, other = Session(), Session()
+    session.begin()
+    assert session.files(a) == {"0"}
+    other.insert(a, "theirs")
+    other.insert(b, "theirs")
+    assert session.files(a) == {"0"}
+    assert session.files(b) == {"0", "theirs"}
+    other.insert(b, "more")
+    assert session.files(b) == {"0", "theirs"}
+    session.insert(a, "mine")
+    session.commit()
+    assert session.files(a) == {"0", "theirs", "mine"}
+
+
+def test_no_part_of_another_transaction_is_read(tables):
+    """A transaction that has read one table before another was committed reads the others as of before, too."""
+    a, b = tables
+    session, other = Session(), Session()
+    session.begin()
+    assert session.files(a) == {"0"}
+    other.begin()
+    other.insert(a, "theirs")
+    other.insert(b, "theirs")
+    other.commit()
+    other.insert(b, "later")
+    assert session.files(b) == {"0"}
+    session.rollback()
+    assert session.files(b) == {"0", "theirs", "later"}
+
+
+def test_conflicts_are_found_at_commit_and_nothing_is_changed(tables):
+    a, b = tables
+    session, other = Session(), Session()
+    session.begin()
+    session.insert(a, "1")
+    session.replace(b, "0", "1")
+    other.replace(b, "0", "2")
+    assert condition_of(session.commit).startswith("DELTA_CONCURRENT_")
+    assert (version(a), other.files(b)) == (0, {"2"})
+    assert not session.confs
+    assert condition_of(session.commit) == "HEADWATER_NO_TRANSACTION"
+
+
+def test_what_the_first_of_two_statements_read_counts(tables):
+    """The second statement alone would not conflict."""
+    a, _ = tables
+    session, other = Session(), Session()
+    session.begin()
+    session.replace(a, "0", "1")
+    session.insert(a, "2")
+    other.replace(a, "0", "3")
+    assert condition_of(session.commit).startswith("DELTA_CONCURRENT_")
+
+
+def test_ends_without_a_beginning_and_a_beginning_in_another(tables):
+    session = Session()
+    assert condition_of(session.commit) == "HEADWATER_NO_TRANSACTION"
+    assert condition_of(session.rollback) == "HEADWATER_NO_TRANSACTION"
+    session.begin()
+    assert condition_of(session.begin) == "HEADWATER_TRANSACTION_NESTED"
+    session.insert(tables[0], "1")
+    session.commit()
+    assert version(tables[0]) == 1
+
+
+def test_a_transaction_that_is_lost_is_an_error_until_it_is_ended(tables):
+    session = Session()
+    session.begin()
+    session.insert(tables[0], "1")
+    open_transactions._open.clear()  # another process
+    assert condition_of(lambda: session.files(tables[0])) == "HEADWATER_TRANSACTION_LOST"
+    assert condition_of(lambda: session.insert(tables[0], "2")) == "HEADWATER_TRANSACTION_LOST"
+    assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
+    session.rollback()
+    assert session.files(tables[0]) == {"0"}
+
+
+def test_a_transaction_that_is_idle_ends(tables, monkeypatch):
+    session = Session(spark_headwater_transactions_idleSeconds="5")
+    session.begin()
+    session.insert(tables[0], "1")
+    now = open_transactions.time.monotonic()
+    monkeypatch.setattr(open_transactions.time, "monotonic", lambda: now + 6)
+    assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
+    session.rollback()
+    assert version(tables[0]) == 0
+    assert not open_transactions._open
+
+
+def test_a_commit_without_changes_changes_nothing(tables):
+    session = Session()
+    session.begin()
+    session.files(tables[0])
+    assert session.commit().rows == []
+    assert version(tables[0]) == 0
+
+
+@pytest.mark.parametrize("what", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
+def test_what_cannot_be_one_commit_is_refused(tmp_path, what):
+    features = {"rowTracking", "domainMetadata", "changeDataFeed"}
+    path = table(tmp_path / "t", features, **{what: "true"})
+    session = Session()
+    session.begin()
+    session.insert(path, "1")
+    session.insert(path, "2")
+    assert condition_of(lambda: session.replace(path, "0", "3")) == "HEADWATER_NOT_IN_TRANSACTION"
+    assert session.files(path) == {"0", "1", "2"}
+    session.commit()
+    assert session.files(path) == {"0", "1", "2"}
+
+
+def test_vacuum_knows_since_when_a_table_is_written(tables):
+    session = Session()
+    assert open_since(tables[0]) is None
+    session.begin()
+    session.insert(tables[0], "1")
+    assert open_since(tables[0]) is not None
+    assert open_since(tables[1]) is None
+    session.rollback()
+    assert open_since(tables[0]) is None
+
+
+def test_nothing_of_a_transaction_stays_in_memory(tables):
+    from headwater.statements.commit.opening import CACHE
+
+    session = Session()
+    session.begin()
+    session.insert(tables[0], "1")
+    identity = session.run(lambda statement: locate(tables[0], statement).store.identity)
+    assert any(key[1] == identity for key in CACHE._entries)
+    session.commit()
+    assert not any(key[1] == identity for key in CACHE._entries)
