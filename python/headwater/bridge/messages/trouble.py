@@ -123,6 +123,14 @@ class UnresolvedInMergeRequest(Request, kw_only=True):
     is_of_other_side: bool
 
 
+class InTransactionRequest(Request, kw_only=True):
+    """Asks whether a command of Spark's own, by the name of its plan, may be part of a transaction over several
+    statements.
+    """
+
+    command: str
+
+
 class NotDeltaRequest(Request, kw_only=True):
     """Refuses a statement of Delta tables on another table."""
 

@@ -8,11 +8,12 @@ transaction any more; where the answer is an error, no table was changed, unless
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from headwater.bridge.messages.define import RowsAnswer, TransactionRequest
-from headwater.bridge.messages.trouble import BegunCommit
+from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import commit_name, log_directory
@@ -28,6 +29,26 @@ from headwater.transaction.composing import composed
 from headwater.transaction.groups import Member, commit_together
 from headwater.transaction.pending import PendingLog
 
+#: Commands of Spark's own that change nothing but the session, by the names of their plans.
+_HARMLESS = frozenset(
+    {
+        "CacheTable",
+        "CacheTableAsSelect",
+        "ClearCacheCommand",
+        "CreateVariable",
+        "CreateViewCommand",
+        "DropTempViewCommand",
+        "DropVariable",
+        "RefreshTable",
+        "RefreshTableCommand",
+        "SetCatalogAndNamespace",
+        "SetCatalogCommand",
+        "SetCommand",
+        "SetNamespaceCommand",
+        "SetVariable",
+        "UncacheTable",
+    }
+)
 #: What COMMIT answers: the version that each table has now, of those that were changed.
 COMMIT_SCHEMA = StructType(
     (StructField("path", PrimitiveType("string")), StructField("version", PrimitiveType("long")))
@@ -67,6 +88,17 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
     finally:
         _end(transaction, statement)
     return RowsAnswer(rows=rows)
+
+
+def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
+    """Refuse a command of Spark's own that a ROLLBACK would not undo.
+
+    :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION``.
+    """
+    command = request.command
+    if command not in _HARMLESS and not command.startswith(("Describe", "Explain", "Show", "List")):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", command.removesuffix("Command")).upper()
+        raise open_transactions.not_in_transaction(words, "only what changes rows of Delta tables can")
 
 
 def _check_begun(what: str, statement: Statement) -> None:

@@ -5,7 +5,7 @@ import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
-import headwater.spark.statements.{EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
+import headwater.spark.statements.{CheckTransaction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.bridge.HandlerMetrics
@@ -38,6 +38,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
+    extensions.injectPostHocResolutionRule(session => CheckTransaction(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPlannerStrategy(_ => PlanOptimizedWrite)
     extensions.injectPreCBORule(session => PinSnapshots(session))

@@ -30,6 +30,8 @@ final case class NothingAtPathRequest(table: String, command: String, quoted: Bo
 final case class UnresolvedInMergeRequest(clause: String, part: String, name: String, columns: Seq[String], isOfOtherSide: Boolean)
     extends Call[Unit]("unresolved_in_merge")
 
+final case class InTransactionRequest(command: String) extends Call[Unit]("in_transaction")
+
 final case class NotDeltaRequest(name: String, command: String) extends Call[Unit]("not_delta")
 
 final case class NotClonedRequest(name: String, format: String) extends Call[Unit]("not_cloned")

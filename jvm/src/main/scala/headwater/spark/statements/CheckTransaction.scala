@@ -1,0 +1,42 @@
+package headwater.spark.statements
+
+import headwater.spark.DeltaDataSource
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.InTransactionRequest
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, V2WriteCommand}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.headwater.SparkInternals
+
+/**
+ * In a session that has begun a transaction, asks the handler whether a command of Spark's own may be part of it. Commands of ours ask it
+ * anyway. A rule, and no check of the analyzer's, whose errors lose their SQLSTATE.
+ */
+case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    if (SparkInternals.conf(session).contains(CheckTransaction.Setting)) plan.foreach {
+      case command: Command if !isOurs(command) => Bridge.call(session, InTransactionRequest(command.nodeName))
+      case _ =>
+    }
+    plan
+  }
+
+  private def isOurs(command: Command): Boolean = command match {
+    case write: V2WriteCommand => write.table match {
+        case relation: DataSourceV2Relation => hasOurClass(relation.table)
+        case _ => false
+      }
+    case save: SaveIntoDataSourceCommand => save.dataSource.isInstanceOf[DeltaDataSource]
+    case other => hasOurClass(other)
+  }
+
+  private def hasOurClass(any: AnyRef): Boolean = CheckTransaction.Packages.exists(any.getClass.getName.startsWith)
+}
+
+object CheckTransaction {
+  /** The setting of a session that has begun a transaction, which the handler sets. */
+  private val Setting = "spark.headwater.transaction"
+  private val Packages = Seq("headwater.spark.", "org.apache.spark.sql.headwater.")
+}
