@@ -39,7 +39,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"transaction", "layout", "changes", "streaming"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
-    frozenset({"changelog", "exceptions", "handler", "inspector", "launch", "progress", "tables"}),
+    frozenset({"changelog", "exceptions", "handler", "inspector", "launch", "progress", "tables", "transacting"}),
     frozenset({"cli", "__main__"}),
 )
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}

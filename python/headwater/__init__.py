@@ -1,8 +1,8 @@
 """Headwater: Delta tables for Apache Spark, run by Python.
 
-The public names are few: :func:`configure`, :func:`show_progress`, :func:`jar_path` and :func:`delta_jar_path` here,
-and the ``headwater`` command in :mod:`headwater.cli.main`. Importing this package is cheap; nothing heavy is loaded
-until used.
+The public names are few: :func:`configure`, :func:`in_transaction`, :func:`show_progress`, :func:`jar_path` and
+:func:`delta_jar_path` here, and the ``headwater`` command in :mod:`headwater.cli.main`. Importing this package is
+cheap; nothing heavy is loaded until used.
 """
 
 from __future__ import annotations
@@ -55,6 +55,22 @@ def show_progress(spark: Any, show: Any = None) -> Any:
     from headwater import progress
 
     return progress.follow(spark, show)
+
+
+def in_transaction(spark: Any) -> Any:
+    """Make the statements of a ``with`` block one transaction of a session: all tables are changed, or none.
+
+    The block commits at its end, and rolls back where it raises. Statements in it are SQL or DataFrame operations, and
+    see what those before them wrote; nobody else does before the end.
+
+    :param spark: a classic session or one of Spark Connect. Whatever runs in it meanwhile, in other threads too, is
+        part of the transaction.
+    :returns: a :class:`headwater.transacting.InTransaction`: ``rollback()`` ends it without a change, and ``versions``
+        has the version of each table, by its path, after the block.
+    """
+    from headwater.transacting import InTransaction
+
+    return InTransaction(spark)
 
 
 def jar_path() -> str:

@@ -59,6 +59,7 @@ _PASSED_ON = {
     "OptimizeRequest": "ParsedChangeRequest",
     "OptimizeDryRunRequest": "ParsedStatementRequest",
     "VacuumRequest": "ParsedChangeRequest",
+    "TransactionRequest": "ParsedStatementRequest",
 }
 #: Structs that a node stands for, and bases.
 _NOT_IN_SCALA = {
@@ -77,6 +78,7 @@ _NOT_IN_SCALA = {
     "CloneArguments",
     "RestoreArguments",
     "VacuumArguments",
+    "TransactionArguments",
     "ConvertArguments",
     "TableChange",
     "StreamedTable",
@@ -98,6 +100,9 @@ _NAMED_WHEN_MADE = {
     "optimize": ("ParsedChangeRequest", "CommitAnswer"),
     "optimize_dry_run": ("ParsedStatementRequest", "RowsAnswer"),
     "vacuum": ("ParsedChangeRequest", "CommitAnswer"),
+    **dict.fromkeys(
+        ("begin_transaction", "commit_transaction", "rollback_transaction"), ("ParsedStatementRequest", "RowsAnswer")
+    ),
     **dict.fromkeys(("delete", "update", "merge"), ("ChangeRequest", "CommitAnswer")),
 }
 

@@ -16,10 +16,12 @@ oldest files are deleted first.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass
 
 from headwater import clock
+from headwater.log import groups
 from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
 from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
@@ -28,6 +30,7 @@ from headwater.protocol import properties
 from headwater.protocol.features import CHECKPOINT_PROTECTION, supports
 from headwater.protocol.file_names import (
     SIDECAR_DIRECTORY,
+    STAGED_DIRECTORY,
     CheckpointName,
     ChecksumName,
     CommitName,
@@ -108,10 +111,28 @@ def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
     sidecars = _expired_sidecars(snapshot, left, now) if supports(snapshot.protocol, "v2Checkpoint") else []
     for file in sidecars:
         snapshot.store.delete(file.path)
-    count = len(expired) + len(sidecars)
+    of_groups = _expired_of_groups(snapshot, listing, checkpoint.version)
+    for file in of_groups:
+        snapshot.store.delete(file.path)
+    count = len(expired) + len(sidecars) + len(of_groups)
     if count:
         _LOG.info("%s: %d files of versions before %d cleaned up", snapshot.table_path, count, checkpoint.version)
     return CleanedUp(checkpoint.version, count)
+
+
+def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) -> list[FileInfo]:
+    """What was decided about groups of commits, and staged for them, that are older than any commit that is left. A
+    decision that a group is aborted stays, as one of its commits may come late.
+    """
+    oldest, store = listing.commits.get(version), snapshot.store
+    if oldest is None:
+        return []
+    found: list[FileInfo] = []
+    for directory in (groups.DIRECTORY, STAGED_DIRECTORY):
+        with contextlib.suppress(FileNotFoundError):
+            found += store.list_from(f"{log_directory(snapshot.table_path)}/{directory}")
+    old = [file for file in found if file.modification_time < oldest.modification_time - _DAY]
+    return [file for file in old if not groups.is_kept(file, store)]
 
 
 def _protected_before(snapshot: Snapshot) -> int | None:

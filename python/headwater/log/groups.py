@@ -30,7 +30,7 @@ from uuid import UUID
 
 from headwater.log.commits import commit_info_of
 from headwater.protocol.file_names import STAGED_DIRECTORY, commit_name, is_staged_commit, log_directory
-from headwater.stores import SCHEME, Store
+from headwater.stores import SCHEME, FileInfo, Store
 
 _LOG = logging.getLogger(__name__)
 #: The member of ``commitInfo``.
@@ -262,6 +262,14 @@ def decision_path(group: Group) -> str:
 
 def note_path(table_path: str, group_id: str) -> str:
     return f"{log_directory(table_path)}/{DIRECTORY}/{group_id}.settled.json"
+
+
+def is_kept(file: FileInfo, store: Store) -> bool:
+    """Whether a file of :data:`DIRECTORY` stays for good: a decision that a group is aborted."""
+    if f"/{DIRECTORY}/" not in file.path or file.name.endswith(".settled.json"):
+        return False
+    data = _read(store, file.path)
+    return data is not None and _outcome(data) == "aborted"
 
 
 def _outcome(data: bytes) -> str:

@@ -6,6 +6,7 @@ Each is declared with the type of its request; the handler's annotation declares
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 from headwater.bridge.calls import Handler
@@ -127,6 +128,7 @@ def _guarded(name: str, handler: Handler[Any]) -> Handler[Any]:
     if name in _IN_TRANSACTION or name in _REFUSALS:
         return handler
 
+    @wraps(handler.run)
     def run(request: Any, statement: Statement) -> Any:
         if open_transactions.current(statement) is not None:
             words = _IN_WORDS.get(name) or name.replace("_", " ").upper()

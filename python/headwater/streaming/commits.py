@@ -23,6 +23,7 @@ from headwater.changes.files import recorded_actions
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import FILE_SCHEMA, NO_FILES, table_of
+from headwater.log.groups import Standing, standing
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import num_records
@@ -143,7 +144,10 @@ class Commits:
         while True:
             files = self._files(table_path, store, table_id, following, tolerates_loss=tolerates_loss)
             for some in _parts(files):
-                yield from self._read(store, some, following)
+                read = self._read(table_path, store, some, following)
+                yield from read
+                if len(read) < len(some):
+                    return
             if len(files) < _AT_ONCE:
                 return
             following = files[-1][0] + 1
@@ -159,7 +163,8 @@ class Commits:
             newest = max((newest, *list_log(table_path, store, newest).commits))
         sizes = itertools.accumulate(file.size for _, file in files)
         few = [file for file, size in zip(files, sizes, strict=True) if size <= _BYTES_AHEAD]
-        return self._read(store, few, version), newest
+        read = self._read(table_path, store, few, version)
+        return read, newest if len(read) == len(few) else version + len(read) - 1
 
     def _files(
         self, table_path: str, store: Store, table_id: str, version: int, *, tolerates_loss: bool
@@ -225,8 +230,10 @@ class Commits:
             if snapshot.metadata.id != table_id:
                 raise other_table(snapshot.metadata.id, table_id)
 
-    def _read(self, store: Store, files: Sequence[tuple[int, FileInfo]], first: int) -> list[StreamCommit]:
-        """Commits, read where they are not kept.
+    def _read(
+        self, table_path: str, store: Store, files: Sequence[tuple[int, FileInfo]], first: int
+    ) -> list[StreamCommit]:
+        """Commits, read where they are not kept; up to the first that may yet be undone (:mod:`headwater.log.groups`).
 
         :param first: the version that the scan began with: a long scan does not push out what it will begin with again.
         """
@@ -234,10 +241,12 @@ class Commits:
             known = {version: self._kept.get(file.path) for version, file in files}
         missing = [(version, file) for version, file in files if (c := known[version]) is None or c.file != file]
         contents = store.read_many([file.path for _, file in missing])
-        read = {
-            version: StreamCommit(version, file, parse_actions(content, file.path))
-            for (version, file), content in zip(missing, contents, strict=True)
-        }
+        read = {}
+        for (version, file), content in zip(missing, contents, strict=True):
+            if standing(table_path, store, version, content) is not Standing.STANDS:
+                files = [(number, other) for number, other in files if number < version]
+                break
+            read[version] = StreamCommit(version, file, parse_actions(content, file.path))
         found = [commit for version, _ in files if (commit := read.get(version) or known[version]) is not None]
         with self._lock:
             for commit in found:

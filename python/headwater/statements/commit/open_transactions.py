@@ -27,7 +27,7 @@ from headwater.transaction.pending import PendingLog
 SETTING = "spark.headwater.transaction"
 #: Seconds without a statement after which a transaction ends.
 _IDLE = "spark.headwater.transactions.idleSeconds"
-_DEFAULT_IDLE = 600
+_DEFAULT_IDLE = 3600
 
 _open: dict[str, OpenTransaction] = {}
 _lock = Lock()
@@ -46,12 +46,14 @@ class OpenTransaction:
         self._logs: dict[str, PendingLog] = {}
         self._lock = Lock()
 
-    def touch(self) -> bool:
-        """Note that a statement uses it; False where the last one was too long ago."""
-        now = time.monotonic()
-        is_alive = now - self._used <= self.idle_seconds
-        self._used = max(self._used, now) if is_alive else self._used
-        return is_alive
+    @property
+    def is_idle(self) -> bool:
+        """Whether the last statement was too long ago."""
+        return time.monotonic() - self._used > self.idle_seconds
+
+    def touch(self) -> None:
+        """Note that a statement uses it."""
+        self._used = time.monotonic()
 
     def log(self, path: str, store: Store) -> PendingLog:
         """The table at a path as this transaction sees it.
@@ -76,7 +78,8 @@ class OpenTransaction:
         return pin
 
     def _check_store(self, log: PendingLog) -> None:
-        """That a table may be written beside those that were."""
+        """That a table may be written beside those that were; and that a statement, which may take long, has ended."""
+        self.touch()
         for other in self.written:
             if other is not log and not (
                 is_same_store(other.table_path, log.table_path) and other.inner.identity == log.inner.identity
@@ -125,16 +128,12 @@ def begin(statement: Statement, cache: SnapshotCache) -> OpenTransaction:
     opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE))
     with _lock:
         _open[opened.id] = opened
-        over = [each for each in _open.values() if each is not opened and not _is_kept(each)]
+        over = [each for each in _open.values() if each.is_idle]
         for each in over:
             del _open[each.id]
     for each in over:
         each.forget()
     return opened
-
-
-def _is_kept(transaction: OpenTransaction) -> bool:
-    return time.monotonic() - transaction._used <= transaction.idle_seconds
 
 
 def known(statement: Statement) -> OpenTransaction | None:
@@ -150,8 +149,9 @@ def current(statement: Statement) -> OpenTransaction | None:
     if not statement.conf(SETTING):
         return None
     found = known(statement)
-    if found is None or not found.touch():
+    if found is None or found.is_idle:
         raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
+    found.touch()
     return found
 
 
