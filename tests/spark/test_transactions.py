@@ -1,0 +1,144 @@
+"""Transactions over several statements through Spark: what is read, written, undone, and refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+import headwater
+from support.requests import actions
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def tables(spark, database):
+    spark.sql("CREATE TABLE a (id INT, v STRING) USING delta")
+    spark.sql("CREATE TABLE b (id INT, n INT) USING delta")
+    spark.sql("INSERT INTO a VALUES (1, 'one')")
+    yield
+    if spark.conf.get("spark.headwater.transaction", None) is not None:
+        spark.sql("ROLLBACK")
+
+
+def rows(spark, table) -> list[tuple]:
+    return sorted(tuple(row) for row in spark.table(table).collect())
+
+
+def condition_of(spark, text) -> str:
+    with pytest.raises(Exception) as caught:
+        spark.sql(text).collect()
+    return caught.value.getCondition()
+
+
+@pytest.mark.usefixtures("tables")
+def test_statements_build_on_each_other_and_others_see_nothing(spark):
+    other = spark.newSession()
+    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO a VALUES (2, 'two'), (3, 'three')")
+    spark.sql("INSERT INTO b SELECT id, 10 * id FROM a")
+    spark.sql("UPDATE a SET v = 'new' WHERE id >= 2")
+    spark.sql("DELETE FROM b WHERE id = 1")
+    spark.sql(
+        "MERGE INTO a USING b ON a.id = b.id WHEN MATCHED THEN UPDATE SET v = concat(a.v, b.n) "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (b.id, 'none')"
+    )
+    expected = [(1, "one"), (2, "new20"), (3, "new30")], [(2, 20), (3, 30)]
+    assert (rows(spark, "a"), rows(spark, "b")) == expected
+    assert spark.sql("SELECT count(*) FROM a").collect()[0][0] == 3  # by the log alone
+    assert (rows(other, "a"), rows(other, "b")) == ([(1, "one")], [])
+    committed = spark.sql("COMMIT").collect()
+    assert [row.version for row in committed] == [2, 1]
+    for session in (spark, other):
+        assert (rows(session, "a"), rows(session, "b")) == expected
+    history = spark.sql("DESCRIBE HISTORY a").collect()[0]
+    assert (history.operation, history.operationParameters) == (
+        "TRANSACTION",
+        {"statements": '["WRITE","UPDATE","MERGE"]'},
+    )
+    assert not [action for action in actions(committed[0].path, 2) if "cdc" in action]
+
+
+@pytest.mark.usefixtures("tables")
+def test_rollback_and_a_block_that_raises(spark):
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT OVERWRITE a VALUES (9, 'nine')")
+    assert rows(spark, "a") == [(9, "nine")]
+    spark.sql("ROLLBACK")
+    assert rows(spark, "a") == [(1, "one")]
+    with pytest.raises(ZeroDivisionError), headwater.in_transaction(spark):
+        spark.sql("INSERT INTO a VALUES (9, 'nine')")
+        raise ZeroDivisionError
+    assert rows(spark, "a") == [(1, "one")]
+    with headwater.in_transaction(spark) as done:
+        spark.createDataFrame([(2, "two")], "id INT, v STRING").writeTo("a").append()
+    assert list(done.versions.values()) == [2]
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_script_is_one_transaction(spark):
+    spark.sql(
+        "BEGIN ATOMIC DECLARE n INT DEFAULT 5; INSERT INTO a VALUES (n, 'five'); "
+        "INSERT INTO b SELECT id, n FROM a WHERE id = n; END"
+    )
+    assert (rows(spark, "a"), rows(spark, "b")) == ([(1, "one"), (5, "five")], [(5, 5)])
+    failed = "BEGIN ATOMIC INSERT INTO a VALUES (6, 'six'); INSERT INTO b SELECT raise_error('no'), 1; END"
+    assert condition_of(spark, failed) == "USER_RAISED_EXCEPTION"
+    assert rows(spark, "a") == [(1, "one"), (5, "five")]
+    assert condition_of(spark, "COMMIT") == "HEADWATER_NO_TRANSACTION"
+    assert condition_of(spark, "BEGIN ATOMIC BEGIN TRANSACTION; END") == "HEADWATER_TRANSACTION_NESTED"
+
+
+@pytest.mark.usefixtures("tables")
+def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spark, tmp_path):
+    spark.sql("CREATE TABLE parquet_table (id INT) USING parquet")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    for text in (
+        "CREATE TABLE c (id INT) USING delta",
+        "CREATE TABLE c USING delta AS SELECT 1 AS id",
+        "CREATE TABLE c (id INT) USING parquet",
+        "DROP TABLE a",
+        "INSERT INTO parquet_table VALUES (1)",
+        f"INSERT OVERWRITE DIRECTORY '{tmp_path}/d' USING parquet SELECT 1",
+        "ALTER TABLE a ADD COLUMN z INT",
+        "ALTER TABLE a SET TBLPROPERTIES ('x' = 'y')",
+        "ALTER TABLE a RENAME TO c",
+        "OPTIMIZE a",
+        "VACUUM a",
+        "RESTORE a TO VERSION AS OF 0",
+        "ANALYZE TABLE a COMPUTE DELTA STATISTICS",
+        "RESET",
+    ):
+        assert condition_of(spark, text) == "HEADWATER_NOT_IN_TRANSACTION", text
+    with pytest.raises(Exception, match="HEADWATER_NOT_IN_TRANSACTION"):
+        spark.readStream.table("a").writeStream.option("checkpointLocation", f"{tmp_path}/s").toTable("b")
+    spark.sql("COMMIT")
+    assert rows(spark, "a") == [(1, "one"), (2, "two")]
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_conflict_changes_no_table(spark):
+    other = spark.newSession()
+    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO b VALUES (1, 1)")
+    spark.sql("UPDATE a SET v = 'mine'")
+    other.sql("UPDATE a SET v = 'theirs'")
+    assert condition_of(spark, "COMMIT").startswith("DELTA_CONCURRENT_")
+    assert (rows(spark, "a"), rows(spark, "b")) == ([(1, "theirs")], [])
+
+
+@pytest.mark.usefixtures("tables")
+def test_row_level_concurrency_holds_for_several_statements(spark):
+    spark.sql("ALTER TABLE a SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql("INSERT INTO a SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'x' FROM range(10, 20)")
+    other = spark.newSession()
+    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("DELETE FROM a WHERE id = 11")
+    spark.sql("DELETE FROM a WHERE id = 12")
+    spark.sql("INSERT INTO b VALUES (1, 1)")
+    other.sql("DELETE FROM a WHERE id = 15")
+    spark.sql("COMMIT")
+    assert [row[0] for row in rows(spark, "a")] == [1, 10, 13, 14, 16, 17, 18, 19]
