@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+
 import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.log import groups
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.cleanup import clean_up
 from headwater.log.commits import commit_info_of
 from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
+from headwater.streaming.commits import Commits
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.groups import Member, commit_together
+from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
 from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed
 from support.stores.memory_store import MemoryStore
 
 TABLES = ("/a", "/b", "/c")
+_DAY = 24 * 3600 * 1000
 
 
 @pytest.fixture(autouse=True)
@@ -248,3 +256,208 @@ def test_a_crash_and_another_engine(kind, table):
         assert seen(inner) == shown, (at, call)
         for path in TABLES:
             assert raw(path, inner) == files(path, inner), (at, call, path)
+
+
+# What cannot be undone
+
+
+def test_what_another_engine_has_built_on_stays_and_is_named():
+    """The likeliest commit is put first; the second table loses to another engine, and the first has been built on."""
+    inner = tables(*TABLES)
+    store = FaultyStore(inner, -1, Fault.DELAY, lambda: build_and_take(inner))
+    members = [rewrite("/a", store), rewrite("/b", store)]
+    store._at = next(
+        number for number, call in enumerate(calls_of(members)) if call.path.endswith("/b/_delta_log/" + commit_name(1))
+    )
+    store.calls.clear()
+    with pytest.raises(HeadwaterError) as caught:
+        commit_together(members)
+    assert caught.value.condition == "HEADWATER_TRANSACTION_NOT_UNDONE"
+    assert "version 1 of /a" in str(caught.value)
+    assert files("/a", inner) == raw("/a", inner) == {"theirs"}
+    assert files("/b", inner) == {"theirs"}
+
+
+def calls_of(members):
+    """The calls that the commit of such members makes when nothing goes wrong."""
+    store = FaultyStore(tables(*TABLES))
+    made = [rewrite(each.path, store) for each in members]
+    store.calls.clear()
+    commit_together(made)
+    return store.calls
+
+
+def build_and_take(store) -> None:
+    foreign("/a", store, removal("/a", store, "new"), add_file("theirs"))
+    foreign("/b", store, removal("/b", store, "0"), add_file("theirs"))
+
+
+def test_a_table_that_takes_no_removals_keeps_its_commit():
+    inner = tables("/a", "/b", **{"delta.appendOnly": "true"})
+    commit_together([append("/a", inner), append("/b", inner)])
+    group = groups.Group.of(inner.read(f"/a/_delta_log/{commit_name(1)}"), "/a")
+    assert group is not None
+    assert not undo("/a", inner, 1, group.id)
+    append("/a", inner, "later").transaction.commit("WRITE", {})
+    assert files("/a", inner) == {"0", "new", "later"}
+
+
+# Logs that say what is not true
+
+
+def forged(store, path, version=1, **group) -> None:
+    """A commit of a writer of one table that claims to be of a group."""
+    said = {"id": str(uuid.uuid4()), "coordinator": path, "since": version, "participants": [], **group}
+    info = json.dumps({"commitInfo": {"operation": "WRITE", "transactionGroup": said}}).encode()
+    store.put_if_absent(f"{path}/_delta_log/{commit_name(version)}", info + b"\n" + serialize([add_file("forged")]))
+
+
+def written(store) -> set[str]:
+    return {path for path in store.files if not path.startswith("/a/")}
+
+
+@pytest.mark.parametrize(
+    "participant",
+    [
+        {"path": "/b", "version": 1, "staged": f"{1:020}.x.json"},
+        {"path": "/b", "version": 1, "staged": "../../../a/_delta_log/_staged_commits/x.json"},
+        {"path": "/a/../b", "version": 1, "staged": f"{1:020}.x.json"},
+        {"path": "s3://bucket/b", "version": 1, "staged": f"{1:020}.x.json"},
+        {"path": "/nowhere", "version": 1, "staged": f"{1:020}.x.json"},
+        {"path": "/b", "version": -1, "staged": f"{1:020}.x.json"},
+        {"path": "/b", "version": "1", "staged": None},
+        {"path": None, "version": 1, "staged": 7},
+        {},
+    ],
+)
+def test_a_log_cannot_have_files_put_into_another_table(participant):
+    """What lies ready in its own folder is not published elsewhere."""
+    store = tables(*TABLES)
+    directory = "/a/_delta_log/_staged_commits"
+    store.make_directory(directory)
+    for name in (f"{1:020}.x.json", "x.json"):
+        store.put(f"{directory}/{name}", b'{"commitInfo":{}}\n' + serialize([add_file("forged")]))
+    before = written(store)
+    forged(store, "/a", participants=[participant])
+    for path in TABLES:
+        files(path, store)
+        append(path, store, "later").transaction.commit("WRITE", {})
+    assert not [path for path in written(store) - before if "later" not in store.read(path).decode()]
+
+
+def test_a_staged_file_of_another_group_is_not_published():
+    store = tables(*TABLES)
+    info = {"id": str(uuid.uuid4()), "coordinator": "/c", "since": 1}
+    store.make_directory("/b/_delta_log/_staged_commits")
+    staged = json.dumps({"commitInfo": {"transactionGroup": info}}).encode() + b"\n" + serialize([add_file("left")])
+    store.put(f"/b/_delta_log/_staged_commits/{1:020}.x.json", staged)
+    forged(store, "/a", participants=[{"path": "/b", "version": 1, "staged": f"{1:020}.x.json"}])
+    assert files("/a", store) == {"0"}
+    assert raw("/b", store) == {"0"}
+
+
+def test_who_writes_one_table_decides_nothing_for_another():
+    """A group's participants are believed of its coordinator's log alone."""
+    store = tables(*TABLES)
+    before = written(store)
+    forged(store, "/a", coordinator="/b", participants=[{"path": "/a", "version": 1, "staged": "x"}])
+    assert files("/a", store) == {"0", "forged"}  # settled long ago, as the coordinator knows nothing of it
+    assert written(store) == before
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, 7, "x", [], {}, {"id": "no uuid"}, {"id": str(uuid.uuid4())}, {"id": str(uuid.uuid4()), "coordinator": 7}],
+)
+def test_what_says_nothing_of_a_group_is_a_commit_as_any(said):
+    store = tables("/a")
+    info = json.dumps({"commitInfo": {"transactionGroup": said}}).encode()
+    store.put_if_absent(f"/a/_delta_log/{commit_name(1)}", info + b"\n" + serialize([add_file("new")]))
+    assert files("/a", store) == {"0", "new"}
+
+
+def test_tables_of_two_stores_are_in_no_group():
+    assert groups.may_be_together("s3://one/a", "s3://one/b")
+    assert groups.may_be_together("/a", "/b/c")
+    assert not groups.may_be_together("s3://one/a", "s3://two/a")
+    assert not groups.may_be_together("s3://one/a", "/a")
+    assert not groups.may_be_together("s3://one", "s3://one/a")
+
+
+def test_a_group_is_the_same_by_another_name_of_the_scheme():
+    group = groups.Group(str(uuid.uuid4()), "s3://one/a", 3, [groups.Participant("s3://one/b", 1, "x")])
+    commit = json.dumps({"commitInfo": {"transactionGroup": group.to_json()}}).encode()
+    found = groups.Group.of(commit, "s3a://one/a")
+    assert found is not None
+    assert found.coordinator == "s3a://one/a"
+    assert found.participants == [groups.Participant("s3a://one/b", 1, "x")]
+
+
+# Who may not write, and what is left
+
+
+class ReadOnly(FaultyStore):
+    """A store of somebody who may only read."""
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        raise PermissionError(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        raise PermissionError(path)
+
+    def make_directory(self, path: str) -> None:
+        raise PermissionError(path)
+
+
+def test_who_may_only_read_sees_the_version_before_until_somebody_has_finished_it():
+    reported, inner, _ = story("appends", first_put("appends"), Fault.CRASH_AFTER)
+    assert reported == "dead"
+    assert {"new" in raw(path, inner) for path in TABLES} == {True, False}
+    reader = ReadOnly(inner)
+    assert {"new" in files(path, reader) for path in TABLES} == {False}
+    assert seen(inner)
+    assert {"new" in files(path, reader) for path in TABLES} == {True}
+
+
+def test_cleanup_takes_what_is_of_no_use_and_leaves_what_was_aborted(monkeypatch):
+    inner = tables("/a", "/b", **{"delta.logRetentionDuration": "interval 1 day"})
+    inner.clock = lambda: 1_000
+    commit_together([append("/a", inner), append("/b", inner)])
+    directory = "/a/_delta_log/_transactions"
+    (name,) = [file.name for file in inner.list_from(directory) if "settled" not in file.name]
+    aborted = f"{directory}/{uuid.uuid4()}.json"
+    inner.put(aborted, b'{"outcome":"aborted"}')
+    inner.clock = lambda: 10 * _DAY
+    snapshot = append("/a", inner, "later").transaction.commit("WRITE", {}).snapshot
+    write_checkpoint(snapshot)
+    inner.clock = lambda: 20 * _DAY
+    newest = append("/a", inner, "last").transaction.commit("WRITE", {}).snapshot
+    monkeypatch.setattr("headwater.clock.milliseconds", lambda: 30 * _DAY)
+    assert clean_up(load_snapshot("/a", inner, base=None), now=30 * _DAY) is not None
+    assert newest.version == 3
+    assert inner.exists(aborted)
+    assert not inner.exists(f"{directory}/{name}")
+
+
+def test_a_stream_reads_no_commit_that_may_be_undone():
+    reported, inner, _ = story("appends", first_put("appends"), Fault.CRASH_AFTER)
+    assert reported == "dead"
+    reader = ReadOnly(inner)
+    (coordinator,) = [path for path in TABLES if "new" in raw(path, inner)]
+    commits = Commits()
+    table_id = f"id of {coordinator}"
+    assert list(commits.since(coordinator, reader, table_id, 1)) == []
+    assert commits.ahead(coordinator, reader, table_id, 1) == ([], 0)
+    seen(inner)
+    assert [commit.version for commit in commits.since(coordinator, reader, table_id, 1)] == [1]
+
+
+def first_put(kind) -> int:
+    """The number of the call that puts the first commit."""
+    store = FaultyStore(tables(*TABLES))
+    made = [make(path, store) for make, path in zip(KINDS[kind], TABLES, strict=True)]
+    store.calls.clear()
+    commit_together(made)
+    return next(
+        n for n, call in enumerate(store.calls) if call.path.endswith(f"/_delta_log/{commit_name(1)}") and call.writes
+    )

@@ -12,9 +12,12 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
 - What is not there any more was settled: a decision goes only after the commits that it is about.
 
 Promise: a commit is read only if the group stands, or if it is aborted and undone. A version without an answer yet is
-not shown, nor is any after it. Other engines see each table's commit as soon as it is in the log. A path that a log
-names is followed on the same store only, and only to files of a log; a staged file is published only if it says itself
-that it is of this group and this coordinator.
+not shown, nor is any after it. Other engines see each table's commit as soon as it is in the log.
+
+*Trust.* A log may say anything. Paths in it are those within the store that the log itself is in, whatever its scheme
+is called; none leads out of it. Which tables a group has is believed of the coordinator's own log alone, and a staged
+file is published only if it says itself that it is of this group and this coordinator, beside the log it is for. So who
+may not write to a table has nothing put there by those who may.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -72,7 +75,8 @@ class Participant:
 
 @dataclass(frozen=True)
 class Group:
-    """What a commit says of its group.
+    """What a commit says of its group. Paths as the store of the commit's own table spells them; in the log they are
+    without scheme and authority.
 
     :param coordinator: the path of the table whose commit was put first.
     :param since: the coordinator's commit is of this version, or a later one.
@@ -91,36 +95,63 @@ class Group:
 
     def to_json(self) -> dict[str, Any]:
         """The member of ``commitInfo``."""
-        value: dict[str, Any] = {"id": self.id, "coordinator": self.coordinator, "since": self.since}
+        value: dict[str, Any] = {"id": self.id, "coordinator": _within(self.coordinator), "since": self.since}
         if self.participants is not None:
-            value["participants"] = [vars(each) for each in self.participants]
+            value["participants"] = [{**vars(each), "path": _within(each.path)} for each in self.participants]
         return value
 
     @staticmethod
-    def of(info: Mapping[str, Any] | None) -> Group | None:
-        """What a ``commitInfo`` says; None where it says nothing, or nothing that can be true."""
-        value = (info or {}).get(FIELD)
+    def of(commit: bytes, table_path: str) -> Group | None:
+        """What a table's commit says; None where it says nothing, or nothing that can be true."""
+        value = (commit_info_of(commit) or {}).get(FIELD)
+        root = _root(table_path)
         try:
             if value is None or str(UUID(value["id"])) != value["id"]:
                 return None
             named = value.get("participants")
-            participants = None if named is None else [Participant(e["path"], e["version"], e["staged"]) for e in named]
-            group = Group(value["id"], value["coordinator"], value["since"], participants)
+            participants = None
+            if named is not None:
+                participants = [
+                    Participant(_at(root, each["path"]), _number(each["version"]), str(each["staged"]))
+                    for each in named
+                ]
+            return Group(value["id"], _at(root, value["coordinator"]), _number(value["since"]), participants)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
-        paths = [group.coordinator, *(each.path for each in participants or ())]
-        numbers = [group.since, *(each.version for each in participants or ())]
-        is_sound = all(isinstance(path, str) for path in paths) and all(isinstance(number, int) for number in numbers)
-        return group if is_sound and all(is_same_store(path, group.coordinator) for path in paths) else None
 
 
-def is_same_store(path: str, other: str) -> bool:
-    """Whether two tables' paths are in one store, and plain enough to be compared."""
-    return _root(path) == _root(other) and not any(part in (".", "..") for part in path.split("/"))
+def may_be_together(path: str, other: str) -> bool:
+    """Whether two tables may be in one group: both are in one store, and their paths are ones that a log may name."""
+    try:
+        return all(_at(_root(path), _within(each)) == each for each in (path, other))
+    except ValueError:
+        return False
 
 
 def _root(path: str) -> str:
     return "/".join(path.split("/", 3)[:3]) if SCHEME.match(path) else ""
+
+
+def _within(path: str) -> str:
+    """A path without scheme and authority."""
+    return path.removeprefix(_root(path))
+
+
+def _at(root: str, path: str) -> str:
+    """Where a path of a log leads.
+
+    :raises ValueError: out of the store, or to nowhere.
+    """
+    parts = path.split("/")
+    if len(parts) < 2 or parts[0] or any(part in ("", ".", "..") for part in parts[1:]):
+        raise ValueError(path)
+    return f"{root}{path}"
+
+
+def _number(value: int) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(value)
+    return value
 
 
 def standing(table_path: str, store: Store, version: int, commit: bytes) -> Standing:
@@ -128,8 +159,8 @@ def standing(table_path: str, store: Store, version: int, commit: bytes) -> Stan
     end = commit.find(b"\n")
     if commit.find(_MARKER, 0, len(commit) if end < 0 else end) < 0:
         return Standing.STANDS
-    group = Group.of(commit_info_of(commit))
-    if group is None or not is_same_store(table_path, group.coordinator) or (table_path, group.id) in _known:
+    group = Group.of(commit, table_path)
+    if group is None or (table_path, group.id) in _known:
         return Standing.STANDS
     try:
         found = _standing(table_path, store, group)
@@ -146,7 +177,7 @@ def _standing(table_path: str, store: Store, group: Group) -> Standing:
         return Standing.STANDS
     decided = decision(store, group)
     if decided is None:
-        record = record_of(store, group)
+        record = record_of(table_path, store, group)
         if record is None:
             return Standing.STANDS
         decided = _finish(store, record)
@@ -165,17 +196,20 @@ def _finish(store: Store, record: Group) -> str | None:
     return decide(store, record, "aborted")
 
 
-def record_of(store: Store, group: Group) -> Group | None:
-    """What the coordinator's commit says; None where it is there no more."""
-    if group.participants is not None:
+def record_of(table_path: str, store: Store, group: Group) -> Group | None:
+    """What the coordinator's commit says of a group; None where it is there no more.
+
+    :param group: as a commit of the table says it.
+    """
+    if group.participants is not None and group.coordinator == table_path:
         return group
     for version in range(group.since, group.since + _MOST_COMMITS):
         data = _read(store, f"{log_directory(group.coordinator)}/{commit_name(version)}")
         if data is None:
             return None
-        found = Group.of(commit_info_of(data))
-        if found is not None and found.id == group.id and found.coordinator == group.coordinator:
-            return found
+        found = Group.of(data, group.coordinator)
+        if found is not None and found.id == group.id and found.participants is not None:
+            return found if found.coordinator == group.coordinator else None
     return None
 
 
@@ -190,7 +224,7 @@ def published_version(store: Store, group_id: str, path: str, since: int) -> int
         data = _read(store, f"{log_directory(path)}/{commit_name(version)}")
         if data is None:
             return None
-        found = Group.of(commit_info_of(data))
+        found = Group.of(data, path)
         if found is not None and found.id == group_id:
             return version
     return None
@@ -202,7 +236,7 @@ def _publish(store: Store, group: Group, participant: Participant) -> bool:
         return False
     directory = log_directory(participant.path)
     data = _read(store, f"{directory}/{STAGED_DIRECTORY}/{participant.staged}")
-    found = None if data is None else Group.of(commit_info_of(data))
+    found = None if data is None else Group.of(data, participant.path)
     if data is None or found is None or (found.id, found.coordinator) != (group.id, group.coordinator):
         return False
     if not store.exists(f"{directory}/{commit_name(participant.version - 1)}"):

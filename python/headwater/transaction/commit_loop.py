@@ -180,6 +180,8 @@ class CommitLoop:
 
         :raises HeadwaterError: a conflict.
         """
+        if self._snapshot is not None:
+            check_same_table(self._snapshot, self._store)
         if self._store.exists(f"{self._directory}/{commit_name(self.version)}"):
             self.follow_winners(self.version)
 

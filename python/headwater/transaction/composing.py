@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headwater.log import groups
-from headwater.log.commits import commit_info_of
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
@@ -43,8 +42,8 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
         file = newest.segment.listing.commits.get(number)
         if not others or file is None or file.modification_time < since - _DECIDED_WITHIN:
             break
-        group = groups.Group.of(commit_info_of(newest.store.read(file.path)))
-        record = None if group is None else groups.record_of(newest.store, group)
+        group = groups.Group.of(newest.store.read(file.path), newest.table_path)
+        record = None if group is None else groups.record_of(newest.table_path, newest.store, group)
         for path, first in () if record is None else record.first_versions():
             other = others.get(path)
             if other is None or record is None:

@@ -85,7 +85,7 @@ class Member:
 def commit_together(members: Sequence[Member]) -> list[Committed]:
     """Make the next version of each table, or of none; in the order of ``members``.
 
-    :param members: of different tables of one store (:func:`~headwater.log.groups.is_same_store`), which are there.
+    :param members: of different tables of one store (:func:`~headwater.log.groups.may_be_together`), which are there.
     :raises HeadwaterError: a conflict, as :meth:`~headwater.transaction.transaction.Transaction.commit`;
         ``HEADWATER_TRANSACTION_ABORTED`` where another process gave it up;
         ``HEADWATER_TRANSACTION_OUTCOME_UNKNOWN`` where the store does not say what became of it;

@@ -3,13 +3,15 @@
 Owns :func:`undo`: a commit that gives a table the files, metadata and application versions back that it had before
 another one. It is made on the newest version, whatever was committed meanwhile, and computed anew where it loses a
 race. Follows the protocol's chapters "Add File and Remove File" and "Change Metadata". Promise: it takes back nothing
-that another commit has built on; where one has, nothing is done, and who asks is told.
+that another commit has built on; where one has, or where the table takes no removals, nothing is done, and who asks is
+told.
 
 What stays: the protocol, high-water marks of row ids and of identity columns, which only ever grow.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 
 import pyarrow as pa
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 from headwater import backoff, clock
 from headwater.errors import HeadwaterError
 from headwater.log import groups
-from headwater.log.commits import commit_info_of, parse_actions
+from headwater.log.commits import parse_actions
 from headwater.log.files import FileKey, canonical_path, file_of, vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile, SetTransaction
@@ -35,6 +37,7 @@ from headwater.transaction.reads import match_by_pruning
 from headwater.transaction.redefinition import Redefinition
 from headwater.transaction.row_ids import RowIds
 
+_LOG = logging.getLogger(__name__)
 #: What a commit that undoes another says in its ``tags``: the group's id.
 UNDOES = "headwater.undoes"
 _ATTEMPTS = 100
@@ -73,7 +76,7 @@ def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
     for _ in backoff.OF_COMMITS.tries(_ATTEMPTS):
         found = groups.standing(table_path, store, version, commit)
         if found is groups.Standing.ABORTED:
-            group = groups.Group.of(commit_info_of(commit))
+            group = groups.Group.of(commit, table_path)
             assert group is not None
             undo(table_path, store, version, group.id)
             return
@@ -135,7 +138,11 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
         newest.version,
         tags={UNDOES: group_id},
     )
-    return PreparedCommit(work, provenance)
+    try:
+        return PreparedCommit(work, provenance)
+    except HeadwaterError as error:
+        _LOG.warning("%s: version %d cannot be undone: %s", table_path, version, error)
+        return None
 
 
 def _keys(snapshot: Snapshot) -> set[FileKey]:

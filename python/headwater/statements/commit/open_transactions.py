@@ -17,7 +17,7 @@ from threading import Lock
 from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
-from headwater.log.groups import is_same_store
+from headwater.log.groups import may_be_together
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.stores import Store
@@ -82,7 +82,7 @@ class OpenTransaction:
         self.touch()
         for other in self.written:
             if other is not log and not (
-                is_same_store(other.table_path, log.table_path) and other.inner.identity == log.inner.identity
+                may_be_together(other.table_path, log.table_path) and other.inner.identity == log.inner.identity
             ):
                 raise not_in_transaction(
                     f"A change of a table in another store than {other.table_path}", log.table_path
@@ -121,9 +121,9 @@ def not_in_transaction(statement: str, table: str) -> HeadwaterError:
 def begin(statement: Statement, cache: SnapshotCache) -> OpenTransaction:
     """Open a transaction; the caller tells the session.
 
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` where the session has one.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` where the session has one; as :func:`current`.
     """
-    if statement.conf(SETTING):
+    if current(statement) is not None:
         raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
     opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE))
     with _lock:
