@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
+from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.log.snapshot import load_snapshot
@@ -13,9 +15,16 @@ from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import commit, removals, transaction
-from headwater.statements.commit.opening import Options, locate, open_snapshot
-from headwater.statements.commit.transactions import begin_transaction, commit_transaction, rollback_transaction
+from headwater.statements.commit.opening import CACHE, Options, locate, open_snapshot
+from headwater.statements.commit.recovery import recover_commit
+from headwater.statements.commit.transactions import (
+    begin_transaction,
+    commit_transaction,
+    in_transaction,
+    rollback_transaction,
+)
 from headwater.statements.maintain.vacuum import open_since
+from headwater.statements.registry import _IN_TRANSACTION, _REFUSALS, HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.commits import SCHEMA, add_file
@@ -58,6 +67,7 @@ class Session:
             return do(statement)
         finally:
             self.confs = dict(statement.confs)
+            self.begun = statement.begun
 
     def begin(self):
         return self.run(lambda statement: begin_transaction(ASKED, statement))
@@ -281,8 +291,6 @@ def test_vacuum_knows_since_when_a_table_is_written(tables):
 
 
 def test_nothing_of_a_transaction_stays_in_memory(tables):
-    from headwater.statements.commit.opening import CACHE
-
     session = Session()
     session.begin()
     session.insert(tables[0], "1")
@@ -290,3 +298,99 @@ def test_nothing_of_a_transaction_stays_in_memory(tables):
     assert any(key[1] == identity for key in CACHE._entries)
     session.commit()
     assert not any(key[1] == identity for key in CACHE._entries)
+
+
+# A process that dies
+
+
+def recover(session, begun):
+    request = RecoverCommitRequest(commit=msgspec.convert(begun, BegunCommit))
+    return session.run(lambda statement: recover_commit(request, statement))
+
+
+def test_a_commit_whose_process_died_is_found_and_ends_the_transaction(tables):
+    session = Session()
+    session.begin()
+    before = dict(session.confs)
+    for path in tables:
+        session.insert(path, "1")
+    session.commit()
+    begun = session.begun[-1]
+    session.confs = before  # the new process knows nothing of the transaction
+    assert recover(session, begun).version == 1
+    assert not session.confs
+    assert session.files(tables[0]) == session.files(tables[1]) == {"0", "1"}
+
+
+def test_a_commit_that_is_not_in_the_log_was_not_made(tables):
+    session = Session()
+    session.begin()
+    session.insert(tables[0], "1")
+    begun = session.begun[-1]
+    assert recover(session, begun).version == 1  # of the transaction, which goes on
+    open_transactions._open.clear()
+    assert condition_of(lambda: recover(session, begun)) == "DELTA_COMMIT_NOT_MADE"
+    session.rollback()
+
+
+def test_what_was_cut_off_after_the_first_commit_is_finished_by_who_asks(tables, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    session = Session()
+    session.begin()
+    before = dict(session.confs)
+    for path in tables:
+        session.insert(path, "1")
+
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("headwater.log.groups.decide", die)
+        session.commit()
+    begun = session.begun[-1]
+    session.confs = before
+    assert recover(session, begun).version == 1
+    assert session.files(tables[0]) == session.files(tables[1]) == {"0", "1"}
+
+
+# What is refused by name
+
+
+@pytest.mark.parametrize("name", sorted(HANDLERS.keys() - _IN_TRANSACTION - _REFUSALS))
+def test_calls_that_rollback_would_not_undo_are_refused(name):
+    session = Session()
+    session.begin()
+    call = HANDLERS[name].run
+    assert condition_of(lambda: session.run(lambda statement: call(None, statement))) == "HEADWATER_NOT_IN_TRANSACTION"
+    session.rollback()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_harmless"),
+    [
+        ("DropTable", False),
+        ("CreateDataSourceTableCommand", False),
+        ("AppendData", False),
+        ("SetTableProperties", False),
+        ("SetCommand", True),
+        ("ShowTables", True),
+        ("DescribeRelation", True),
+        ("ExplainCommand", True),
+    ],
+)
+def test_commands_of_sparks_own(command, is_harmless):
+    request = InTransactionRequest(command=command)
+    if is_harmless:
+        in_transaction(request, RecordingStatement())
+    else:
+        assert condition_of(lambda: in_transaction(request, RecordingStatement())) == "HEADWATER_NOT_IN_TRANSACTION"
+
+
+def test_a_table_of_a_catalog_is_refused(tables):
+    class OfCatalog(LocalStore):
+        of_catalog = True
+
+    opened = open_transactions.OpenTransaction(CACHE, 60)
+    assert condition_of(lambda: opened.log(tables[0], OfCatalog())) == "HEADWATER_NOT_IN_TRANSACTION"

@@ -266,9 +266,8 @@ def test_what_another_engine_has_built_on_stays_and_is_named():
     inner = tables(*TABLES)
     store = FaultyStore(inner, -1, Fault.DELAY, lambda: build_and_take(inner))
     members = [rewrite("/a", store), rewrite("/b", store)]
-    store._at = next(
-        number for number, call in enumerate(calls_of(members)) if call.path.endswith("/b/_delta_log/" + commit_name(1))
-    )
+    put = f"/b/_delta_log/{commit_name(1)}"
+    store._at = next(n for n, call in enumerate(calls_of(members)) if call.writes and call.path == put)
     store.calls.clear()
     with pytest.raises(HeadwaterError) as caught:
         commit_together(members)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headwater.bridge.messages.define import RowsAnswer, TransactionRequest
@@ -83,11 +84,18 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
     _check_begun("COMMIT", statement)
     transaction = open_transactions.current(statement)
     assert transaction is not None
+    logs = transaction.written
     try:
-        rows = _commit(transaction, statement)
+        made = [for_session(composed(log, CACHE), statement) for log in logs]
+        hooks = [Hooks(txn, statement) for txn in made]
+        done = commit_together(list(map(partial(_member, statement), logs, made, hooks)))
     finally:
+        # What follows a commit is done by sessions that are in no transaction any more.
         _end(transaction, statement)
-    return RowsAnswer(rows=rows)
+    for txn, each, committed in zip(made, hooks, done, strict=True):
+        follow_up(txn, statement, each, committed)
+    changed = zip(logs, done, strict=True)
+    return RowsAnswer(rows=[{"path": log.table_path, "version": committed.version} for log, committed in changed])
 
 
 def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
@@ -112,18 +120,7 @@ def _end(transaction: OpenTransaction | None, statement: Statement) -> None:
     statement.unset_conf(SETTING)
 
 
-def _commit(transaction: OpenTransaction, statement: Statement) -> list[dict[str, Any]]:
-    logs = transaction.written
-    made = [for_session(composed(log, CACHE), statement) for log in logs]
-    hooks = [Hooks(txn, statement) for txn in made]
-    members = [_member(log, txn, each, statement) for log, txn, each in zip(logs, made, hooks, strict=True)]
-    done = commit_together(members)
-    for txn, each, committed in zip(made, hooks, done, strict=True):
-        follow_up(txn, statement, each, committed)
-    return [{"path": log.table_path, "version": each.version} for log, each in zip(logs, done, strict=True)]
-
-
-def _member(log: PendingLog, txn: Transaction, hooks: Hooks, statement: Statement) -> Member:
+def _member(statement: Statement, log: PendingLog, txn: Transaction, hooks: Hooks) -> Member:
     said = [commit.prepared.provenance for commit in log.commits]
     user_metadata = next((each.user_metadata for each in reversed(said) if each.user_metadata), None)
     user_metadata = user_metadata or statement.conf(USER_METADATA)
