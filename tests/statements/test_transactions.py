@@ -198,6 +198,23 @@ def test_no_part_of_another_transaction_is_read(tables):
     assert session.files(b) == {"0", "theirs", "later"}
 
 
+def test_versions_that_do_not_go_together_are_an_error(tables, tmp_path):
+    """What is read first is before one transaction, what is read next is after another: there is no third for both."""
+    a, b = tables
+    c = table(tmp_path / "c")
+    session, other = Session(), Session()
+    session.begin()
+    assert session.files(a) == {"0"}
+    for some in ((a, b), (b, c)):
+        other.begin()
+        for path in some:
+            other.insert(path, f"{a in some}")
+        other.commit()
+    assert session.files(c) == {"0", "False"}
+    assert condition_of(lambda: session.files(b)) == "HEADWATER_TRANSACTION_VERSIONS_APART"
+    session.rollback()
+
+
 def test_conflicts_are_found_at_commit_and_nothing_is_changed(tables):
     a, b = tables
     session, other = Session(), Session()
@@ -346,9 +363,10 @@ def test_what_was_cut_off_after_the_first_commit_is_finished_by_who_asks(tables,
     def die(*_):
         raise Killed
 
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("headwater.log.groups.decide", die)
+    monkeypatch.setattr("headwater.log.groups.decide", die)
+    with pytest.raises(Killed):
         session.commit()
+    monkeypatch.undo()
     begun = session.begun[-1]
     session.confs = before
     assert recover(session, begun).version == 1

@@ -103,6 +103,9 @@ class Group:
     @staticmethod
     def of(commit: bytes, table_path: str) -> Group | None:
         """What a table's commit says; None where it says nothing, or nothing that can be true."""
+        end = commit.find(b"\n")
+        if commit.find(_MARKER, 0, len(commit) if end < 0 else end) < 0:
+            return None  # the first line is the commitInfo: the others need no look
         value = (commit_info_of(commit) or {}).get(FIELD)
         root = _root(table_path)
         try:
@@ -156,9 +159,6 @@ def _number(value: int) -> int:
 
 def standing(table_path: str, store: Store, version: int, commit: bytes) -> Standing:
     """Whether a commit of a table may be read. What a crash has cut off is finished, as far as this store may."""
-    end = commit.find(b"\n")
-    if commit.find(_MARKER, 0, len(commit) if end < 0 else end) < 0:
-        return Standing.STANDS
     group = Group.of(commit, table_path)
     if group is None or (table_path, group.id) in _known:
         return Standing.STANDS

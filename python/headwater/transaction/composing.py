@@ -8,11 +8,13 @@ whole. Owns also :func:`version_together`, by which a transaction reads nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.files import canonical_path
+from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, DomainMetadata, RemoveFile
@@ -26,32 +28,60 @@ from headwater.transaction.transaction import Transaction
 #: Commits of a table that are older than the first look of a transaction by more than this, in milliseconds, are part
 #: of no group that was decided since: clocks differ, and a group takes milliseconds, or seconds after a crash.
 _DECIDED_WITHIN = 600_000
+#: How many versions a listing goes back at a time.
+_LISTED_AT_ONCE = 200
 
 
 def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -> int:
-    """The newest version of a table that goes with versions of others: it has no commit of a group of which these have
-    none.
+    """The newest version of a table that goes with versions of others: of no group, one has a commit and another not.
 
     :param newest: of the table.
-    :param pinned: the versions of other tables.
+    :param pinned: the versions of other tables that are read.
     :param since: when the first of these was read, in milliseconds since the epoch.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_VERSIONS_APART`` where there is none.
     """
-    version = newest.version
-    others = {snapshot.table_path: snapshot for snapshot in pinned}
-    for number in range(newest.version, 0, -1):
-        file = newest.segment.listing.commits.get(number)
-        if not others or file is None or file.modification_time < since - _DECIDED_WITHIN:
-            break
-        group = groups.Group.of(newest.store.read(file.path), newest.table_path)
-        record = None if group is None else groups.record_of(newest.table_path, newest.store, group)
-        for path, first in () if record is None else record.first_versions():
-            other = others.get(path)
-            if other is None or record is None:
-                continue
-            made = groups.published_version(other.store, record.id, path, first)
-            if made is not None and made > other.version:
-                version = number - 1
+    version, others = newest.version, {snapshot.table_path: snapshot for snapshot in pinned}
+    for number, made in _groups_of(newest, since) if others else ():
+        if any(path in others and at > others[path].version for path, at in made.items()):
+            version = min(version, number - 1)
+    if version < newest.version:
+        for other in pinned:
+            for _, made in _groups_of(other, since):
+                if made.get(newest.table_path, -1) > version:
+                    tables = f"{newest.table_path}, {', '.join(others)}"
+                    raise HeadwaterError("HEADWATER_TRANSACTION_VERSIONS_APART", {"tables": tables})
     return version
+
+
+def _groups_of(snapshot: Snapshot, since: int) -> Iterator[tuple[int, dict[str, int]]]:
+    """The versions of a table that are commits of groups and may have been decided about after a time, newest first;
+    each with the versions of all tables that are of its group.
+    """
+    recent = dict(_commits_since(snapshot, since - _DECIDED_WITHIN))
+    contents = snapshot.store.read_many(list(recent.values()))
+    for number, commit in zip(recent, contents, strict=True):
+        group = groups.Group.of(commit, snapshot.table_path)
+        record = None if group is None else groups.record_of(snapshot.table_path, snapshot.store, group)
+        if record is not None:
+            found = {
+                path: groups.published_version(snapshot.store, record.id, path, first)
+                for path, first in record.first_versions()
+            }
+            yield number, {path: at for path, at in found.items() if at is not None}
+
+
+def _commits_since(snapshot: Snapshot, time: int) -> Iterator[tuple[int, str]]:
+    """The versions up to a snapshot's that were committed after a time, newest first, and their files."""
+    following = snapshot.version + 1
+    while following > 1:
+        first = max(1, following - _LISTED_AT_ONCE)
+        listed = list_log(snapshot.table_path, snapshot.store, first).commits
+        for number in range(following - 1, first - 1, -1):
+            file = listed.get(number)
+            if file is None or file.modification_time < time:
+                return
+            yield number, file.path
+        following = first
 
 
 def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
