@@ -230,6 +230,7 @@ def write(group: Group, store: Store) -> None:
 @pytest.mark.random
 def test_every_interleaving_that_is_reached_shows_all_or_nothing(monkeypatch):
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
+    monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
     monkeypatch.setattr("headwater.backoff.OF_COMMITS", Backoff(0, 0))
     monkeypatch.setattr(groups, "_PATIENCE", 0.0)
     SEEN.clear()

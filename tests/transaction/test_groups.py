@@ -35,6 +35,7 @@ def quick(monkeypatch):
     monkeypatch.setattr("headwater.backoff.Backoff.wait", lambda *_: None)
     monkeypatch.setattr(groups, "_PATIENCE", 0.0)
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
+    monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
     groups._known.clear()
     groups._seen.clear()
     yield

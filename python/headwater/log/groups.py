@@ -8,7 +8,8 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
 - The *decision* is the file ``_delta_log/_transactions/<id>.json`` of the coordinator, put if absent. Only who has seen
   all commits of the group in their logs proposes that it is committed. Anybody may propose that it is aborted.
 - A *note* beside a participant's log, ``_delta_log/_transactions/<id>.settled.json``, says that nothing is left to do
-  about the group there, so that a reader needs no right to the coordinator.
+  about the group there, so that a reader needs no right to the coordinator; beside the coordinator's, only that it was
+  undone.
 - What is not there any more was settled: a decision goes only after the commits that it is about.
 
 Promise: a commit is read only if the group stands, or if it is aborted and undone. A version without an answer yet is
@@ -173,15 +174,18 @@ def standing(table_path: str, store: Store, version: int, commit: bytes) -> Stan
 
 
 def _standing(table_path: str, store: Store, group: Group) -> Standing:
-    if _read(store, note_path(table_path, group.id)) is not None:
+    is_coordinator = group.coordinator == table_path
+    decided = decision(store, group) if is_coordinator else None
+    if decided != "committed" and _read(store, note_path(table_path, group.id)) is not None:
         return Standing.STANDS
-    decided = decision(store, group)
+    if decided is None and not is_coordinator:
+        decided = decision(store, group)
     if decided is None:
         record = record_of(table_path, store, group)
         if record is None:
             return Standing.STANDS
         decided = _finish(store, record)
-    if decided == "committed":
+    if decided == "committed" and not is_coordinator:
         note(table_path, store, group.id, decided)
     return {"committed": Standing.STANDS, "aborted": Standing.ABORTED}.get(decided or "", Standing.OPEN)
 

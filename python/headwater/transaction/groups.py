@@ -42,6 +42,7 @@ from headwater.log import groups
 from headwater.log.groups import Group, Participant
 from headwater.protocol.file_names import STAGED_DIRECTORY, log_directory, staged_commit_name
 from headwater.stores import Store
+from headwater.transaction import maintenance
 from headwater.transaction.commit_loop import CommitLoop, Encoded, Put
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.transaction import MAX_ATTEMPTS, Committed, Transaction
@@ -146,7 +147,11 @@ class _Group:
                 raise
         else:
             self._decide()
-        for member in self._members:
+        maintenance.later(f"tidying up after the transaction {self._group.id}", self._tidy_up)
+
+    def _tidy_up(self) -> None:
+        """What spares others a look at the coordinator, and files that nobody reads any more."""
+        for member in self._others:
             groups.note(member.path, member.store, self._group.id, "committed")
         self._delete_staged()
 

@@ -1,4 +1,5 @@
-"""Post-commit maintenance: checksum, checkpoint, log compaction, log cleanup and Iceberg metadata.
+"""Post-commit maintenance: checksum, checkpoint, log compaction, log cleanup and Iceberg metadata; and what else can
+wait.
 
 Owns when each of them runs: after the commit was acknowledged, in threads of this process, one task at a time for each
 table. Follows the protocol's chapters "Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata
@@ -115,6 +116,25 @@ def schedule(snapshot: Snapshot, transaction_id: str, layout: Layout | None = No
     except RuntimeError:  # the interpreter is shutting down
         _pending.pop(snapshot.table_path, None)
         _LOG.warning("no checksum or checkpoint of %s at version %d", snapshot.table_path, snapshot.version)
+
+
+def later(what: str, do: Callable[[], object]) -> None:
+    """Have something done in the background that no commit depends on; ``what`` names it in the log."""
+    try:
+        future = _workers().submit(_quietly, what, do)
+    except RuntimeError:  # the interpreter is shutting down
+        _LOG.warning("%s was not done", what)
+        return
+    _running.add(future)
+    future.add_done_callback(_running.discard)
+
+
+def _quietly(what: str, do: Callable[[], object]) -> None:
+    try:
+        do()
+    except Exception as error:
+        counts.count("maintenanceFailures")
+        _LOG.warning("%s failed: %s", what, error)
 
 
 def checkpoint_is_due(snapshot: Snapshot) -> bool:
