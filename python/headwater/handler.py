@@ -26,8 +26,10 @@ _NEW_OBJECTS = 50_000
 @cache
 def _handlers() -> Mapping[str, Handler[Any]]:
     """Every handler. Importing them takes most of a second, which passes while Spark itself starts."""
+    from headwater.log.groups import let_readers_finish
     from headwater.statements.registry import HANDLERS
 
+    let_readers_finish()
     # Modules stay for as long as the process lives. Once: what a call has left in circles would stay, too.
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)

@@ -8,6 +8,7 @@ import pytest
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.errors import HeadwaterError
+from headwater.log import groups
 from headwater.log.commits import parse_actions
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata, Protocol
@@ -34,7 +35,8 @@ ASKED = TransactionRequest(arguments=TransactionArguments())
 
 
 @pytest.fixture(autouse=True)
-def done():
+def done(monkeypatch):
+    monkeypatch.setattr("headwater.log.groups._readers_finish", True)  # as in the handler
     yield
     assert wait_for_maintenance(60)
 
@@ -363,10 +365,11 @@ def test_what_was_cut_off_after_the_first_commit_is_finished_by_who_asks(tables,
     def die(*_):
         raise Killed
 
-    monkeypatch.setattr("headwater.log.groups.decide", die)
+    decide = groups.decide
+    monkeypatch.setattr(groups, "decide", die)
     with pytest.raises(Killed):
         session.commit()
-    monkeypatch.undo()
+    monkeypatch.setattr(groups, "decide", decide)
     begun = session.begun[-1]
     session.confs = before
     assert recover(session, begun).version == 1

@@ -36,6 +36,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(groups, "_PATIENCE", 0.0)
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
+    monkeypatch.setattr(groups, "_readers_finish", True)
     groups._known.clear()
     groups._seen.clear()
     yield
@@ -417,6 +418,19 @@ def test_who_may_only_read_sees_the_version_before_until_somebody_has_finished_i
     assert {"new" in files(path, reader) for path in TABLES} == {False}
     assert seen(inner)
     assert {"new" in files(path, reader) for path in TABLES} == {True}
+
+
+def test_a_process_that_only_looks_writes_nothing(monkeypatch):
+    reported, inner, _ = story("appends", first_put("appends"), Fault.CRASH_AFTER)
+    assert reported == "dead"
+    monkeypatch.setattr(groups, "_readers_finish", False)
+    before = dict(inner.files)
+    assert {"new" in files(path, inner) for path in TABLES} == {False}
+    assert inner.files == before
+    append(next(path for path in TABLES if "new" in raw(path, inner)), inner, "later").transaction.commit("WRITE", {})
+    before = dict(inner.files)
+    assert {"new" in files(path, inner) for path in TABLES} == {True}
+    assert inner.files == before
 
 
 def test_cleanup_takes_what_is_of_no_use_and_leaves_what_was_aborted(monkeypatch):

@@ -12,6 +12,9 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
   undone.
 - What is not there any more was settled: a decision goes only after the commits that it is about.
 
+Who finishes: writers, and readers of a process that said so (:func:`let_readers_finish`), as the handler does. Other
+readers, such as the command and the inspector, only look, and show the version before.
+
 Promise: a commit is read only if the group stands, or if it is aborted and undone. A version without an answer yet is
 not shown, nor is any after it. Other engines see each table's commit as soon as it is in the log.
 
@@ -53,6 +56,15 @@ _MOST_KNOWN = 10_000
 _known: set[tuple[str, str]] = set()
 #: When a group was first seen that could not be finished, by the monotonic clock.
 _seen: dict[str, float] = {}
+
+
+_readers_finish = False
+
+
+def let_readers_finish(finish: bool = True) -> None:
+    """Have readers of this process finish what a crash has cut off, as far as their stores let them."""
+    global _readers_finish
+    _readers_finish = finish
 
 
 class Standing(Enum):
@@ -158,13 +170,16 @@ def _number(value: int) -> int:
     return value
 
 
-def standing(table_path: str, store: Store, version: int, commit: bytes) -> Standing:
-    """Whether a commit of a table may be read. What a crash has cut off is finished, as far as this store may."""
+def standing(table_path: str, store: Store, version: int, commit: bytes, *, for_writing: bool = False) -> Standing:
+    """Whether a commit of a table may be read. What a crash has cut off is finished, as far as this store may.
+
+    :param for_writing: whether a writer asks, who finishes it in any process.
+    """
     group = Group.of(commit, table_path)
     if group is None or (table_path, group.id) in _known:
         return Standing.STANDS
     try:
-        found = _standing(table_path, store, group)
+        found = _standing(table_path, store, group, for_writing or _readers_finish)
     except Exception as error:  # a store that fails, a table that may not be read: who can settles it
         _LOG.warning("%s: what became of version %d is not known yet: %s", table_path, version, error)
         return Standing.OPEN
@@ -173,7 +188,7 @@ def standing(table_path: str, store: Store, version: int, commit: bytes) -> Stan
     return found
 
 
-def _standing(table_path: str, store: Store, group: Group) -> Standing:
+def _standing(table_path: str, store: Store, group: Group, finishes: bool) -> Standing:
     is_coordinator = group.coordinator == table_path
     decided = decision(store, group) if is_coordinator else None
     if decided != "committed" and _read(store, note_path(table_path, group.id)) is not None:
@@ -184,8 +199,8 @@ def _standing(table_path: str, store: Store, group: Group) -> Standing:
         record = record_of(table_path, store, group)
         if record is None:
             return Standing.STANDS
-        decided = _finish(store, record)
-    if decided == "committed" and not is_coordinator:
+        decided = _finish(store, record) if finishes else None
+    if decided == "committed" and not is_coordinator and finishes:
         note(table_path, store, group.id, decided)
     return {"committed": Standing.STANDS, "aborted": Standing.ABORTED}.get(decided or "", Standing.OPEN)
 

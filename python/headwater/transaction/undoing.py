@@ -74,7 +74,7 @@ def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that cannot be found out.
     """
     for _ in backoff.OF_COMMITS.tries(_ATTEMPTS):
-        found = groups.standing(table_path, store, version, commit)
+        found = groups.standing(table_path, store, version, commit, for_writing=True)
         if found is groups.Standing.ABORTED:
             group = groups.Group.of(commit, table_path)
             assert group is not None
