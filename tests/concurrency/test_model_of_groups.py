@@ -95,9 +95,12 @@ class Groups(RuleBasedStateMachine):
         self._advance(data.draw(st.sampled_from(sorted(self.running))), steps)
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data())
-    def kill(self, data):
+    @rule(data=st.data(), steps=st.integers(0, 40))
+    def kill(self, data, steps):
         name = data.draw(st.sampled_from(sorted(self.running)))
+        self._advance(name, steps)
+        if name not in self.running:
+            return
         stepper = self.running.pop(name)
         stepper.kill()
         if isinstance(stepper.error, Killed):
@@ -238,7 +241,7 @@ def test_every_interleaving_that_is_reached_shows_all_or_nothing(monkeypatch):
     run_state_machine_as_test(
         Groups,
         settings=settings(
-            max_examples=int(os.environ.get("HEADWATER_TEST_EXAMPLES", "25")),
+            max_examples=int(os.environ.get("HEADWATER_TEST_EXAMPLES", "20")),
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
