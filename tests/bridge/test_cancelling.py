@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.covering("file")]
 
 #: Takes as long as it is let, writes nothing, and hears of its cancellation.
 ENDLESS = "SELECT id FROM range(0, 1000000000000000, 1, 2) WHERE sqrt(id) < 0"

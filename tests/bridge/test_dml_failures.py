@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.covering("file")]
 
 SOURCE = "(SELECT * FROM VALUES (1L, -1), (5L, -5), (50L, -50) AS s(id, v)) s"
 BEFORE = [[i, 0] for i in range(8)]

@@ -13,7 +13,7 @@ from headwater.errors import HeadwaterError, conditions
 from headwater.exceptions import CONFLICTS
 from support.sparks.faults.sitecustomize import VALUE
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.covering("file")]
 
 _INTERNALS = re.compile(r"py4j|traceback|\.py\b|File \"|Python", re.IGNORECASE)
 

@@ -30,7 +30,7 @@ STATEMENTS = [
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_same_statements_give_the_same_table(spark: Any, peer: Any, tmp_path: Path) -> None:
     def here(text: str) -> list[Any]:
         return [list(row) for row in spark.sql(text).collect()]

@@ -47,7 +47,7 @@ ROWS = [
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("shaper", "mode"), [("ours", "id"), ("peer", "name")])
+@pytest.mark.parametrize(("shaper", "mode"), [("ours", "id"), pytest.param("peer", "name", marks=pytest.mark.soak)])
 def test_each_goes_on_with_what_the_other_has_shaped(
     shaper: str, mode: str, spark: Any, peer: Any, ours: Any, to_plain: Any, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PROPERTIES = "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name'"
 
 
+@pytest.mark.soak
 def test_both_write_to_the_clones_of_each_other(spark: Any, peer: Any, ours: Any, tmp_path: Path) -> None:
     source, mine, theirs, deep = (tmp_path / name for name in ("a s", "mine", "theirs", "deep"))
     spark.sql(

@@ -61,7 +61,7 @@ def compare(spark: Any, peer: Any, home: Path, names: list[str]) -> list[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.soak
 def test_evolution_does_what_the_peers_does(spark: Any, peer: Any, tmp_path: Path) -> None:
     draw = random.Random(3)
     names = [

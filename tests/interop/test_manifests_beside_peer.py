@@ -20,8 +20,8 @@ def manifests(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("partitioned", [True, pytest.param(False, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("partitioned", [True, False])
 def test_both_generate_the_same(spark: Any, peer: Any, tmp_path: Path, partitioned: bool) -> None:
     engines = {"ours": spark.sql, "theirs": peer.sql}
     by = "PARTITIONED BY (p, n)" if partitioned else ""

@@ -89,8 +89,8 @@ def _metrics(path: Path) -> dict[str, str | None]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["copied", "vectors"])
+@pytest.mark.soak
+@pytest.mark.parametrize("vectors", [False, True], ids=["copied", "vectors"])
 def test_metrics_have_the_same_names_and_numbers(spark: Any, peer: Any, tmp_path: Path, vectors: bool) -> None:
     template = tmp_path / "template"
     _table(spark, template, vectors)

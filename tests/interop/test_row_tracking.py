@@ -28,7 +28,9 @@ THEIRS = [
 ]
 
 
-@pytest.mark.parametrize(("vectors", "mapping"), [("true", "name"), ("false", "none")])
+@pytest.mark.parametrize(
+    ("vectors", "mapping"), [("true", "name"), pytest.param("false", "none", marks=pytest.mark.soak)]
+)
 def test_both_see_and_keep_the_same_ids(spark, peer, ours, tmp_path, vectors, mapping):
     path = tmp_path / "t"
     table = f"delta.`{path}`"

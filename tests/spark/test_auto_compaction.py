@@ -102,6 +102,7 @@ def test_who_asks_for_it(spark, tmp_path, few, setting, properties) -> None:
     until(lambda: files(path) == {"a": 1})
 
 
+@pytest.mark.soak
 def test_settings_of_the_commit_count(spark, tmp_path) -> None:
     """Two tables keep both threads busy, and the settings are gone before the third has its turn."""
     paths = [tmp_path / f"t{number}" for number in range(3)]

@@ -11,7 +11,9 @@ from pyspark.sql import SparkSession
 _WRITERS, _ROUNDS = 4, 10
 
 
-@pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copy-on-write"])
+@pytest.mark.parametrize(
+    "vectors", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["vectors", "copy-on-write"]
+)
 def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: str, vectors: bool) -> None:
     """Each writer updates two rows of its own, which lie in the files of all, and adds one, again and again."""
     rounds = _ROUNDS if vectors else 3

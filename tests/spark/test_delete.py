@@ -8,6 +8,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 SIX = "SELECT id, CAST(id AS STRING) AS v FROM range(0, 6, 1, 3)"
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 

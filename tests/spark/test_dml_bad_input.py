@@ -8,6 +8,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 COLUMNS = "id BIGINT, v INT, s STRUCT<a: INT, b: STRUCT<c: INT, d: INT>>"
 ROWS = "SELECT id, CAST(id AS INT), named_struct('a', 1, 'b', named_struct('c', 2, 'd', 3)) FROM range(0, 4, 1, 2)"
 USING = "USING (SELECT id, 1 AS v, 2 AS w FROM range(2)) u ON t.id = u.id"

@@ -6,6 +6,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 STATEMENTS = {
     "in a condition": "DELETE FROM {t} WHERE fails_late(id) > 0",
     "in a value": "UPDATE {t} SET v = fails_late(id)",

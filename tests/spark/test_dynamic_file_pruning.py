@@ -54,7 +54,10 @@ def read(spark, text):
     found = sorted(tuple(row) for row in frame.collect())
     plan = frame._jdf.queryExecution().executedPlan().finalPhysicalPlan()
     facts = [s for s in scans(plan) if s.relation().location().path().endswith("/fact")]
-    return found, [scan.metrics().apply("numFiles").value() for scan in facts]
+    counts = [scan.metrics().apply("numFiles").value() for scan in facts]
+    shown = (scan.relation().fileFormat().toString().partition(", ")[2] for scan in facts)
+    assert all(not text or text == f"{count} of 20 files" for text, count in zip(shown, counts, strict=True))
+    return found, counts
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,11 @@ def some(every: list[str]) -> list[str]:
 
 
 @pytest.fixture(
-    params=[("single", "America/Los_Angeles"), ("several", "UTC"), ("parted", "America/Los_Angeles")],
+    params=[
+        pytest.param(("single", "America/Los_Angeles"), marks=pytest.mark.soak),
+        ("several", "UTC"),
+        ("parted", "America/Los_Angeles"),
+    ],
     ids=["a row a file", "several rows a file", "partition values"],
 )
 def table(request, spark, settings, database):

@@ -107,5 +107,7 @@ def test_scans_say_which_version_of_which_table_they_read(spark, orders):
         plan = execution.executedPlan().toString()
         assert f"spark_catalog.{orders}" in plan
         assert f"Format: Delta version {version}" in plan
+        shown = "2 of 2 files" in plan
+        assert shown is (frame is latest), plan[150:400]
         relation = execution.optimizedPlan().collectLeaves().head()
         assert relation.catalogTable().get().identifier().unquotedString() == f"spark_catalog.{orders}"

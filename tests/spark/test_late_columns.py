@@ -65,6 +65,8 @@ WRITERS = {
     "decimals as whole numbers": {"store_decimal_as_integer": True},
     "times of the old kind": {"use_deprecated_int96_timestamps": True},
 }
+#: Of each page version and of each way to write numbers one; the long run has all.
+IN_BRIEF = {"dictionaries", "plain, pages of version 2", "decimals as whole numbers"}
 
 
 def long_text(i: int) -> str:
@@ -127,7 +129,9 @@ def updated(table: Table, condition: str, chosen) -> None:
     assert table.rows() == sorted(expected, key=repr)
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    "writer", [name if name in IN_BRIEF else pytest.param(name, marks=pytest.mark.soak) for name in WRITERS]
+)
 def test_late_values_are_those_of_their_rows_whoever_wrote_the_file(table, writer):
     table = table()
     adopt(table, arrow(), **WRITERS[writer])

@@ -103,7 +103,7 @@ def test_the_curves(spark) -> None:
     assert places(curves.zOrder, 2, 2)[:5] == [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)]
 
 
-@pytest.mark.parametrize("columns", ["a", "a, b", "b, c, d, e", "f, g, s.x, s.y, a, b, c"], ids=["1", "2", "4", "7"])
+@pytest.mark.parametrize("columns", ["a, b", "f, g, s.x, s.y, a, b, c"], ids=["2", "7"])
 def test_rows_of_any_type_along_the_curve(spark, rows, table, path, settings, columns) -> None:
     name = table("TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
     ids = f"SELECT _metadata.row_id, _metadata.row_commit_version, hash(*) FROM {name} ORDER BY 1"

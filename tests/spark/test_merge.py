@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 EIGHT = "SELECT id, CAST(id * 10 AS INT) AS v FROM range(0, 8, 1, 2)"
 COLUMNS = "id BIGINT, v INT"

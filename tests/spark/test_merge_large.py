@@ -7,6 +7,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 COLUMNS = "id BIGINT, v INT, k STRING, ts TIMESTAMP, pad STRING"
 #: Ten files of two rows, 1.2 MB each.

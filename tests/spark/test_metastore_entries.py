@@ -34,3 +34,11 @@ def test_the_entry_follows_the_table(spark, tmp_path):
     assert said("DELETE FROM g")[:2] == ["Some(c)", protocol]
     assert said("ALTER TABLE g SET")[0] == "Some(moved)"
     assert said("CREATE TABLE i")[1]["delta.catalogUpdateError"] == "The type of column x has 5897 characters."
+
+
+def test_a_new_table_is_loaded_once(spark):
+    """For its entry, and not again for Spark, which asks for nothing more."""
+    calls = spark._jvm.org.apache.spark.sql.headwater.bridge.HandlerMetrics.metricRegistry().timer("calls")
+    before = calls.getCount()
+    spark.sql("CREATE TABLE loaded_once (id BIGINT) USING delta")
+    assert calls.getCount() - before == 2  # with the commit

@@ -246,7 +246,7 @@ def test_a_statement_that_loses_to_it_does_not_run_again(
     assert gone["path"] == actions(path, 4, "add")[0]["path"]
 
 
-@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("vectors", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_statements_at_the_same_time(spark, rows, table, path, vectors) -> None:
     """While the table is compacted over and over, others change it: none fails, and no row is lost."""
     name = table(partitioned=False, enableDeletionVectors=str(vectors).lower())

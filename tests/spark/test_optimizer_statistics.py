@@ -78,6 +78,7 @@ def test_a_join_broadcasts_the_side_that_is_small_after_pruning(spark, rows, sal
         "day = '2024-01-05' AND price IS NOT NULL AND name LIKE 'name 42%'",
         "year(day) = 2024 AND (id BETWEEN 4240 AND 4250 OR id IN (4242, 77)) AND upper(name) <> 'X'",
         "id < (SELECT min(id) + 10 FROM sales WHERE id >= 4300) AND id > 4200 AND day >= '2024-01-05'",
+        "id >= 0",
     ],
 )
 def test_a_scan_is_pruned_once(spark, rows, sales, settings, condition):

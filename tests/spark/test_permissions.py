@@ -8,6 +8,8 @@ import pytest
 
 from support.denying import not_to_be_written
 
+pytestmark = pytest.mark.covering("file")
+
 CHANGES = [
     "INSERT INTO {} VALUES (3)",
     "INSERT OVERWRITE {} VALUES (3)",

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 from support.inline_vectors import inline
 
+pytestmark = pytest.mark.covering("file")
+
 
 def path_of(rows, table):
     return rows(f"DESCRIBE DETAIL {table}")[0][4].removeprefix("file:")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.covering("file")
+
 
 @pytest.fixture
 def anew(tmp_path: Path) -> Any:

@@ -19,7 +19,7 @@ COLUMNS = "id INT, v STRING"
 #: Two rows of one key, a null key, and a key the table lacks.
 NEW = "SELECT * FROM VALUES (1, 'x'), (1, 'y'), (CAST(NULL AS INT), 'z'), (9, 'q') AS s(id, v)"
 REPLACED = [(1, "x"), (1, "y"), (2, "c"), (9, "q"), (None, "n"), (None, "z")]
-kinds = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
+kinds = pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.soak), True], ids=["copy", "vectors"])
 
 
 def changes(table: Table) -> list[Row]:

@@ -8,6 +8,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 
 

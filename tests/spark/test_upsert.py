@@ -279,6 +279,7 @@ def test_keys_of_a_wider_type_are_those_that_were_deleted(table):
     assert [len(list(companion.parent.glob("_delta_log/*.json"))) for companion in table.companions()] == [2]
 
 
+@pytest.mark.soak
 def test_deletions_of_a_narrower_and_of_a_wider_type(table):
     """RESTORE undoes that a key became wider; a struct that becomes another one cannot be compared."""
     properties = "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"

@@ -159,6 +159,7 @@ def test_deletions_that_are_forgotten_still_end_rows(table):
     assert table.rows == [(1, "a", 10, 15), (1, "b", 15, 20), (1, None, 30, None)]
 
 
+@pytest.mark.soak
 def test_a_row_that_came_back_is_compared_with_itself(table):
     """RESTORE or an overwrite has put it there after the deletion of its key, which no longer ends it."""
     table.write([(1, 10, "a", False), (2, 10, "b", False)])
@@ -199,6 +200,7 @@ def test_a_batch_that_failed_deletes_nothing(table):
     assert table.rows == [(1, "a", 1, 6), (2, "too long", 2, None), (3, "late", 5, 6)]
 
 
+@pytest.mark.soak
 def test_writers_of_a_key_do_not_lose_an_event(table, tmp_path):
     """The event of the one that lost goes between those of the winner, whose rows it had not seen."""
     gate = tmp_path / "gate"

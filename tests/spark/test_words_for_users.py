@@ -180,7 +180,11 @@ def _texts(spark, statement: str, *, explain: bool) -> Iterator[tuple[str, bool]
                 yield "\n".join(row[0] for row in rows), True
 
 
-@pytest.mark.parametrize("target", _TARGETS, ids=["name", "missing", "path", "view", "parquet"])
+@pytest.mark.parametrize(
+    "target",
+    [target if target in ("t", "missing") else pytest.param(target, marks=pytest.mark.soak) for target in _TARGETS],
+    ids=["name", "missing", "path", "view", "parquet"],
+)
 def test_texts_are_for_users(spark, database, tmp_path: Path, target: str) -> None:
     classes = _classes()
     assert {"HeadwaterTable", "DeltaDataSource", "PinSnapshots"} <= classes

@@ -207,7 +207,7 @@ def test_skipping_never_loses_a_row(spark, rows, database):
             return f"{column} IN ({literal}, {value('i') if kind == 'st' else value(kind)})"
         return f"{column} {chance.choice(['=', '<', '<=', '>', '>=', '<=>', '!='])} {literal}"
 
-    conditions = [condition() for _ in range(60)]
+    conditions = [condition() for _ in range(40)]
     counts = ", ".join(f"count_if({c})" for c in conditions)
     expected = rows(f"SELECT {counts} FROM plain")[0]
     # One query of many branches: each scans, and skips, on its own.

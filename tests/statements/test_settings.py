@@ -39,7 +39,8 @@ def test_each_listed_setting_is_named_by_code():
 #: What the documentation of Delta Lake's connector names, and what its code calls public.
 PEERS = """
 alterLocation.bypassSchemaCheck autoCompact.enabled autoCompact.maxFileSize autoCompact.minNumFiles
-catalog.update.enabled changeDataFeed.timestampOutOfRange.enabled checkLatestSchemaOnRead checkpoint.partSize
+catalog.enableServerSidePlanning catalog.update.enabled changeDataFeed.timestampOutOfRange.enabled changelogV2.enabled
+checkLatestSchemaOnRead checkpoint.partSize
 clusteredTable.enableClusteringTablePreview commitInfo.userMetadata commitMetrics.enabled
 constraints.assumesDropIfExists.enabled convert.iceberg.partitionEvolution.enabled
 convert.iceberg.useNativePartitionValues convert.metadataCheck.enabled convert.partitionValues.ignoreCastFailure
@@ -55,7 +56,12 @@ uniform.iceberg.maxActionsToConvertForCommitLarge v2.enableMode vacuum.lite.enab
 vacuum.parallelDelete.enabled vacuum.parallelDelete.parallelism withEventTimeOrder.enabled write.txnAppId
 write.txnVersion write.txnVersion.autoReset.enabled writeChecksumFile.enabled
 """
-STORES = ("spark.delta.logStore.class", "spark.delta.logStore.s3a.impl", "spark.io.delta.storage.S3DynamoDBLogStore.x")
+STORES = (
+    "spark.delta.logStore.class",
+    "spark.delta.logStore.s3a.impl",
+    "spark.io.delta.storage.S3DynamoDBLogStore.x",
+    "spark.hadoop.delta.enableFastS3AListFrom",
+)
 PEERS_OPTIONS = """
 dataChange endingTimestamp endingVersion excludeRegex failOnDataLoss ignoreChanges ignoreDeletes ignoreFileDeletion
 maxBytesPerTrigger maxFilesPerTrigger mergeSchema optimizeWrite overwriteSchema parquet.writer.version

@@ -6,6 +6,13 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+
+
+def sorted_rows(table: pa.Table) -> list[Any]:
+    """The rows of a table of Arrow, without the names of its columns."""
+    return sorted((plain(list(row.values())) for row in table.to_pylist()), key=repr)
+
 
 def plain(value: Any) -> Any:
     """A value of any of Spark's types: rows and arrays as lists, maps as sorted pairs, all else exact, as text."""

@@ -111,11 +111,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("random")
     matrices: dict[tuple[Path, str], list[Any]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("covering") and not item.get_closest_marker("soak"):
-            matrices[item.path, item.originalname].append(item)  # type: ignore[attr-defined]
+        mark = item.get_closest_marker("covering")
+        if mark and not item.get_closest_marker("soak"):
+            whole = "" if "file" in mark.args else item.originalname  # type: ignore[attr-defined]
+            matrices[item.path, whole].append(item)
     for cases in matrices.values():
-        # Each decorator's part of the name in brackets: what one of them lists together stays together.
-        kept = covering([dict(enumerate(case.callspec._idlist)) for case in cases])
+        kept = covering([_values(case) for case in cases])
         for number in set(range(len(cases))) - set(kept):
             cases[number].add_marker("soak")
     order = {name: number for number, name in enumerate((*_TOGETHER, *_LONG))}
@@ -124,6 +125,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if seed is not None:
         # Of a group the files, too; the tests of a file may build on each other's tables and stay in order.
         items.sort(key=lambda item: (_drawn(seed, _group(item.path)), _drawn(seed, str(item.path.relative_to(_TESTS)))))
+
+
+def _values(case: Any) -> dict[int | str, str]:
+    """The test, and the value of each of its parameters: what one decorator lists together stays together."""
+    listed = case.callspec._idlist if hasattr(case, "callspec") else ()
+    return {"test": case.nodeid.partition("[")[0], **dict(enumerate(listed))}
 
 
 def _drawn(seed: str, name: str) -> bytes:

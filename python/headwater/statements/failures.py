@@ -31,6 +31,21 @@ _WRITERS = (
     "org.apache.spark.sql.headwater.write.HeadwaterCommitProtocol",
     "org.apache.spark.sql.headwater.write.CopyJob",
 )
+#: Errors of a class path that does not fit together, such as a connector made for another Hadoop.
+_OF_LINKING = (
+    "AbstractMethodError",
+    "ClassNotFoundException",
+    "ExceptionInInitializerError",
+    "IllegalAccessError",
+    "IncompatibleClassChangeError",
+    "LinkageError",
+    "NoClassDefFoundError",
+    "NoSuchFieldError",
+    "NoSuchMethodError",
+    "UnsatisfiedLinkError",
+    "UnsupportedClassVersionError",
+    "VerifyError",
+)
 _LONGEST_REASON = 400
 
 
@@ -61,6 +76,8 @@ def _unreadable(
         return HeadwaterError("DELTA_FILE_NOT_FOUND_DETAILED", where)
     if any((cause.condition or "").partition(".")[0] != "FAILED_READ_FILE" for cause in _conditions(causes)):
         return None  # such as a value that an expression does not accept: the file is not at fault
+    if any(cause.class_name.rpartition(".")[2] in _OF_LINKING for cause in causes):
+        return None
     return HeadwaterError("HEADWATER_DATA_FILE_DAMAGED", {**where, "reason": _words(causes[-1])})
 
 

@@ -352,6 +352,8 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.clusteredTable.enableClusteringTablePreview": "clustered tables need no setting",
     f"{_DELTA}.legacy.allowAmbiguousPathsInCreateTable": "a statement that names two places for a table is refused",
     f"{_DELTA}.v2.enableMode": "there is one connector",
+    f"{_DELTA}.changelogV2.enabled": "CHANGES FROM reads the change data feed, and needs no setting",
+    f"{_DELTA}.catalog.enableServerSidePlanning": "scans are planned here, never by a catalog",
     f"{_DELTA}.convert.iceberg.": _CONVERT,
     f"{_DELTA}.uniform.hudi.": _OTHER_FORMATS,
     f"{_DELTA}.uniform.iceberg.maxActionsToConvertForCommitLarge": _BEHIND,
@@ -360,6 +362,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.hudi.": _OTHER_FORMATS,
     "spark.delta.logStore.": _STORES,
     "spark.io.delta.storage.": _STORES,
+    "spark.hadoop.delta.enableFastS3AListFrom": "logs are listed by Hadoop's own connector",
 }
 #: Options of Delta Lake's readers and writers that do nothing here.
 UNUSED_OPTIONS: Mapping[str, str] = {

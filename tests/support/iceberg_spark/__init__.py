@@ -7,39 +7,19 @@ and kept under ``target``.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support.fetched_packages import fetched_packages
 from support.jvms import fetched
-from support.paths import ROOT
 from support.processes import environment
 from support.sparks.asking import START_SECONDS, SparkProcess
 
 _HOME = Path(__file__).parent
 _SPARK = "4.0.5"
-_INSTALL_SECONDS = 900
 _STATEMENT_SECONDS = 300
-
-
-def _spark() -> Path:
-    """The folder that has PySpark of the line."""
-    there = ROOT / "target" / f"test-pyspark-{_SPARK}"
-    if not there.is_dir():
-        there.parent.mkdir(exist_ok=True)
-        coming = Path(tempfile.mkdtemp(dir=there.parent))
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(coming)]
-        subprocess.run([*command, f"pyspark=={_SPARK}"], check=True, timeout=_INSTALL_SECONDS, stdin=subprocess.DEVNULL)
-        try:
-            coming.rename(there)
-        except OSError:  # another process fetched it meanwhile
-            shutil.rmtree(coming)
-    return there
 
 
 class IcebergSpark:
@@ -73,8 +53,9 @@ class IcebergSpark:
 def iceberg_spark(home: Path) -> Iterator[IcebergSpark]:
     """Start it; it ends with the block."""
     jars = ",".join(map(str, fetched(_HOME / "runtime.xml")))
+    spark = fetched_packages(f"test-pyspark-{_SPARK}", f"pyspark=={_SPARK}")
     given = environment()
-    env = {**given, "PYTHONPATH": os.pathsep.join([str(_spark()), given["PYTHONPATH"]])}
+    env = {**given, "PYTHONPATH": os.pathsep.join([str(spark), given["PYTHONPATH"]])}
     process = SparkProcess("iceberg_process", [str(home), jars], home, env)
     try:
         process.receive(START_SECONDS)

@@ -137,13 +137,13 @@ class FileListAnswer(Answer, kw_only=True):
     ``inline <base64>`` or ``<offset> <size> <path>``. If the version has row tracking enabled, a row ends with its
     ``baseRowId`` and ``defaultRowCommitVersion``. The Arrow stream has the same columns.
 
-    :param is_whole: whether these are all files of the version.
+    :param all_files: how many files there are to choose from, such as those of the version.
     :param statistics: where they were asked for, and each file has a row count.
     """
 
     files: list[list[str | int | None]] | None = None
     arrow: str | None = None
-    is_whole: bool
+    all_files: int
     statistics: ScanStatistics | None = None
 
 

@@ -187,13 +187,14 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
 def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     """The files a scan must read, with their statistics where those are asked for."""
     snapshot = open_same(request, statement, request.version)
-    files = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
+    files = every = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
     mask = _chosen(request, snapshot)
-    is_whole = mask is None or mask.true_count == len(mask)
-    if not is_whole:
-        files = files.filter(mask)
-    statistics = None if request.columns is None else _statistics(snapshot, None if is_whole else mask, request.columns)
-    return answer_files(snapshot, files, statement, is_whole=is_whole, statistics=statistics)
+    if mask is not None and mask.true_count == len(mask):
+        mask = None
+    if mask is not None:
+        files = every.filter(mask)
+    statistics = None if request.columns is None else _statistics(snapshot, mask, request.columns)
+    return answer_files(snapshot, files, statement, all_files=every.num_rows, statistics=statistics)
 
 
 def _chosen(request: ScanRequest, snapshot: Snapshot) -> pa.BooleanArray | None:
@@ -211,7 +212,7 @@ def answer_files(
     files: pa.Table,
     statement: Statement,
     *,
-    is_whole: bool,
+    all_files: int,
     statistics: ScanStatistics | None = None,
 ) -> FileListAnswer:
     """Files of a scan: rows with at least the columns of :data:`LISTED` of ``snapshot.files``.
@@ -225,7 +226,7 @@ def answer_files(
     return FileListAnswer(
         files=[list(row.values()) for row in listed.to_pylist()] if short else None,
         arrow=None if short else _to_private_file(listed),
-        is_whole=is_whole,
+        all_files=all_files,
         statistics=statistics,
     )
 

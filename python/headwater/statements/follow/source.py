@@ -217,7 +217,7 @@ def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListA
     between = _between(request, statement)
     predicates = [decode(tree) for tree in request.filters]
     found = between.stream.files(between.start, between.end, between.told_version, predicates)
-    return answer_files(found.definition, found.files, statement, is_whole=False)
+    return answer_files(found.definition, found.files, statement, all_files=found.files.num_rows)
 
 
 def stream_condition(request: StreamConditionRequest, statement: Statement) -> StreamCondition:

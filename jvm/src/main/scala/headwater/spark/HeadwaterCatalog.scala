@@ -150,13 +150,15 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override protected def create(ident: Identifier, table: NewTable): Table =
     if (isDelta(providerOf(table.properties))) {
-      def make(place: Option[(TableLocation, Boolean)]): Unit = commit(ident, table, "create", place = place)(None, Map.empty)
+      var made: Option[Table] = None
+      def make(place: Option[(TableLocation, Boolean)]): Unit =
+        commit(ident, table, "create", place = place, registered = found => made = Some(new MergeableTable(found)))(None, Map.empty)
       lazy val (location, external) = newLocation(ident, table.properties)
       if (PlannedTable.isForStream && !exists(location)) {
         val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
         PlannedTable.note(new PlannedTable(ident, location.path, registered, () => make(staged(location, external))))
       } else make(None)
-      loadTable(ident)
+      made.getOrElse(loadTable(ident))
     } else createBelow(ident, table)
 
   override def createLike(ident: Identifier, table: NewTable, source: Table): Table = {
@@ -278,13 +280,18 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     properties -- HeadwaterCatalog.options(table.properties).keys -- properties.keys.filter(HeadwaterCatalog.isReserved)
   }
 
-  /** Has a table committed at its location, then registers it with the metastore. `commit` learns whether the catalog has it already. */
+  /**
+   * Has a table committed at its location, then registers it with the metastore. `commit` learns whether the catalog has it already.
+   *
+   * @param registered is given the table, where its entry had to be made from it
+   */
   private def making[A](
       ident: Identifier,
       table: NewTable,
       mode: String,
       options: Map[String, String],
-      place: Option[(TableLocation, Boolean)] = None)(commit: (TableLocation, Boolean, Boolean) => A): A = {
+      place: Option[(TableLocation, Boolean)] = None,
+      registered: HeadwaterTable => Unit = _ => ())(commit: (TableLocation, Boolean, Boolean) => A): A = {
     val byPath = isPath(ident)
     if (!byPath && !registry.hasNamespace(ident.namespace())) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
@@ -295,7 +302,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (known) refuseOtherFormat(ident)
     val named = if (known) location.copy(entry = Some(new TableEntry(identifier(ident)))) else location
     val committed = commit(named, external, known)
-    if (!byPath && !known) register(ident, location, external, table)
+    if (!byPath && !known) register(ident, location, external, table, registered)
     SparkInternals.refreshCaches(session, location)
     committed
   }
@@ -306,8 +313,9 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       table: NewTable,
       mode: String,
       like: Option[TableLocation] = None,
-      place: Option[(TableLocation, Boolean)] = None)(rows: Option[DataFrame], options: Map[String, String]): Unit =
-    making(ident, table, mode, options, place) { (location, external, known) =>
+      place: Option[(TableLocation, Boolean)] = None,
+      registered: HeadwaterTable => Unit = _ => ())(rows: Option[DataFrame], options: Map[String, String]): Unit =
+    making(ident, table, mode, options, place, registered) { (location, external, known) =>
       if (SaveAsTable.overwrites(mode, options) && rows.isDefined && exists(location)) {
         // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
         HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
@@ -353,8 +361,20 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     finally context.close()
   }
 
-  private def register(ident: Identifier, location: TableLocation, external: Boolean, table: NewTable): Unit =
-    registry.add(entry(ident, location, external, table.properties.asScala.toMap), ident, table, HeadwaterTable.load(session, location))
+  private def register(
+      ident: Identifier,
+      location: TableLocation,
+      external: Boolean,
+      table: NewTable,
+      registered: HeadwaterTable => Unit): Unit = {
+    val made = entry(ident, location, external, table.properties.asScala.toMap)
+    def found = {
+      val loaded = HeadwaterTable.load(session, location, catalogTable = Some(made))
+      registered(loaded)
+      loaded
+    }
+    registry.add(made, ident, table, found)
+  }
 
   private def refuseOtherFormat(ident: Identifier): Unit = {
     val entry = registry.find(ident)

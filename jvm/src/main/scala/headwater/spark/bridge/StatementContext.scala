@@ -128,7 +128,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val passed = conf.getAllConfs.filter { case (key, _) =>
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
       key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
-      key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") ||
+      key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") || key.startsWith("spark.hadoop.delta.") ||
       key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions" ||
       CatalogSettings.isOne(conf, key)
     }

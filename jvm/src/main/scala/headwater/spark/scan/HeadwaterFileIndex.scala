@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{FileIndex, FileStatusWithMetadata, HadoopFsRelation, LogicalRelation, PartitionDirectory}
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -46,6 +47,18 @@ class HeadwaterFileIndex(
 
   /** Whether it lists the files of the table's version, perhaps pruned, rather than files that it was given. */
   def listsVersion: Boolean = !live && only.isEmpty
+
+  /** How many files are left of how many, for people; empty where nothing was pruned. */
+  def shownFiles: String = pruned.map(found => s"${found.files.size} of ${found.of} files").getOrElse("")
+
+  /** A relation of the table with this index in place of its own. */
+  def in(relation: HadoopFsRelation): HadoopFsRelation = {
+    val format = relation.fileFormat match {
+      case ours: HeadwaterParquetFileFormat => ours.of(this)
+      case other => other
+    }
+    relation.copy(location = this, fileFormat = format)(relation.sparkSession)
+  }
 
   /** Whether it may list so many files. */
   def mayList(files: Int): Boolean = pruned.forall(_.files.size >= files)
@@ -84,7 +97,7 @@ class HeadwaterFileIndex(
       case (values, true) => values
     }.toSet)
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
-    val found = PrunedFiles(trees.toSet, files, isWhole = answer.isWhole && files.size == listed.size)
+    val found = PrunedFiles(trees.toSet, files, answer.allFiles)
     (of(found), answer.statistics)
   }
 
@@ -145,7 +158,8 @@ class HeadwaterFileIndex(
 
   private def onlyFiles: Option[JsonNode] = only
 
-  private def prunedFiles: Option[Seq[ListedFile]] = pruned.filterNot(_.isWhole).map(_.files)
+  // One that filters have left whole is another than one that nobody has asked: Spark would keep the latter, and ask again.
+  private def prunedFiles: Option[Seq[ListedFile]] = pruned.map(_.files)
 
   override def hashCode(): Int = path.hashCode
 

@@ -52,7 +52,7 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
       limit: Option[Int] = None,
       order: Option[ScanOrder] = None): LogicalRelation = {
     val (location, statistics) = index.pruned(filters, columns, limit, order)
-    val smaller = relation.copy(relation = files.copy(location = location)(files.sparkSession))
+    val smaller = relation.copy(relation = location.in(files))
     statistics.map { known =>
       val entry = relation.catalogTable.getOrElse(CatalogTable(
         TableIdentifier(index.path, Some("delta")),

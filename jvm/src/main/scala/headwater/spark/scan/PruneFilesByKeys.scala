@@ -76,7 +76,7 @@ case class PruneFilesByKeys(session: SparkSession) extends Rule[SparkPlan] {
       val fewer = index.pruned(static ++ filters, None)._1
       copied(
         scan,
-        "relation" -> scan.relation.copy(location = fewer)(scan.relation.sparkSession),
+        "relation" -> fewer.in(scan.relation),
         "dataFilters" ->
           (scan.dataFilters ++ ofKeys.map(_.last).filterNot(_.references.exists(c => partitions.exists(_.equalsIgnoreCase(c.name))))))
     }

@@ -6,9 +6,9 @@ import com.fasterxml.jackson.databind.JsonNode
  * The files that filters left of a table.
  *
  * @param filters what the handler was asked with
- * @param isWhole whether these are all files of the table
+ * @param of how many files the table has
  */
-final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], isWhole: Boolean) {
+final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], of: Long) {
   val sizeInBytes: Long = files.iterator.map(_.size).sum
 
   /** Whether the handler would drop no other files for a scan under these filters. The scan applies partition filters itself. */

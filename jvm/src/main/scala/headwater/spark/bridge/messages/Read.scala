@@ -84,7 +84,7 @@ object ScanStatistics {
     FromJson.message(in => ScanStatistics(in[Long]("rows"), in[Seq[ColumnStatistics]]("columns")))
 }
 
-final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String], isWhole: Boolean, statistics: Option[ScanStatistics])
+final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String], allFiles: Long, statistics: Option[ScanStatistics])
     extends Message
 
 object FileListAnswer {
@@ -92,7 +92,7 @@ object FileListAnswer {
     FileListAnswer(
       in[Option[JsonNode]]("files"),
       in[Option[String]]("arrow"),
-      in[Boolean]("isWhole"),
+      in[Long]("allFiles"),
       in[Option[ScanStatistics]]("statistics")))
 }
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.headwater.scan
 import java.util.Locale
 
 import headwater.spark.scan.{
-  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, LateMaterialization, RowIndexBatches, RowIndexColumn
+  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches, RowIndexColumn
 }
 import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, SharedConfiguration, TableState}
 import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds, NotingWriterFactory}
@@ -29,6 +29,7 @@ import org.apache.spark.util.SerializableConfiguration
  * @param rowTracking the columns of row tracking, which queries reach by `_metadata`; None unless it is enabled
  * @param hasChangeData whether a write has change data, and so the type of change as its last column
  * @param statistics the leaf columns whose statistics a write needs of each file
+ * @param shownFiles what a plan says of the files that were left of all
  */
 class HeadwaterParquetFileFormat(
     val path: String,
@@ -40,7 +41,8 @@ class HeadwaterParquetFileFormat(
     positionColumn: Option[String] = None,
     val rowTracking: Option[RowTrackingColumns] = None,
     hasChangeData: Boolean = false,
-    statistics: Seq[Seq[String]] = Nil)
+    statistics: Seq[Seq[String]] = Nil,
+    shownFiles: String = "")
     extends ParquetFileFormat {
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
@@ -60,6 +62,20 @@ class HeadwaterParquetFileFormat(
       positionColumn,
       state.rowTracking.orElse(rowTracking))
 
+  /** The same for a scan of fewer files. */
+  def of(files: HeadwaterFileIndex): HeadwaterParquetFileFormat = new HeadwaterParquetFileFormat(
+    path,
+    schemaJson,
+    mappingMode,
+    hasDeletionVectors,
+    version,
+    late,
+    positionColumn,
+    rowTracking,
+    hasChangeData,
+    statistics,
+    files.shownFiles)
+
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
     case _ => false
@@ -68,7 +84,7 @@ class HeadwaterParquetFileFormat(
   override def hashCode(): Int = path.hashCode
 
   /** What the plan says under `Format`, in Spark's UI as well. */
-  override def toString: String = s"Delta version $version"
+  override def toString: String = Seq(s"Delta version $version", shownFiles).filter(_.nonEmpty).mkString(", ")
 
   override def shortName(): String = "delta"
 
