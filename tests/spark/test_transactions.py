@@ -68,6 +68,25 @@ def insert_and_fail(spark) -> None:
 
 
 @pytest.mark.usefixtures("tables")
+def test_what_is_cached_has_nothing_of_an_open_transaction(spark):
+    other = spark.newSession()
+    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    other.sql("CACHE TABLE a")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    assert condition_of(spark, "CACHE TABLE a") == "HEADWATER_NOT_IN_TRANSACTION"
+    assert rows(spark, "a") == [(1, "one"), (2, "two")]
+    assert rows(other, "a") == [(1, "one")]
+    spark.sql("ROLLBACK")
+    assert rows(spark, "a") == rows(other, "a") == [(1, "one")]
+    with headwater.in_transaction(spark):
+        spark.sql("INSERT INTO a VALUES (3, 'three')")
+        assert rows(other, "a") == [(1, "one")]
+    assert rows(spark, "a") == rows(other, "a") == [(1, "one"), (3, "three")]
+    other.sql("UNCACHE TABLE a")
+
+
+@pytest.mark.usefixtures("tables")
 def test_rollback_and_a_block_that_raises(spark):
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT OVERWRITE a VALUES (9, 'nine')")

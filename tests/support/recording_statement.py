@@ -114,5 +114,8 @@ class RecordingStatement(Statement):
     def end_inner_commit(self):
         self.inner_commits += 1
 
+    def table_changed(self, table):
+        pass
+
     def definition_changed(self):
         self.redefinitions += 1

@@ -91,6 +91,7 @@ class StatementContext(Protocol):
     def beginInnerCommit(self) -> None: ...
     def endInnerCommit(self) -> None: ...
     def definitionChanged(self) -> None: ...
+    def tableChanged(self, table: str) -> None: ...
     def compactLater(self, table: str) -> None: ...
 
 
@@ -373,6 +374,10 @@ class Statement:
     def definition_changed(self) -> None:
         """Tell Spark's side that the commit in the log has another definition of the table: its entry is to follow."""
         self._context.definitionChanged()
+
+    def table_changed(self, table: str) -> None:
+        """Tell Spark's side that a table has another version that this statement, which is not about it alone, made."""
+        self._context.tableChanged(table)
 
     def compact_later(self, table: str) -> None:
         """Have a table compacted in the background, by a call of its own; the statement does not wait for it."""

@@ -33,8 +33,6 @@ from headwater.transaction.pending import PendingLog
 #: Commands of Spark's own that change nothing but the session, by the names of their plans.
 _HARMLESS = frozenset(
     {
-        "CacheTable",
-        "CacheTableAsSelect",
         "ClearCacheCommand",
         "CreateVariable",
         "CreateViewCommand",
@@ -94,6 +92,7 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
         _end(transaction, statement)
     for txn, each, committed in zip(made, hooks, done, strict=True):
         follow_up(txn, statement, each, committed)
+        statement.table_changed(txn.table_path)
     changed = zip(logs, done, strict=True)
     return RowsAnswer(rows=[{"path": log.table_path, "version": committed.version} for log, committed in changed])
 

@@ -90,7 +90,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Where the statement's own table lies, if what its catalog's entry says of it is no longer so after the call. */
   private[spark] def outdated: Option[TableLocation] =
-    locations.headOption.filter(_.entry.exists(entry => isRedefined || commit.isDefined && entry.isBehind))
+    locations.headOption.filter(_ => SparkInternals.transaction(session).isEmpty)
+      .filter(_.entry.exists(entry => isRedefined || commit.isDefined && entry.isBehind))
 
   /** The error on this side that ended the call: Spark's, or that of a nested call. */
   private[spark] def failure: Option[Throwable] =
@@ -386,6 +387,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val columns = Option.when(PredicateTree.isOverRow(condition))(condition.references.toSeq.map(_.name))
     Json.write(CheckedCondition(PredicateTree.of(condition), columns))
   }
+
+  /** A table has another version, made by a statement that is not about this table alone. */
+  def tableChanged(table: String): Unit = SparkInternals.refreshCaches(session, located(table))
 
   /** Has a table compacted in the background. Returns at once. */
   def compactLater(table: String): Unit = AutoCompactions.submit(session, located(table))

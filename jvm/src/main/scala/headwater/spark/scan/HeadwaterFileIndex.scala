@@ -41,6 +41,9 @@ class HeadwaterFileIndex(
     private val pruned: Option[PrunedFiles] = None)
     extends FileIndex {
 
+  /** What is read in a transaction is another table to Spark's caches, and another one after each statement. */
+  private val transaction = SparkInternals.transaction(session).map((_, state.version))
+
   def tableLocation: TableLocation = TableLocation(path, store)
 
   def isWholeTable: Boolean = only.isEmpty && pruned.isEmpty
@@ -151,10 +154,12 @@ class HeadwaterFileIndex(
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterFileIndex =>
       path == that.path && store == that.store && state.tableId == that.state.tableId && live == that.live &&
-      (live || state.version == that.state.version) &&
+      (live || state.version == that.state.version) && inTransaction == that.inTransaction &&
       onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
     case _ => false
   }
+
+  private def inTransaction: Option[(String, Long)] = transaction
 
   private def onlyFiles: Option[JsonNode] = only
 

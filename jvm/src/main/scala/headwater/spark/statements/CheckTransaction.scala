@@ -16,7 +16,7 @@ import org.apache.spark.sql.headwater.SparkInternals
  */
 case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    if (SparkInternals.conf(session).contains(CheckTransaction.Setting)) plan.foreach {
+    if (SparkInternals.transaction(session).isDefined) plan.foreach {
       case command: Command if !isOurs(command) => Bridge.call(session, InTransactionRequest(command.nodeName))
       case _ =>
     }
@@ -36,7 +36,5 @@ case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object CheckTransaction {
-  /** The setting of a session that has begun a transaction, which the handler sets. */
-  private val Setting = "spark.headwater.transaction"
   private val Packages = Seq("headwater.spark.", "org.apache.spark.sql.headwater.")
 }

@@ -36,6 +36,12 @@ object SparkInternals {
 
   def conf(session: SparkSession): SQLConf = classic(session).sessionState.conf
 
+  /** The transaction over several statements that a session has begun. Caches are shared by sessions, and never have anything of it. */
+  def transaction(session: SparkSession): Option[String] = Option(conf(session).getConfString(Transaction, null))
+
+  /** The setting that the handler keeps a transaction by. */
+  private val Transaction = "spark.headwater.transaction"
+
   def hadoopConf(session: SparkSession, options: Map[String, String] = Map.empty): Configuration =
     if (options.isEmpty) classic(session).sessionState.newHadoopConf() else classic(session).sessionState.newHadoopConfWithOptions(options)
 
@@ -233,7 +239,7 @@ object SparkInternals {
    * was renamed, is no longer cached, and the statement that changed the table has still succeeded.
    */
   def refreshCaches(session: SparkSession, table: TableLocation): Unit =
-    try {
+    if (transaction(session).isEmpty) try {
       val caches = classic(session).sharedState.cacheManager
       if (table.store.isEmpty) caches.recacheByPath(classic(session), table.path)
       else {
