@@ -124,6 +124,7 @@ def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spa
         "CREATE TABLE c (id INT) USING delta",
         "CREATE TABLE c USING delta AS SELECT 1 AS id",
         "CREATE TABLE c (id INT) USING parquet",
+        "CREATE VIEW c AS SELECT * FROM a",
         "DROP TABLE a",
         "INSERT INTO parquet_table VALUES (1)",
         f"INSERT OVERWRITE DIRECTORY '{tmp_path}/d' USING parquet SELECT 1",

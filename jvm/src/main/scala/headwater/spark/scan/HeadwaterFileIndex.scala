@@ -154,12 +154,10 @@ class HeadwaterFileIndex(
   override def equals(other: Any): Boolean = other match {
     case that: HeadwaterFileIndex =>
       path == that.path && store == that.store && state.tableId == that.state.tableId && live == that.live &&
-      (live || state.version == that.state.version) && inTransaction == that.inTransaction &&
+      (live || state.version == that.state.version) && transaction == that.transaction &&
       onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
     case _ => false
   }
-
-  private def inTransaction: Option[(String, Long)] = transaction
 
   private def onlyFiles: Option[JsonNode] = only
 

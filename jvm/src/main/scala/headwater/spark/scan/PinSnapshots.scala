@@ -7,7 +7,6 @@ import scala.collection.mutable
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.RefreshTableRequest
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.QueryPlanningTracker
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -18,19 +17,18 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
  * Fixes the version that every live relation of a query reads, once, when Spark optimizes the query. So a query, with its subqueries, sees
  * one snapshot of each table, and a DataFrame that runs again sees the latest one.
  */
-case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
+object PinSnapshots extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    lazy val states = PinSnapshots.ofThisQuery()
-    PinSnapshots.pin(plan, index => Some(states.getOrElseUpdate(index.path, TableState.of(latest(index)))))
+    lazy val states = ofThisQuery()
+    pin(plan, index => Some(states.getOrElseUpdate(index.path, TableState.of(latest(index)))))
   }
 
+  /** As the session sees the table that the relation is of: Spark has what one session cached read again by another one. */
   private def latest(index: HeadwaterFileIndex): HeadwaterTable = {
-    val info = Bridge.call(session, RefreshTableRequest(index.path, index.state.version, index.state.tableId), index.tableLocation)
-    new HeadwaterTable(session, index.path, TableVersion.Latest, None, info, index.store)
+    val info = Bridge.call(index.session, RefreshTableRequest(index.path, index.state.version, index.state.tableId), index.tableLocation)
+    new HeadwaterTable(index.session, index.path, TableVersion.Latest, None, info, index.store)
   }
-}
 
-object PinSnapshots {
   // Spark optimizes subqueries separately from the query around them, one after the other, on one thread and with one planning tracker.
   private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[String, TableState]]())
 

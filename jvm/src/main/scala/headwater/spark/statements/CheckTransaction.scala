@@ -4,8 +4,10 @@ import headwater.spark.DeltaDataSource
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.InTransactionRequest
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.PersistedView
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.command.CreateViewCommand
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.SparkInternals
@@ -17,10 +19,15 @@ import org.apache.spark.sql.headwater.SparkInternals
 case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (SparkInternals.transaction(session).isDefined) plan.foreach {
-      case command: Command if !isOurs(command) => Bridge.call(session, InTransactionRequest(command.nodeName))
+      case command: Command if !isOurs(command) => Bridge.call(session, InTransactionRequest(name(command)))
       case _ =>
     }
     plan
+  }
+
+  private def name(command: Command): String = command match {
+    case view: CreateViewCommand if view.viewType == PersistedView => "CreatePersistedView"
+    case other => other.nodeName
   }
 
   private def isOurs(command: Command): Boolean = command match {

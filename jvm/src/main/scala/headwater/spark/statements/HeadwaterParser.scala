@@ -5,9 +5,7 @@ import java.util.regex.Pattern
 
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{
-  NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParsedStatementRequest, ParseRequest
-}
+import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParsedStatementRequest, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.{MarkedText, ParameterValues, ParserShim}
 import headwater.spark.write.ReplaceCriteria
