@@ -102,6 +102,31 @@ def test_rollback_and_a_block_that_raises(spark):
 
 
 @pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_definitions_and_rows_change_together(spark, end):
+    other = spark.newSession()
+    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("ALTER TABLE a ADD COLUMNS (z INT COMMENT 'new')")
+    spark.sql("UPDATE a SET z = 10 * id")
+    spark.sql("ALTER TABLE a ADD CONSTRAINT tens CHECK (z % 10 = 0)")
+    spark.sql("ALTER TABLE a SET TBLPROPERTIES ('made.by' = 'me')")
+    assert condition_of(spark, "INSERT INTO a VALUES (2, 'two', 21)") == "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    spark.sql("INSERT INTO a VALUES (2, 'two', 20)")
+    assert rows(spark, "a") == [(1, "one", 10), (2, "two", 20)]
+    assert rows(other, "a") == [(1, "one")]
+    answered = spark.sql(end).collect()
+    if end == "ROLLBACK":
+        assert rows(spark, "a") == rows(other, "a") == [(1, "one")]
+        return
+    assert [row.version for row in answered] == [2]
+    assert rows(spark, "a") == rows(other, "a") == [(1, "one", 10), (2, "two", 20)]
+    assert condition_of(other, "INSERT INTO a VALUES (3, 'three', 31)") == "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    shown = {row.key: row.value for row in other.sql("SHOW TBLPROPERTIES a").collect()}
+    assert (shown["made.by"], shown["delta.constraints.tens"]) == ("me", "z % 10 = 0")
+
+
+@pytest.mark.usefixtures("tables")
 def test_a_script_is_one_transaction(spark):
     spark.sql(
         "BEGIN ATOMIC DECLARE n INT DEFAULT 5; INSERT INTO a VALUES (n, 'five'); "
@@ -128,8 +153,11 @@ def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spa
         "DROP TABLE a",
         "INSERT INTO parquet_table VALUES (1)",
         f"INSERT OVERWRITE DIRECTORY '{tmp_path}/d' USING parquet SELECT 1",
-        "ALTER TABLE a ADD COLUMN z INT",
-        "ALTER TABLE a SET TBLPROPERTIES ('x' = 'y')",
+        "ALTER TABLE a SET TBLPROPERTIES ('delta.appendOnly' = 'true')",
+        "ALTER TABLE a UNSET TBLPROPERTIES ('delta.appendOnly')",
+        "ALTER TABLE a CLUSTER BY (id)",
+        f"ALTER TABLE a SET LOCATION '{tmp_path}/d'",
+        "ALTER TABLE parquet_table SET TBLPROPERTIES ('x' = 'y')",
         "ALTER TABLE a RENAME TO c",
         "OPTIMIZE a",
         "VACUUM a",

@@ -67,7 +67,9 @@ _IN_TRANSACTION = frozenset(
         "show_columns",
         "show_partitions",
         "summarize_tables",
-        "check_same_schema",
+        "alter_table",
+        "add_constraint",
+        "drop_constraint",
         "list_catalog",
         "find_in_catalog",
         "parse",
@@ -117,8 +119,7 @@ _IN_WORDS = {
     "plan_batch": "A stream",
     "write_batch": "A stream",
     "table_changes": "table_changes",
-    "add_constraint": "ALTER TABLE",
-    "drop_constraint": "ALTER TABLE",
+    "check_same_schema": "ALTER TABLE … SET LOCATION",
     "drop_feature": "ALTER TABLE",
 }
 

@@ -310,7 +310,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("spark.databricks.optimizer.deltaTableFilesThreshold", "2", "scans of fewer files are not pruned so"),
 )
 
-_CONVERT = "tables of Iceberg are not converted"
+_CONVERT = "a conversion refuses by name what a Delta table cannot have, such as changed partitioning"
 _OTHER_FORMATS = "no metadata of Hudi is written"
 _BEHIND = "the commits since the last Iceberg metadata, however many, become one snapshot of it"
 _STORES = (

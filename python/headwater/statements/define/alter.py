@@ -39,6 +39,7 @@ from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
 from headwater.statements import notices
+from headwater.statements.commit import open_transactions
 from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.define import alter_columns, row_tracking
 from headwater.statements.define.alter_constraints import add_constraints, drop_constraints
@@ -49,6 +50,8 @@ from headwater.statements.define.unpartitioning import to_clustered
 
 #: Whether ALTER TABLE … SET LOCATION may lead to a table of other columns.
 _BYPASSES_CHECK = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
+#: How properties begin that say how a table is kept: they may ask for features, versions, or files written again.
+_PROPERTIES_THAT_ACT = ("delta.", "headwater.")
 #: What cannot be done yet, as people say it.
 _IN_WORDS = {
     "column_type": "change the type of a column",
@@ -62,6 +65,8 @@ _IN_WORDS = {
 
 def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswer:
     """Apply the changes of a statement, all or none."""
+    if open_transactions.current(statement) is not None:
+        _check_undone_by_rollback(request)
     if _ends_mapping(request):
         _check_without_mapping(request, statement)
         remove_mapping(Work(request.table, request.name or request.table, statement))
@@ -84,6 +89,19 @@ def drop_constraint(request: DropConstraintRequest, statement: Statement) -> Com
     """DROP CONSTRAINT of a Spark that does not parse it."""
     change = DropConstraint(name=request.arguments.name, if_exists=request.arguments.if_exists)
     return alter_table(AlterTableRequest(table=request.table, name=request.name, changes=[change]), statement)
+
+
+def _check_undone_by_rollback(request: AlterTableRequest) -> None:
+    """Within a transaction over several statements: what one commit of metadata does, and depends on no version.
+
+    :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION``.
+    """
+    for change in request.changes:
+        given = change.key if isinstance(change, (SetProperty, RemoveProperty)) else ""
+        known = canonical_name(given, allow_arbitrary=True).startswith(_PROPERTIES_THAT_ACT)
+        if known or isinstance(change, ClusterBy):
+            what = f"ALTER TABLE of the property {given}" if known else "ALTER TABLE … CLUSTER BY"
+            raise open_transactions.not_in_transaction(what, request.name or request.table)
 
 
 def _ends_mapping(request: AlterTableRequest) -> bool:

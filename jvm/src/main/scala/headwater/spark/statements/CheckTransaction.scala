@@ -4,8 +4,8 @@ import headwater.spark.DeltaDataSource
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.InTransactionRequest
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.PersistedView
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, V2WriteCommand}
+import org.apache.spark.sql.catalyst.analysis.{PersistedView, ResolvedTable}
+import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, Command, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.command.CreateViewCommand
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
@@ -33,6 +33,10 @@ case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
   private def isOurs(command: Command): Boolean = command match {
     case write: V2WriteCommand => write.table match {
         case relation: DataSourceV2Relation => hasOurClass(relation.table)
+        case _ => false
+      }
+    case alter: AlterTableCommand => alter.table match {
+        case resolved: ResolvedTable => hasOurClass(resolved.table)
         case _ => false
       }
     case save: SaveIntoDataSourceCommand => save.dataSource.isInstanceOf[DeltaDataSource]
