@@ -87,6 +87,37 @@ def test_what_is_cached_has_nothing_of_an_open_transaction(spark):
 
 
 @pytest.mark.usefixtures("tables")
+def test_what_others_cache_again_or_read_by_a_view_has_nothing_of_an_open_transaction(spark):
+    others = [spark.newSession(), spark.newSession()]
+    for other in others:
+        other.sql(f"USE {spark.catalog.currentDatabase()}")
+    spark.sql("CACHE TABLE a")
+    spark.table("a").createOrReplaceGlobalTempView("shared")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    others[0].sql("INSERT INTO a VALUES (3, 'three')")  # Spark caches it again
+    others[1].sql("BEGIN TRANSACTION")
+    others[1].sql("INSERT INTO a VALUES (4, 'four')")
+    assert rows(others[0], "a") == rows(others[0], "global_temp.shared") == [(1, "one"), (3, "three")]
+    assert others[0].sql("SELECT count(*) FROM global_temp.shared").collect()[0][0] == 2
+    assert rows(others[1], "a") == [(1, "one"), (3, "three"), (4, "four")]
+    assert rows(spark, "a") == [(1, "one"), (2, "two")]
+    others[1].sql("ROLLBACK")
+    spark.sql("ROLLBACK")
+    assert rows(others[1], "a") == rows(spark, "a") == [(1, "one"), (3, "three")]
+    spark.sql("UNCACHE TABLE a")
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_stream_is_refused_whatever_it_writes(spark, tmp_path):
+    stream = spark.readStream.format("rate").load().writeStream.option("checkpointLocation", f"{tmp_path}/s")
+    spark.sql("BEGIN TRANSACTION")
+    with pytest.raises(PySparkException, match="HEADWATER_NOT_IN_TRANSACTION"):
+        stream.foreachBatch(lambda rows, number: None).start()
+    spark.sql("ROLLBACK")
+
+
+@pytest.mark.usefixtures("tables")
 def test_rollback_and_a_block_that_raises(spark):
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT OVERWRITE a VALUES (9, 'nine')")

@@ -252,6 +252,33 @@ def test_ends_without_a_beginning_and_a_beginning_in_another(tables):
     assert version(tables[0]) == 1
 
 
+def test_a_transaction_that_is_idle_ends_with_its_commit(tables, monkeypatch):
+    session = Session(spark_headwater_transactions_idleSeconds="5")
+    session.begin()
+    session.insert(tables[0], "mine")
+    now = open_transactions.time.monotonic()
+    monkeypatch.setattr(open_transactions.time, "monotonic", lambda: now + 6)
+    assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
+    assert condition_of(session.commit) == "HEADWATER_NO_TRANSACTION"
+    assert version(tables[0]) == 0
+    assert not open_transactions._open
+
+
+def test_a_table_by_two_paths_is_refused_where_it_is_changed(tables, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tables[0])
+    session = Session()
+    session.begin()
+    assert session.files(tables[0]) == session.files(str(link)) == {"0"}
+    assert condition_of(lambda: session.insert(tables[0], "mine")) == "HEADWATER_NOT_IN_TRANSACTION"
+    session.rollback()
+    session.begin()
+    session.insert(tables[0], "mine")
+    assert condition_of(lambda: session.files(str(link))) == "HEADWATER_NOT_IN_TRANSACTION"
+    session.commit()
+    assert version(tables[0]) == 1
+
+
 def test_a_transaction_that_is_lost_is_an_error_until_it_is_ended(tables):
     session = Session()
     session.begin()
@@ -259,21 +286,8 @@ def test_a_transaction_that_is_lost_is_an_error_until_it_is_ended(tables):
     open_transactions._open.clear()  # another process
     assert condition_of(lambda: session.files(tables[0])) == "HEADWATER_TRANSACTION_LOST"
     assert condition_of(lambda: session.insert(tables[0], "2")) == "HEADWATER_TRANSACTION_LOST"
-    assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
     session.rollback()
     assert session.files(tables[0]) == {"0"}
-
-
-def test_a_transaction_that_is_idle_ends(tables, monkeypatch):
-    session = Session(spark_headwater_transactions_idleSeconds="5")
-    session.begin()
-    session.insert(tables[0], "1")
-    now = open_transactions.time.monotonic()
-    monkeypatch.setattr(open_transactions.time, "monotonic", lambda: now + 6)
-    assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
-    session.rollback()
-    assert version(tables[0]) == 0
-    assert not open_transactions._open
 
 
 def test_a_commit_without_changes_changes_nothing(tables):

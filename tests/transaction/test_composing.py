@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.files import file_of, vector_of
-from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot import Snapshot, load_snapshot, table_exists
 from headwater.protocol.actions import AddFile, Protocol
 from headwater.stores import LocalStore, Store
 from headwater.transaction import Transaction, wait_for_maintenance
@@ -133,6 +136,57 @@ def test_the_same_row_is_a_conflict_whichever_statement_marked_it(path, log, row
     with pytest.raises(HeadwaterError):
         commit(log)
     assert list(rows_gone(load_snapshot(path, LocalStore()), "one")) == [row]
+
+
+@pytest.mark.parametrize("reads", ["whole table", "predicates"])
+def test_rows_that_a_statement_without_marks_read_are_not_marked_by_another(path, log, reads):
+    Statement(path, log).mark("one", 1).commit()
+    statement = Statement(path, log).add("three")
+    if reads == "whole table":
+        statement.txn.read_whole_table()
+    else:
+        statement.txn.read_where([parse_predicate("id = 1")])
+    statement.commit()
+    Statement(path, LocalStore()).mark("one", 7).commit()
+    with pytest.raises(HeadwaterError) as caught:
+        commit(log)
+    assert caught.value.condition.startswith("DELTA_CONCURRENT_DELETE")
+
+
+def test_marks_beside_what_another_statement_read_are_made_where_nobody_interferes(path, log):
+    Statement(path, log).mark("one", 1).commit()
+    statement = Statement(path, log).add("three")
+    statement.txn.read_whole_table()
+    statement.commit()
+    made = commit(log)
+    assert (names(made), rows_gone(made, "one")) == ({"one", "two", "three"}, BitMap64([1]))
+
+
+def test_of_two_threads_one_has_the_next_version(path, log, monkeypatch):
+    """Both have looked before either commits; the one that comes second is checked against the first."""
+    monkeypatch.setattr(log, "check", lambda _: time.sleep(0.05))
+    both = [Statement(path, log).remove("one").add(new) for new in ("mine", "yours")]
+    with ThreadPoolExecutor(2) as threads:
+        done = [threads.submit(statement.commit) for statement in both]
+        failures = [each.exception() for each in done]
+    (lost,) = filter(None, failures)
+    assert isinstance(lost, HeadwaterError)
+    assert lost.condition.startswith("DELTA_CONCURRENT_")
+    assert len(log.commits) == 1
+
+
+def test_a_statement_that_ends_after_its_transaction_is_an_error(path, log):
+    statement = Statement(path, log).add("three")
+    log.end()
+    with pytest.raises(HeadwaterError, match="HEADWATER_TRANSACTION_LOST"):
+        statement.commit()
+
+
+def test_where_there_is_no_table_there_are_no_files(tmp_path):
+    def none_there():
+        return load_snapshot(str(tmp_path), LocalStore())
+
+    assert not table_exists(str(tmp_path), PendingLog(LocalStore(), str(tmp_path), "it", none_there))
 
 
 def test_the_log_is_only_read(path, log):

@@ -68,6 +68,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
     Setting(
+        "spark.headwater.transactions.idleSeconds",
+        "3600",
+        "seconds without a statement after which a transaction over several statements ends",
+    ),
+    Setting(
         "spark.headwater.hook.<name>.before",
         "",
         "a hook of commits, as `module:function`; `.after` for one that hears of them",

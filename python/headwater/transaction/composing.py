@@ -21,6 +21,7 @@ from headwater.protocol.actions import AddFile, DomainMetadata, RemoveFile
 from headwater.protocol.row_tracking import DOMAIN as ROW_IDS
 from headwater.transaction.content import Content
 from headwater.transaction.pending import PendingLog
+from headwater.transaction.prepared import Work
 from headwater.transaction.read_set import ReadSet
 from headwater.transaction.row_level import Mark
 from headwater.transaction.transaction import Transaction
@@ -104,9 +105,25 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
             txn.add_action(change)
     txn.remove(net.removed.values())
     txn.add(net.added.values())
-    for mark in net.marks.values():
-        txn.mark(mark)
+    if _may_share_files(works):
+        for mark in net.marks.values():
+            txn.mark(mark)
+    else:
+        txn.remove([mark.remove for mark in net.marks.values()])
+        txn.add([mark.add for mark in net.marks.values() if mark.add is not None])
     return txn
+
+
+def _may_share_files(works: Sequence[Work]) -> bool:
+    """Whether another writer may mark other rows of the files in which these mark some: not where one of several read
+    rows that it does not mark, as what the winner did to such a file is not checked against that.
+    """
+    if len(works) == 1:
+        return True
+    return not any(
+        work.reads.whole_table or work.reads.key_reads or (work.reads.predicates and not work.content.marks.all)
+        for work in works
+    )
 
 
 def _read(txn: Transaction, reads: ReadSet, *, alone: bool) -> None:

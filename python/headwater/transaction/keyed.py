@@ -101,6 +101,10 @@ class KeyReads:
         self._positions: dict[str, BitMap64 | None] = {}
         self._files_read = 0
 
+    def learn(self) -> None:
+        """Ask for the keys now, as whoever knows them may not be there any more when the answer matters."""
+        _ = self._keys
+
     def after(
         self,
         winner: WinningCommit,

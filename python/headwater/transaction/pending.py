@@ -75,8 +75,31 @@ class PendingLog(Store):
         self.check = check
         self._pin = pin
         self._pinned: Snapshot | None = None
+        self._ended = False
         self._directory = log_directory(table_path)
         self._lock = Lock()
+        self._taking = Lock()
+
+    def take(self, version: int, data: bytes, prepared: PreparedCommit) -> bool:
+        """Make a statement's commit the next pending one; False where another statement has the version.
+
+        :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` where the transaction has ended meanwhile; what ``check``
+            and :func:`check_composition` raise.
+        """
+        with self._taking:
+            if self._ended:
+                raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
+            if version <= self.newest:
+                return False
+            self.check(self)
+            check_composition([*(each.prepared for each in self.commits), prepared])
+            self.commits.append(Pending(version, data, clock.milliseconds(), prepared))
+            return True
+
+    def end(self) -> None:
+        """Take no more commits: what a statement in another thread does from now on is part of nothing."""
+        with self._taking:
+            self._ended = True
 
     @property
     def pinned(self) -> Snapshot:
@@ -125,7 +148,12 @@ class PendingLog(Store):
     def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
         if directory != self._directory:
             return self.inner.list_from(directory, start_name)
-        version = self.pinned.version
+        try:
+            version = self.pinned.version
+        except HeadwaterError:
+            if self.commits:
+                raise
+            return self.inner.list_from(directory, start_name)  # no table, perhaps: who asks finds out
         found = [file for file in self.inner.list_from(directory, start_name) if last_version(file.name) <= version]
         own = [file for file in map(self._info, self.commits) if file.name >= start_name]
         return sorted([*found, *own], key=lambda file: file.name)
@@ -215,12 +243,10 @@ class PendingCommitter:
         self._log, self._prepared = log, prepared
 
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost:
-        if version <= self._log.newest:
-            return Lost(version)
-        self._log.check(self._log)
-        check_composition([*(each.prepared for each in self._log.commits), self._prepared])
-        self._log.commits.append(Pending(version, data, clock.milliseconds(), self._prepared))
-        return Made()
+        reads = self._prepared.work.reads.key_reads
+        if reads is not None:
+            reads[0].learn()
+        return Made() if self._log.take(version, data, self._prepared) else Lost(version)
 
     def commits_from(self, version: int) -> list[CommitFile]:
         first = self._log.pinned.version + 1

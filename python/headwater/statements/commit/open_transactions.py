@@ -45,6 +45,8 @@ class OpenTransaction:
         self._used = time.monotonic()
         self._logs: dict[str, PendingLog] = {}
         self._lock = Lock()
+        #: Whether COMMIT or ROLLBACK has begun.
+        self.is_closed = False
 
     @property
     def is_idle(self) -> bool:
@@ -58,13 +60,18 @@ class OpenTransaction:
     def log(self, path: str, store: Store) -> PendingLog:
         """The table at a path as this transaction sees it.
 
-        :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION`` for a table that a catalog manages.
+        :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION`` for a table that a catalog manages;
+            ``HEADWATER_TRANSACTION_LOST`` where the transaction has ended.
         """
         if store.of_catalog:
             raise not_in_transaction("A statement about a table that a catalog manages", path)
         with self._lock:
+            if self.is_closed:
+                raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
             if path not in self._logs:
                 self._logs[path] = PendingLog(store, path, self.id, self._pin(path, store), self._check_store)
+            elif self._logs[path].inner.identity == store.identity:
+                self._logs[path].inner = store  # with the credentials of this statement
             return self._logs[path]
 
     def _pin(self, path: str, store: Store) -> Callable[[], Snapshot]:
@@ -72,6 +79,7 @@ class OpenTransaction:
             newest = self._cache.get(path, store)
             with self._lock:
                 known = [log.pinned for log in self._logs.values() if log.is_pinned and log.table_path != path]
+            self._refuse_two_paths(path, newest, only_written=True)
             version = version_together(newest, known, self.began)
             return newest if version == newest.version else self._cache.get(path, store, version)
 
@@ -80,6 +88,7 @@ class OpenTransaction:
     def _check_store(self, log: PendingLog) -> None:
         """That a table may be written beside those that were; and that a statement, which may take long, has ended."""
         self.touch()
+        self._refuse_two_paths(log.table_path, log.pinned)
         for other in self.written:
             if other is not log and not (
                 may_be_together(other.table_path, log.table_path) and other.inner.identity == log.inner.identity
@@ -87,6 +96,14 @@ class OpenTransaction:
                 raise not_in_transaction(
                     f"A change of a table in another store than {other.table_path}", log.table_path
                 )
+
+    def _refuse_two_paths(self, path: str, snapshot: Snapshot, *, only_written: bool = False) -> None:
+        """That a table that is changed is not reached by another path, too, which would not show the change."""
+        with self._lock:
+            others = [log for log in self._logs.values() if log.table_path != path and log.is_pinned]
+        for other in others:
+            if other.pinned.metadata.id == snapshot.metadata.id and (other.commits or not only_written):
+                raise not_in_transaction(f"A change of a table that is at {other.table_path}, too,", path)
 
     @property
     def written(self) -> list[PendingLog]:
@@ -99,8 +116,17 @@ class OpenTransaction:
         """The tables that it has looked at."""
         return list(self._logs)
 
+    def close(self) -> None:
+        """Take no more statements' commits."""
+        with self._lock:
+            self.is_closed = True
+            logs = list(self._logs.values())
+        for log in logs:
+            log.end()
+
     def forget(self) -> None:
         """Let go of what is kept for it."""
+        self.close()
         for path, log in list(self._logs.items()):
             self._cache.forget(path, log.identity)
 
@@ -149,7 +175,7 @@ def current(statement: Statement) -> OpenTransaction | None:
     if not statement.conf(SETTING):
         return None
     found = known(statement)
-    if found is None or found.is_idle:
+    if found is None or found.is_idle or found.is_closed:
         raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
     found.touch()
     return found

@@ -66,8 +66,11 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
 def _found(commit: BegunCommit, statement: Statement) -> tuple[bytes, Standing]:
     """The commit's file, and whether its group stands, where it is one of several."""
     if open_transactions.known(statement) is not None:
-        with contextlib.suppress(FileNotFoundError):  # one of a transaction that has not ended
-            return locate(commit.table, statement).store.read(commit.path), Standing.STANDS
+        # One of a transaction that has not ended; or that of its COMMIT, which may have the version of a pending one.
+        with contextlib.suppress(FileNotFoundError, HeadwaterError):
+            data = locate(commit.table, statement).store.read(commit.path)
+            if (commit_info_of(data) or {}).get("txnId") == commit.txn_id:
+                return data, Standing.STANDS
     location = locate_itself(commit.table, statement)
     data = location.store.read(commit.path)
     return data, standing(location.path, location.store, commit.version, data)

@@ -80,8 +80,13 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
         :func:`~headwater.transaction.groups.commit_together`; that of a hook that refuses a commit.
     """
     _check_begun("COMMIT", statement)
-    transaction = open_transactions.current(statement)
+    try:
+        transaction = open_transactions.current(statement)
+    except HeadwaterError:
+        _end(open_transactions.known(statement), statement)
+        raise
     assert transaction is not None
+    transaction.close()
     logs = transaction.written
     try:
         made = [for_session(composed(log, CACHE), statement) for log in logs]

@@ -41,7 +41,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(session => CheckTransaction(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPlannerStrategy(_ => PlanOptimizedWrite)
-    extensions.injectPreCBORule(_ => PinSnapshots)
+    extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
     extensions.injectPreCBORule(session => PruneFiles(session))
     extensions.injectQueryStageOptimizerRule(session => PruneFilesByKeys(session))

@@ -68,7 +68,7 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
     if (!filters.forall(PredicateTree.isOverRow)) None
     else
       Bridge.call(
-        session,
+        index.session,
         AggregateRequest(index.path, index.state.version, index.state.tableId, groups, wanted, filters.map(PredicateTree.of)),
         index.tableLocation)
 

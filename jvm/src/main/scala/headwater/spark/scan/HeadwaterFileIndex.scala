@@ -75,8 +75,9 @@ class HeadwaterFileIndex(
   override def inputFiles: Array[String] =
     listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
 
-  def pinned(state: TableState): HeadwaterFileIndex =
-    new HeadwaterFileIndex(session, path, state, live = false, partitionSchema, store, only, numbersFiles, analyzed)
+  /** The index of a fixed version, as a session sees it. */
+  def pinned(state: TableState, reader: SparkSession): HeadwaterFileIndex =
+    new HeadwaterFileIndex(reader, path, state, live = false, partitionSchema, store, only, numbersFiles, analyzed)
 
   /**
    * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some

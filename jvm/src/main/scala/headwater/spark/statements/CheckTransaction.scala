@@ -7,6 +7,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PersistedView, ResolvedTable}
 import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, Command, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.execution.command.CreateViewCommand
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -19,6 +20,7 @@ import org.apache.spark.sql.headwater.SparkInternals
 case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (SparkInternals.transaction(session).isDefined) plan.foreach {
+      case stream: WriteToStream => Bridge.call(session, InTransactionRequest(stream.nodeName))
       case command: Command if !isOurs(command) => Bridge.call(session, InTransactionRequest(name(command)))
       case _ =>
     }

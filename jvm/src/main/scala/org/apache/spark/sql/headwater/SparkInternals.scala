@@ -39,6 +39,9 @@ object SparkInternals {
   /** The transaction over several statements that a session has begun. Caches are shared by sessions, and never have anything of it. */
   def transaction(session: SparkSession): Option[String] = Option(conf(session).getConfString(Transaction, null))
 
+  /** One in the same application that is in no transaction. */
+  def newSession(session: SparkSession): SparkSession = classic(session).newSession()
+
   /** The setting that the handler keeps a transaction by. */
   private val Transaction = "spark.headwater.transaction"
 
