@@ -377,7 +377,7 @@ UNUSED_OPTIONS: Mapping[str, str] = {
 }
 
 #: Names of the code's own, which no user sets.
-INTERNAL = ("spark.headwater.job",)
+INTERNAL = ("spark.headwater.job", "spark.headwater.transaction")
 
 
 def markdown() -> str:
