@@ -78,10 +78,10 @@ in. A statement that fails writes nothing, unless its text says otherwise. In Py
 
 #: How the sentence begins that says what to do.
 _DOES = """
-Add Assign Begin Call Cast Change Check Choose Clone Comment Compute Correct Create Declare Delete Did Disable Drop
-Enable Find Fix Give If Install It Keep Leave Look Make Mark Move Name Partition Pass Qualify Quote Read Remove Rename
-Replace Restart Restore Retain Rewrite Run Select Set See Shorten Start Store Swap Take To Unset Update Upgrade Use When
-Write
+Add Assign Begin Call Cast Change Check Choose Clone Comment COMMIT Compare Compute Correct Create Declare Delete Did
+Disable Drop Enable End Find Fix Give If Install It Keep Leave Look Make Mark Move Name Partition Pass Qualify Quote
+Read Remove Rename Replace Restart Restore Retain Rewrite Run See Select Set Shorten Start Store Swap Take To Unset
+Update Upgrade Use When Write
 """
 #: What an error fills in that says what to do, wherever it stands or as the end.
 _FILLED_IN = r"<(?:hint|advice|instead|suggestion)>|<reason>\W*$"
