@@ -35,6 +35,7 @@ from bench import (
     stream_in,
     stream_many,
     stream_out,
+    transactions,
     upsert,
 )
 from bench.cases import Against, Bench, Case, title
@@ -60,6 +61,7 @@ def cases() -> list[Case]:
         stream_many,
         upsert,
         changelogs,
+        transactions,
     )
     return [case for room in rooms for case in room.cases()]
 
