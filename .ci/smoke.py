@@ -73,6 +73,7 @@ def work(spark: SparkSession, directory: Path) -> None:
     change_rows(rows)
     clone_and_convert(rows, directory)
     read_changes(spark, rows)
+    several_tables(spark, rows)
     python_api(spark, rows)
 
 
@@ -232,6 +233,27 @@ def clone_and_convert(rows: Rows, directory: Path) -> None:
     rows("CONVERT TO DELTA files")
     assert rows("UPDATE files SET id = id + 10 WHERE part = 1") == [(2,)]
     assert rows("SELECT sum(id) FROM files") == [(30,)]
+
+
+def several_tables(spark: SparkSession, rows: Rows) -> None:
+    """Transactions over two tables, ended in each way."""
+    rows("CREATE TABLE debits USING delta AS SELECT id, 5 AS amount FROM range(3)")
+    rows("CREATE TABLE credits (id BIGINT, amount INT) USING delta")
+    for end in ("ROLLBACK", "COMMIT"):
+        rows("BEGIN TRANSACTION")
+        rows("ALTER TABLE credits ADD COLUMNS (note STRING)")
+        rows("INSERT INTO credits SELECT id, amount, 'new' FROM debits")
+        rows("DELETE FROM debits WHERE id < 2")
+        rows("UPDATE credits SET amount = amount + 1 WHERE id = 0")
+        assert len(rows(end)) == (2 if end == "COMMIT" else 0)
+    assert rows("SELECT id, amount, note FROM credits ORDER BY id LIMIT 1") == [(0, 6, "new")]
+    assert rows("SELECT count(*) FROM debits") == [(1,)]
+    with headwater.in_transaction(spark) as done:
+        rows("INSERT INTO debits VALUES (7, 7)")
+        rows("DELETE FROM credits")
+    assert len(done.versions) == 2
+    rows("BEGIN ATOMIC INSERT INTO debits VALUES (8, 8); INSERT INTO credits VALUES (8, 8, NULL); END")
+    assert rows("SELECT (SELECT count(*) FROM debits), (SELECT count(*) FROM credits)") == [(3, 1)]
 
 
 def python_api(spark: SparkSession, rows: Rows) -> None:
