@@ -482,12 +482,13 @@ def note(table_path: str, store: Store, group_id: str, outcome: str, by: int = 0
 
 
 def _noted(table_path: str, store: Store, group_id: str) -> int | None:
-    """What a note says: the version that has undone the commit, or 0; None where there is no note."""
+    """What a note says: the version that has undone the commit, or 0; None where there is no note, or a damaged one."""
     data = _read(store, note_path(table_path, group_id))
-    if data is None:
+    try:
+        value = {} if data is None else json.loads(data)
+        return _number(value["version"]) if value["outcome"] == "undone" else 0
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    value = json.loads(data)
-    return _number(value["version"]) if value.get("outcome") == "undone" else 0
 
 
 def _remember(table_path: str, group_id: str, by: int = 0) -> Standing:

@@ -27,7 +27,7 @@ that only get some, and last those that are append-only, whose commits cannot be
 engines can cause after step 1, those of the first table, the likeliest, undo nothing.
 
 **How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
-compares what any reader sees with a model.
+compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
 """
 
 from __future__ import annotations
