@@ -28,8 +28,9 @@ def _handlers() -> Mapping[str, Handler[Any]]:
     """Every handler. Importing them takes most of a second, which passes while Spark itself starts."""
     from headwater.log.groups import let_readers_finish
     from headwater.statements.registry import HANDLERS
+    from headwater.transaction.undoing import undo
 
-    let_readers_finish()
+    let_readers_finish(undo)
     # Modules stay for as long as the process lives. Once: what a call has left in circles would stay, too.
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)

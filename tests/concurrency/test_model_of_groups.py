@@ -27,6 +27,7 @@ from headwater.protocol.file_names import commit_name
 from headwater.stores import Store
 from headwater.transaction import Transaction
 from headwater.transaction.groups import Member, commit_together
+from headwater.transaction.undoing import undo
 from support.concurrency.stepping import Killed, Stepper
 from support.stores.memory_store import MemoryStore
 
@@ -235,8 +236,8 @@ def test_every_interleaving_that_is_reached_shows_all_or_nothing(monkeypatch):
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
     monkeypatch.setattr("headwater.backoff.OF_COMMITS", Backoff(0, 0))
-    monkeypatch.setattr(groups, "_PATIENCE", 0.0)
-    monkeypatch.setattr(groups, "_readers_finish", True)
+    monkeypatch.setattr(groups, "PATIENCE", 0.0)
+    monkeypatch.setattr(groups, "_readers_undo", undo)
     SEEN.clear()
     run_state_machine_as_test(
         Groups,

@@ -12,89 +12,37 @@ from headwater.log import groups
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up
 from headwater.log.commits import commit_info_of
-from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import Metadata, Protocol, RemoveFile, serialize
+from headwater.protocol.actions import serialize
 from headwater.protocol.file_names import commit_name
-from headwater.protocol.types import schema_string
 from headwater.streaming.commits import Commits
-from headwater.transaction import Transaction, wait_for_maintenance
-from headwater.transaction.groups import Member, commit_together
+from headwater.transaction import wait_for_maintenance
+from headwater.transaction.groups import commit_together
 from headwater.transaction.undoing import undo
-from support.commits import SCHEMA, add_file
+from support.commits import add_file
 from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed
-from support.stores.memory_store import MemoryStore
+from support.table_groups import (
+    TABLES,
+    ReadOnly,
+    append,
+    files,
+    foreign,
+    forged,
+    hasten,
+    raw,
+    removal,
+    rewrite,
+    tables,
+)
 
-TABLES = ("/a", "/b", "/c")
 _DAY = 24 * 3600 * 1000
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Backoff without waits, no patience with a writer that may be dead, and no maintenance."""
-    monkeypatch.setattr("headwater.backoff.Backoff.wait", lambda *_: None)
-    monkeypatch.setattr(groups, "_PATIENCE", 0.0)
-    monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
-    monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
-    monkeypatch.setattr(groups, "_readers_finish", True)
-    groups._known.clear()
-    groups._seen.clear()
+    hasten(monkeypatch)
     yield
     assert wait_for_maintenance(60)
-
-
-def tables(*paths: str, **configuration: str) -> MemoryStore:
-    """Tables with the file ``0`` each."""
-    store = MemoryStore()
-    for path in paths:
-        txn = Transaction(path, store, None)
-        txn.update_protocol(Protocol(1, 2))
-        txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), configuration, created_time=1))
-        txn.add([add_file("0")])
-        txn.commit("CREATE TABLE", {})
-    return store
-
-
-def append(path, store, name="new"):
-    txn = Transaction(path, store, load_snapshot(path, store))
-    txn.add([add_file(name)])
-    return member(txn)
-
-
-def rewrite(path, store, name="new", old="0"):
-    snapshot = load_snapshot(path, store)
-    txn = Transaction(path, store, snapshot)
-    txn.read_whole_table()
-    txn.remove([removal(path, store, old)])
-    txn.add([add_file(name)])
-    return member(txn)
-
-
-def removal(path, store, name) -> RemoveFile:
-    rows = load_snapshot(path, store, settled=False).files.to_pylist()
-    return file_of(next(row for row in rows if row["path"] == name)).removal(2)
-
-
-def member(txn) -> Member:
-    return Member(txn, txn.prepare("WRITE", {}))
-
-
-def files(path, store) -> set[str]:
-    """What a new process of ours reads."""
-    groups._known.clear()
-    return set(load_snapshot(path, store).files["path"].to_pylist())
-
-
-def raw(path, store) -> set[str]:
-    """What an engine reads that knows of no groups."""
-    return set(load_snapshot(path, store, settled=False).files["path"].to_pylist())
-
-
-def foreign(path, store, *actions) -> None:
-    """A commit of an engine that knows of no groups, whatever it is on top of."""
-    version = load_snapshot(path, store, settled=False).version + 1
-    info = b'{"commitInfo":{"operation":"FOREIGN","isBlindAppend":false}}\n'
-    store.put_if_absent(f"{path}/_delta_log/{commit_name(version)}", info + serialize(actions))
 
 
 @pytest.mark.parametrize("paths", [TABLES[:1], TABLES[:2], TABLES])
@@ -316,13 +264,6 @@ def test_a_table_that_takes_no_removals_keeps_its_commit():
 # Logs that say what is not true
 
 
-def forged(store, path, version=1, **group) -> None:
-    """A commit of a writer of one table that claims to be of a group."""
-    said = {"id": str(uuid.uuid4()), "coordinator": path, "since": version, "participants": [], **group}
-    info = json.dumps({"commitInfo": {"operation": "WRITE", "transactionGroup": said}}).encode()
-    store.put_if_absent(f"{path}/_delta_log/{commit_name(version)}", info + b"\n" + serialize([add_file("forged")]))
-
-
 def written(store) -> set[str]:
     return {path for path in store.files if not path.startswith("/a/")}
 
@@ -358,7 +299,7 @@ def test_a_log_cannot_have_files_put_into_another_table(participant):
 
 def test_a_staged_file_of_another_group_is_not_published():
     store = tables(*TABLES)
-    info = {"id": str(uuid.uuid4()), "coordinator": "/c", "since": 1}
+    info = {"id": str(uuid.uuid4()), "table": "/b", "coordinator": "/c", "since": 1}
     store.make_directory("/b/_delta_log/_staged_commits")
     staged = json.dumps({"commitInfo": {"transactionGroup": info}}).encode() + b"\n" + serialize([add_file("left")])
     store.put(f"/b/_delta_log/_staged_commits/{1:020}.x.json", staged)
@@ -397,7 +338,7 @@ def test_tables_of_two_stores_are_in_no_group():
 
 def test_a_group_is_the_same_by_another_name_of_the_scheme():
     group = groups.Group(str(uuid.uuid4()), "s3://one/a", 3, [groups.Participant("s3://one/b", 1, "x")])
-    commit = json.dumps({"commitInfo": {"transactionGroup": group.to_json()}}).encode()
+    commit = json.dumps({"commitInfo": {"transactionGroup": group.to_json("s3://one/a")}}).encode()
     found = groups.Group.of(commit, "s3a://one/a")
     assert found is not None
     assert found.coordinator == "s3a://one/a"
@@ -405,19 +346,6 @@ def test_a_group_is_the_same_by_another_name_of_the_scheme():
 
 
 # Who may not write, and what is left
-
-
-class ReadOnly(FaultyStore):
-    """A store of somebody who may only read."""
-
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        raise PermissionError(path)
-
-    def put(self, path: str, data: bytes) -> None:
-        raise PermissionError(path)
-
-    def make_directory(self, path: str) -> None:
-        raise PermissionError(path)
 
 
 def test_who_may_only_read_sees_the_version_before_until_somebody_has_finished_it():
@@ -433,7 +361,7 @@ def test_who_may_only_read_sees_the_version_before_until_somebody_has_finished_i
 def test_a_process_that_only_looks_writes_nothing(monkeypatch):
     reported, inner, _ = story("appends", first_put("appends"), Fault.CRASH_AFTER)
     assert reported == "dead"
-    monkeypatch.setattr(groups, "_readers_finish", False)
+    monkeypatch.setattr(groups, "_readers_undo", None)
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {False}
     assert inner.files == before
@@ -452,6 +380,14 @@ def test_cleanup_takes_what_is_of_no_use_and_leaves_what_was_aborted(monkeypatch
     (name,) = [file.name for file in inner.list_from(directory) if "settled" not in file.name]
     aborted = f"{directory}/{uuid.uuid4()}.json"
     inner.put(aborted, b'{"outcome":"aborted"}')
+    inner.make_directory("/a/_delta_log/_staged_commits")
+    kept = [f"{directory}/{uuid.uuid4()}.json", f"{directory}/{uuid.uuid4()}.json", f"{directory}/notes.json"]
+    for path in (*kept, "/a/_delta_log/_staged_commits/notes.json"):
+        inner.put(path, b"[]" if path == kept[0] else b"no JSON")
+    linked, gone = f"{directory}/{uuid.uuid4()}.settled.json", f"/a/_delta_log/_staged_commits/{1:020}.x.json"
+    inner.put(linked, b"{}")
+    inner.put(gone, b"{}")
+    monkeypatch.setattr(inner, "links", lambda directory, paths: {path: [] for path in paths if path == linked})
     inner.clock = lambda: 10 * _DAY
     snapshot = append("/a", inner, "later").transaction.commit("WRITE", {}).snapshot
     write_checkpoint(snapshot)
@@ -460,8 +396,9 @@ def test_cleanup_takes_what_is_of_no_use_and_leaves_what_was_aborted(monkeypatch
     monkeypatch.setattr("headwater.clock.milliseconds", lambda: 30 * _DAY)
     assert clean_up(load_snapshot("/a", inner, base=None), now=30 * _DAY) is not None
     assert newest.version == 3
-    assert inner.exists(aborted)
+    assert not inner.missing([aborted, *kept, "/a/_delta_log/_staged_commits/notes.json", linked])
     assert not inner.exists(f"{directory}/{name}")
+    assert not inner.exists(gone)
 
 
 def test_a_stream_reads_no_commit_that_may_be_undone():

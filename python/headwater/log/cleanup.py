@@ -35,11 +35,12 @@ from headwater.protocol.file_names import (
     ChecksumName,
     CommitName,
     CompactionName,
+    is_staged_commit,
     log_directory,
     parse_name,
     version_prefix,
 )
-from headwater.stores import FileInfo
+from headwater.stores import FileInfo, Store
 
 _LOG = logging.getLogger(__name__)
 _DAY = 24 * 3600 * 1000
@@ -122,17 +123,26 @@ def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
 
 def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) -> list[FileInfo]:
     """What was decided about groups of commits, and staged for them, that are older than any commit that is left. A
-    decision that a group is aborted stays, as one of its commits may come late.
+    decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to.
     """
     oldest, store = listing.commits.get(version), snapshot.store
     if oldest is None:
         return []
+    log = log_directory(snapshot.table_path)
     found: list[FileInfo] = []
     for directory in (groups.DIRECTORY, STAGED_DIRECTORY):
-        with contextlib.suppress(FileNotFoundError):
-            found += store.list_from(f"{log_directory(snapshot.table_path)}/{directory}")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found += store.list_from(f"{log}/{directory}")
     old = [file for file in found if file.modification_time < oldest.modification_time - _DAY]
-    return [file for file in old if not groups.is_kept(file, store)]
+    links = store.links(log, [file.path for file in old])
+    return [file for file in old if file.path not in links and _is_of_groups(file, store)]
+
+
+def _is_of_groups(file: FileInfo, store: Store) -> bool:
+    if f"/{STAGED_DIRECTORY}/" in file.path:
+        version = file.name[: len(version_prefix(0))]
+        return version.isdecimal() and is_staged_commit(file.name, int(version))
+    return groups.is_to_clean_up(file, store)
 
 
 def _protected_before(snapshot: Snapshot) -> int | None:

@@ -9,35 +9,49 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
   all commits of the group in their logs proposes that it is committed. Anybody may propose that it is aborted.
 - A *note* beside a participant's log, ``_delta_log/_transactions/<id>.settled.json``, says that nothing is left to do
   about the group there, so that a reader needs no right to the coordinator; beside the coordinator's, only that it was
-  undone.
-- What is not there any more was settled: a decision goes only after the commits that it is about.
+  undone, and by which version.
+- What is not there any more was settled: a decision goes only after the commits that it is about. A group is aborted
+  only on evidence: another commit has the place of one of its own, or what was staged for a free place is gone.
 
 Who finishes: writers, and readers of a process that said so (:func:`let_readers_finish`), as the handler does. Other
 readers, such as the command and the inspector, only look, and show the version before.
 
-Promise: a commit is read only if the group stands, or if it is aborted and undone. A version without an answer yet is
-not shown, nor is any after it. Other engines see each table's commit as soon as it is in the log.
+Promise: a commit is read only if the group stands, or if it is aborted and undone; then only together with what undid
+it, unless its very version is asked for. A version without an answer yet is not shown, nor is any after it. Other
+engines see each table's commit as soon as it is in the log.
 
 *Trust.* A log may say anything. Paths in it are those within the store that the log itself is in, whatever its scheme
 is called; none leads out of it. Which tables a group has is believed of the coordinator's own log alone, and a staged
-file is published only if it says itself that it is of this group and this coordinator, beside the log it is for. So who
-may not write to a table has nothing put there by those who may.
+file is published only if it says itself that it is of this group and this coordinator, beside the log it is for;
+only what says so itself is undone, too. So who may not write to a table has nothing put there by those who may.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of
-from headwater.protocol.file_names import STAGED_DIRECTORY, commit_name, is_staged_commit, log_directory
+from headwater.protocol.file_names import (
+    STAGED_DIRECTORY,
+    CheckpointName,
+    CommitName,
+    commit_name,
+    is_staged_commit,
+    log_directory,
+    parse_name,
+    version_prefix,
+)
 from headwater.stores import SCHEME, FileInfo, Store
+from headwater.warn_once import warn_once
 
 _LOG = logging.getLogger(__name__)
 #: The member of ``commitInfo``.
@@ -45,26 +59,36 @@ FIELD = "transactionGroup"
 #: The tag of ``commitInfo`` that has the group's id, as a draft of the protocol names it.
 TAG = "delta.multiTableTransaction.transactionId"
 _MARKER = b'"transactionGroup"'
+_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<note>\.settled)?\.json")
+#: The tag of a commit that undoes another: the id of the other's group.
+UNDOES = "headwater.undoes"
 DIRECTORY = "_transactions"
 #: Seconds after which a group that cannot be finished is aborted: its writer may be about to move a commit behind that
 #: of another, which takes milliseconds.
-_PATIENCE = 10.0
+PATIENCE = 10.0
 #: How many commits of a log are looked through for that of a group.
-_MOST_COMMITS = 10_000
-#: Groups that are known to be settled here, by table; forgotten all at once when there are so many.
+_MOST_COMMITS = 1000
+#: How many participants a log is believed.
+MOST_PARTICIPANTS = 100
+#: What reading a log that lies may come to, or one that may not be read.
+_NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+#: Groups that are known to be settled here, by table, each with the version that undid it, or 0; forgotten all at once
+#: when there are so many.
 _MOST_KNOWN = 10_000
-_known: set[tuple[str, str]] = set()
+_known: dict[tuple[str, str], int] = {}
 #: When a group was first seen that could not be finished, by the monotonic clock.
 _seen: dict[str, float] = {}
 
+#: Takes a commit of a table back, given its version and the group's id: the version that undoes it, or None where that
+#: is not possible for good.
+Undo = Callable[[str, Store, int, str], int | None]
+_readers_undo: Undo | None = None
 
-_readers_finish = False
 
-
-def let_readers_finish(finish: bool = True) -> None:
+def let_readers_finish(undo: Undo | None) -> None:
     """Have readers of this process finish what a crash has cut off, as far as their stores let them."""
-    global _readers_finish
-    _readers_finish = finish
+    global _readers_undo
+    _readers_undo = undo
 
 
 class Standing(Enum):
@@ -75,6 +99,8 @@ class Standing(Enum):
     OPEN = "open"
     #: It is to be undone.
     ABORTED = "aborted"
+    #: Another commit in the log has taken it back.
+    UNDONE = "undone"
 
 
 @dataclass(frozen=True)
@@ -94,21 +120,28 @@ class Group:
     :param coordinator: the path of the table whose commit was put first.
     :param since: the coordinator's commit is of this version, or a later one.
     :param participants: the other tables; None in commits but the coordinator's.
+    :param table: the path that the commit was made by, where it was read from a log: its table may have others.
     """
 
     id: str
     coordinator: str
     since: int
     participants: Sequence[Participant] | None = None
+    table: str | None = None
 
     def first_versions(self) -> list[tuple[str, int]]:
         """Each table of the group, as the coordinator names them, and the version from which on its commit is."""
         named = [(each.path, each.version) for each in self.participants or ()]
         return [(self.coordinator, self.since), *named]
 
-    def to_json(self) -> dict[str, Any]:
-        """The member of ``commitInfo``."""
-        value: dict[str, Any] = {"id": self.id, "coordinator": _within(self.coordinator), "since": self.since}
+    def to_json(self, table_path: str) -> dict[str, Any]:
+        """The member of ``commitInfo`` in a commit of a table."""
+        value: dict[str, Any] = {
+            "id": self.id,
+            "table": _within(table_path),
+            "coordinator": _within(self.coordinator),
+            "since": self.since,
+        }
         if self.participants is not None:
             value["participants"] = [{**vars(each), "path": _within(each.path)} for each in self.participants]
         return value
@@ -127,11 +160,14 @@ class Group:
             named = value.get("participants")
             participants = None
             if named is not None:
+                if len(named) > MOST_PARTICIPANTS:
+                    return None
                 participants = [
                     Participant(_at(root, each["path"]), _number(each["version"]), str(each["staged"]))
                     for each in named
                 ]
-            return Group(value["id"], _at(root, value["coordinator"]), _number(value["since"]), participants)
+            coordinator, table = _at(root, value["coordinator"]), _at(root, value["table"])
+            return Group(value["id"], coordinator, _number(value["since"]), participants, table)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
 
@@ -170,49 +206,141 @@ def _number(value: int) -> int:
     return value
 
 
-def standing(table_path: str, store: Store, version: int, commit: bytes, *, for_writing: bool = False) -> Standing:
+def standing(table_path: str, store: Store, version: int, commit: bytes, *, undo: Undo | None = None) -> Standing:
     """Whether a commit of a table may be read. What a crash has cut off is finished, as far as this store may.
 
-    :param for_writing: whether a writer asks, who finishes it in any process.
+    :param undo: given by a writer, who finishes it in any process.
+    :raises OSError: the store failed. Who only reads is told that the commit is not settled where that is all there is
+        to it; but that the answer is not known is no answer.
     """
     group = Group.of(commit, table_path)
-    if group is None or (table_path, group.id) in _known:
+    if group is None:
         return Standing.STANDS
+    known = _known.get((table_path, group.id))
+    if known is not None:
+        return Standing.UNDONE if known else Standing.STANDS
     try:
-        found = _standing(table_path, store, group, for_writing or _readers_finish)
-    except Exception as error:  # a store that fails, a table that may not be read: who can settles it
-        _LOG.warning("%s: what became of version %d is not known yet: %s", table_path, version, error)
+        return _standing(table_path, store, version, group, undo)
+    except _NOT_TO_READ as error:  # who can settles it
+        _warn(table_path, version, f"what became of it is not known yet: {error}")
         return Standing.OPEN
-    if found is Standing.STANDS:
-        _remember(table_path, group.id)
-    return found
 
 
-def _standing(table_path: str, store: Store, group: Group, finishes: bool) -> Standing:
-    is_coordinator = group.coordinator == table_path
+def shown_from(table_path: str, store: Store, version: int, commit: bytes) -> int | None:
+    """The oldest version of a table that readers may be shown as its newest, of a commit and those after it; None where
+    there is none yet.
+    """
+    match standing(table_path, store, version, commit):
+        case Standing.STANDS:
+            return version
+        case Standing.UNDONE:
+            group = Group.of(commit, table_path)
+            assert group is not None
+            known = _known.get((table_path, group.id))
+            return undone_by(table_path, store, version, group.id) if known is None else known
+    return None
+
+
+def _standing(table_path: str, store: Store, version: int, group: Group, writer: Undo | None) -> Standing:
+    is_coordinator, undo = group.coordinator == table_path, writer or _readers_undo
     decided = decision(store, group) if is_coordinator else None
-    if decided != "committed" and _read(store, note_path(table_path, group.id)) is not None:
-        return Standing.STANDS
+    if decided != "committed":
+        noted = _noted(table_path, store, group.id)
+        if noted is not None:
+            return _remember(table_path, group.id, noted)
     if decided is None and not is_coordinator:
         decided = decision(store, group)
+    record = record_of(table_path, store, group) if decided is None else None
+    if decided is None and record is None:
+        return _remember(table_path, group.id)
+    try:
+        if record is not None and undo is not None:
+            decided = _finish(store, record)
+        if decided == "aborted":
+            return _given_up(table_path, store, version, group, undo)
+    except (OSError, HeadwaterError) as error:
+        if writer is not None:
+            raise
+        _warn(table_path, version, f"it cannot be finished here: {error}")
+        return Standing.ABORTED if decided == "aborted" else Standing.OPEN
     if decided is None:
-        record = record_of(table_path, store, group)
-        if record is None:
-            return Standing.STANDS
-        decided = _finish(store, record) if finishes else None
-    if decided == "committed" and not is_coordinator and finishes:
+        return Standing.OPEN
+    if not is_coordinator and undo is not None:
         note(table_path, store, group.id, decided)
-    return {"committed": Standing.STANDS, "aborted": Standing.ABORTED}.get(decided or "", Standing.OPEN)
+    return _remember(table_path, group.id)
+
+
+def _given_up(table_path: str, store: Store, version: int, group: Group, undo: Undo | None) -> Standing:
+    """What an aborted commit is to be taken for. Where it is undone, all of its group is."""
+    if undo is not None:
+        record = record_of(table_path, store, group)
+        if record is not None:
+            _undo_all(store, record, undo)
+        return _remember(table_path, group.id, undo(table_path, store, version, group.id) or 0)
+    by = undone_by(table_path, store, version, group.id)
+    if by is not None:
+        return _remember(table_path, group.id, by)
+    _warn(table_path, version, "it was given up and is not undone yet")
+    return Standing.ABORTED
+
+
+def _warn(table_path: str, version: int, why: str) -> None:
+    warn_once(
+        table_path,
+        f"{table_path}: version {version} and those after it are not shown; it is part of a transaction over several "
+        f"tables, and {why}",
+    )
 
 
 def _finish(store: Store, record: Group) -> str | None:
-    """Publish what is staged, and decide; None where that must wait for the group's writer."""
-    there = [is_published(store, record, each) or _publish(store, record, each) for each in record.participants or ()]
-    if all(there):
+    """Publish what is staged, in order, and decide; None where that must wait for the group's writer."""
+    if all(_is_there(store, record, each) for each in record.participants or ()):
         return decide(store, record, "committed")
-    if time.monotonic() - _seen.setdefault(record.id, time.monotonic()) < _PATIENCE:
+    first = _seen.setdefault(record.id, time.monotonic())
+    if time.monotonic() - first < PATIENCE:
         return None
     return decide(store, record, "aborted")
+
+
+def _undo_all(store: Store, record: Group, undo: Undo) -> None:
+    """Undo all commits of a group: whoever meets one later may not find the decision any more."""
+    for path, since in record.first_versions():
+        try:
+            found = _published(store, record, path, since)
+            if found is not None:
+                undo(path, store, found, record.id)
+        except Exception as error:
+            _LOG.warning("%s: what is to be undone is left to who comes next: %s", path, error)
+
+
+def finish_staged(table_path: str, store: Store, undo: Undo) -> list[int]:
+    """Finish the groups that have something staged beside a table's log, which names files that are in no version yet.
+
+    :return: the versions that are staged for groups that must wait for their writers.
+    """
+    directory, waiting = f"{log_directory(table_path)}/{STAGED_DIRECTORY}", []
+    try:
+        listed = store.list_from(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for file in listed:
+        version = int(file.name[:20]) if file.name[:20].isdecimal() else -1
+        data = _read(store, file.path) if is_staged_commit(file.name, version) else None
+        group = None if data is None else Group.of(data, table_path)
+        if group is None:
+            continue
+        try:
+            record = record_of(table_path, store, group) if decision(store, group) is None else None
+            decided = None if record is None else _finish(store, record)
+            if record is not None and decided == "aborted":
+                _undo_all(store, record, undo)
+            is_settled = record is None or decided is not None
+        except _NOT_TO_READ as error:
+            _warn(table_path, version, f"what became of it is not known yet: {error}")
+            is_settled = False
+        if not is_settled:
+            waiting.append(version)
+    return waiting
 
 
 def record_of(table_path: str, store: Store, group: Group) -> Group | None:
@@ -222,48 +350,96 @@ def record_of(table_path: str, store: Store, group: Group) -> Group | None:
     """
     if group.participants is not None and group.coordinator == table_path:
         return group
-    for version in range(group.since, group.since + _MOST_COMMITS):
-        data = _read(store, f"{log_directory(group.coordinator)}/{commit_name(version)}")
-        if data is None:
-            return None
-        found = Group.of(data, group.coordinator)
-        if found is not None and found.id == group.id and found.participants is not None:
-            return found if found.coordinator == group.coordinator else None
-    return None
-
-
-def is_published(store: Store, group: Group, participant: Participant) -> bool:
-    """Whether a participant's commit is in its log, at the version it was staged for or a later one."""
-    return published_version(store, group.id, participant.path, participant.version) is not None
+    found = _commit_of(store, group.id, group.coordinator, _listed(store, group.coordinator, group.since)[0])
+    if found is None or found[1].participants is None or found[1].coordinator != group.coordinator:
+        return None
+    return found[1]
 
 
 def published_version(store: Store, group_id: str, path: str, since: int) -> int | None:
     """The version of a table that is its commit of a group; None where there is none of ``since`` or after."""
-    for version in range(since, since + _MOST_COMMITS):
-        data = _read(store, f"{log_directory(path)}/{commit_name(version)}")
-        if data is None:
-            return None
-        found = Group.of(data, path)
-        if found is not None and found.id == group_id:
-            return version
+    found = _commit_of(store, group_id, path, _listed(store, path, since)[0])
+    return None if found is None else found[0]
+
+
+def _published(store: Store, record: Group, path: str, since: int) -> int | None:
+    """As :func:`published_version`, of a commit that itself names the record's coordinator."""
+    found = _commit_of(store, record.id, path, _listed(store, path, since)[0])
+    return found[0] if found is not None and found[1].coordinator == record.coordinator else None
+
+
+def undone_by(table_path: str, store: Store, version: int, group_id: str) -> int | None:
+    """The version that undoes a table's commit of a group; None where the log has none."""
+    for later in _looked_through(_listed(store, table_path, version + 1)[0]):
+        data = _read(store, f"{log_directory(table_path)}/{commit_name(later)}")
+        if data is not None and undoes(commit_info_of(data)) == group_id:
+            return later
     return None
 
 
+def undoes(commit_info: Mapping[str, Any] | None) -> str | None:
+    """The id of the group whose commit is undone by one that says this of itself; None where it undoes nothing."""
+    tags = (commit_info or {}).get("tags")
+    found = tags.get(UNDOES) if isinstance(tags, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _listed(store: Store, path: str, since: int) -> tuple[list[int], int | None]:
+    """The versions of a table's commits from one on, and the newest that its log has a commit or checkpoint of."""
+    try:
+        listed = store.list_from(log_directory(path), version_prefix(since))
+    except (FileNotFoundError, NotADirectoryError):
+        return [], None
+    names = [parse_name(file.name) for file in listed]
+    commits = [name.version for name in names if isinstance(name, CommitName)]
+    newest = max((name.version for name in names if isinstance(name, (CommitName, CheckpointName))), default=None)
+    return commits, newest
+
+
+def _looked_through(commits: Sequence[int]) -> range:
+    """The versions to look at. A listing beside writers may lack one that is older than another it has."""
+    return range(commits[0], min(commits[-1] + 1, commits[0] + _MOST_COMMITS)) if commits else range(0)
+
+
+def _commit_of(store: Store, group_id: str, path: str, commits: Sequence[int]) -> tuple[int, Group] | None:
+    """The commit of a group that was made of a table by this path, among some, and what it says."""
+    for version in _looked_through(commits):
+        data = _read(store, f"{log_directory(path)}/{commit_name(version)}")
+        found = None if data is None else Group.of(data, path)
+        if found is not None and (found.id, found.table) == (group_id, path):
+            return version, found
+    return None
+
+
+def _is_there(store: Store, group: Group, participant: Participant) -> bool:
+    """Whether a participant has its commit, published now if that is what is left. A log that is gone, and one that has
+    later versions only, were left by a table that had it, or that can have nothing of it any more.
+    """
+    path, wanted = participant.path, participant.version
+    commits, newest = _listed(store, path, max(wanted - 1, 0))
+    file = f"{log_directory(path)}/{commit_name(wanted)}"
+    if newest is None or (newest >= wanted and wanted not in commits and not store.exists(file)):
+        return True
+    if newest >= wanted:
+        return _published(store, group, path, wanted) is not None
+    return _publish(store, group, participant)
+
+
 def _publish(store: Store, group: Group, participant: Participant) -> bool:
-    """Publish a staged commit; False where that is not possible, as another commit has the version."""
+    """Publish a staged commit; False where that is not possible."""
     if not is_staged_commit(participant.staged, participant.version):
         return False
     directory = log_directory(participant.path)
     data = _read(store, f"{directory}/{STAGED_DIRECTORY}/{participant.staged}")
     found = None if data is None else Group.of(data, participant.path)
-    if data is None or found is None or (found.id, found.coordinator) != (group.id, group.coordinator):
+    if data is None or found is None:
         return False
-    if not store.exists(f"{directory}/{commit_name(participant.version - 1)}"):
-        return False  # another table's log
+    if (found.id, found.coordinator, found.table) != (group.id, group.coordinator, participant.path):
+        return False
     try:
         store.put_if_absent(f"{directory}/{commit_name(participant.version)}", data)
     except FileExistsError:
-        return is_published(store, group, participant)
+        return _published(store, group, participant.path, participant.version) is not None
     _LOG.info("%s: version %d was staged and is published now", participant.path, participant.version)
     return True
 
@@ -291,22 +467,36 @@ def decide(store: Store, group: Group, outcome: str) -> str:
     return outcome
 
 
-def note(table_path: str, store: Store, group_id: str, outcome: str) -> None:
-    """Note beside a table's log that nothing is left to do about a group there, as far as that is possible."""
+def note(table_path: str, store: Store, group_id: str, outcome: str, by: int = 0) -> None:
+    """Note beside a table's log that nothing is left to do about a group there, as far as that is possible.
+
+    :param by: the version that has undone its commit, or 0.
+    """
     path = note_path(table_path, group_id)
     try:
         store.make_directory(path.rpartition("/")[0])
-        store.put(path, json.dumps({"outcome": outcome}).encode())
+        store.put(path, json.dumps({"outcome": outcome, **({"version": by} if by else {})}).encode())
     except Exception as error:
         _LOG.debug("%s: not noted: %s", path, error)
-    _remember(table_path, group_id)
+    _remember(table_path, group_id, by)
 
 
-def _remember(table_path: str, group_id: str) -> None:
+def _noted(table_path: str, store: Store, group_id: str) -> int | None:
+    """What a note says: the version that has undone the commit, or 0; None where there is no note, or a damaged one."""
+    data = _read(store, note_path(table_path, group_id))
+    try:
+        value = {} if data is None else json.loads(data)
+        return _number(value["version"]) if value["outcome"] == "undone" else 0
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _remember(table_path: str, group_id: str, by: int = 0) -> Standing:
     _seen.pop(group_id, None)
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
-    _known.add((table_path, group_id))
+    _known[table_path, group_id] = by
+    return Standing.UNDONE if by else Standing.STANDS
 
 
 def decision_path(group: Group) -> str:
@@ -317,12 +507,18 @@ def note_path(table_path: str, group_id: str) -> str:
     return f"{log_directory(table_path)}/{DIRECTORY}/{group_id}.settled.json"
 
 
-def is_kept(file: FileInfo, store: Store) -> bool:
-    """Whether a file of :data:`DIRECTORY` stays for good: a decision that a group is aborted."""
-    if f"/{DIRECTORY}/" not in file.path or file.name.endswith(".settled.json"):
+def is_to_clean_up(file: FileInfo, store: Store) -> bool:
+    """Whether a file of :data:`DIRECTORY`, once it is old, is of no use. A decision that a group is aborted is, as one
+    of its commits may come late; what is none of ours is not touched.
+    """
+    name = _NAME.fullmatch(file.name)
+    if name is None or name["note"] is not None:
+        return name is not None
+    try:
+        data = _read(store, file.path)
+        return data is not None and json.loads(data).get("outcome") == "committed"
+    except (ValueError, AttributeError, RecursionError):
         return False
-    data = _read(store, file.path)
-    return data is not None and _outcome(data) == "aborted"
 
 
 def _outcome(data: bytes) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -26,7 +26,7 @@ from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoi
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
 from headwater.log.files import FILE_SCHEMA, FileBlock
-from headwater.log.groups import Standing, standing
+from headwater.log.groups import shown_from
 from headwater.log.replay import LiveBlock, TableState, apply_commits, count_deletion_vectors, state_of_checkpoint
 from headwater.log.segment import (
     MOST_FOLLOWED,
@@ -298,19 +298,45 @@ def load_snapshot(
         ``DELTA_CHECKPOINT_UNREADABLE``, ``DELTA_STATE_RECOVER_ERROR`` for a damaged log;
         ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``, ``DELTA_INVALID_PROTOCOL_VERSION``.
     """
-    try:
-        return _newest(table_path, store, version, base, since, settled)
-    except _NotSettled as hidden:
-        if version is None:
-            return _newest(table_path, store, hidden.version - 1, base, (), settled)
-        raise version_not_found(hidden.listing, version) from None
+    shows = _shows(table_path, store, as_newest=version is None) if settled else _shows_all
+    target, tries = version, 0
+    while True:
+        try:
+            return _newest(table_path, store, target, base, () if tries else since, shows)
+        except _NotSettled as hidden:
+            if version is not None:
+                raise version_not_found(hidden.listing, version) from None
+            tries += 1
+            if not hidden.is_undone or target is not None or tries == _LISTINGS:
+                target = hidden.version - 1
+
+
+#: Given the version of a commit and its content: the oldest version that may be shown with it; None where none may.
+_Shows = Callable[[int, bytes], int | None]
+
+
+def _shows(table_path: str, store: Store, as_newest: bool) -> _Shows:
+    """What may be shown of a table: as it is now, or else as of a version that was asked for."""
+
+    def show(version: int, content: bytes) -> int | None:
+        first = shown_from(table_path, store, version, content)
+        return first if first is None or as_newest else version
+
+    return show
+
+
+def _shows_all(version: int, content: bytes) -> int:
+    return version
 
 
 class _NotSettled(Exception):
-    """A commit that may not be shown yet; ``listing`` is what is before it."""
+    """A commit that may not be shown yet; ``listing`` is what is before it.
 
-    def __init__(self, version: int, listing: LogListing) -> None:
-        self.version = version
+    :param is_undone: whether it is only the listing that lacks what has undone it.
+    """
+
+    def __init__(self, version: int, listing: LogListing, is_undone: bool) -> None:
+        self.version, self.is_undone = version, is_undone
         commits = {number: file for number, file in listing.commits.items() if number < version}
         self.listing = replace(listing, commits=commits, checkpoints=())
 
@@ -321,17 +347,17 @@ def _newest(
     version: int | None,
     base: Snapshot | None,
     since: Sequence[ParsedActions],
-    settled: bool,
+    shows: _Shows,
 ) -> Snapshot:
     if base is not None and (version is None or version >= base.version):
         with contextlib.suppress(FileNotFoundError):
-            newer = _advance(base, store, version, since, settled)
+            newer = _advance(base, store, version, since, shows)
             if newer is not None:
                 return newer
     for _ in range(_LISTINGS):
         segment = find_segment(table_path, store, version)
         try:
-            return _load(segment, store, since if base is None else (), settled)
+            return _load(segment, store, since if base is None else (), shows)
         except FileNotFoundError as error:  # cleaned up since it was listed
             gone = error
     raise HeadwaterError(
@@ -360,7 +386,7 @@ def table_exists(table_path: str, store: Store) -> bool:
     return any(isinstance(parse_name(file.name), (CommitName, CheckpointName)) for file in files)
 
 
-def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions], settled: bool) -> Snapshot:
+def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions], shows: _Shows) -> Snapshot:
     """Replay a segment; where its checkpoint cannot be read, an older one or the commits from the beginning.
 
     :param known: all commits of the segment's version, where the caller knows them.
@@ -377,7 +403,7 @@ def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions], set
                 failure = failure or (segment.checkpoint.version, str(error))
                 segment = _without_checkpoint(segment, store, failure)
                 continue
-        return _snapshot(segment, store, _replay(state, segment.ranges, segment.listing, store, settled))
+        return _snapshot(segment, store, _replay(state, segment.ranges, segment.listing, store, shows))
 
 
 def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, str]) -> LogSegment:
@@ -407,14 +433,15 @@ def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, s
 
 
 def _replay(
-    state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store, settled: bool
+    state: TableState, ranges: Sequence[CommitRange], listing: LogListing, store: Store, shows: _Shows
 ) -> TableState:
     for start in range(0, len(ranges), _COMMITS_AT_ONCE):
         some = ranges[start : start + _COMMITS_AT_ONCE]
         contents = store.read_many([r.file.path for r in some])
-        for r, content in zip(some, contents, strict=True) if settled else ():
-            if r.first == r.last and standing(listing.table_path, store, r.first, content) is not Standing.STANDS:
-                raise _NotSettled(r.first, listing)
+        for r, content in zip(some, contents, strict=True):
+            first = shows(r.first, content) if r.first == r.last else r.first
+            if first is None or first > ranges[-1].last:
+                raise _NotSettled(r.first, listing, is_undone=first is not None)
         together = _parse_together(some, contents)
         if together is None:
             commits: list[ParsedActions] = []
@@ -507,7 +534,7 @@ def _start_of_listing(base: Snapshot, store: Store) -> int:
 
 
 def _advance(
-    base: Snapshot, store: Store, version: int | None, since: Sequence[ParsedActions], settled: bool
+    base: Snapshot, store: Store, version: int | None, since: Sequence[ParsedActions], shows: _Shows
 ) -> Snapshot | None:
     """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
     listing = list_newer(base.table_path, store, base.segment)
@@ -537,5 +564,5 @@ def _advance(
         checkpoint, covered = newer, tuple(after_newer)
     segment = LogSegment(base.table_path, target, checkpoint, covered, listing)
     is_known = len(since) == target - base.version
-    state = apply_commits(base.state, since) if is_known else _replay(base.state, ranges, listing, store, settled)
+    state = apply_commits(base.state, since) if is_known else _replay(base.state, ranges, listing, store, shows)
     return _snapshot(segment, store, state, base.definition)

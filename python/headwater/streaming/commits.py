@@ -23,7 +23,7 @@ from headwater.changes.files import recorded_actions
 from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import FILE_SCHEMA, NO_FILES, table_of
-from headwater.log.groups import Standing, standing
+from headwater.log.groups import Standing, standing, undoes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import num_records
@@ -234,6 +234,7 @@ class Commits:
         self, table_path: str, store: Store, files: Sequence[tuple[int, FileInfo]], first: int
     ) -> list[StreamCommit]:
         """Commits, read where they are not kept; up to the first that may yet be undone (:mod:`headwater.log.groups`).
+        One that was undone has nothing in it, and neither has what undid it.
 
         :param first: the version that the scan began with: a long scan does not push out what it will begin with again.
         """
@@ -243,10 +244,14 @@ class Commits:
         contents = store.read_many([file.path for _, file in missing])
         read = {}
         for (version, file), content in zip(missing, contents, strict=True):
-            if standing(table_path, store, version, content) is not Standing.STANDS:
+            stands = standing(table_path, store, version, content)
+            if stands not in (Standing.STANDS, Standing.UNDONE):
                 files = [(number, other) for number, other in files if number < version]
                 break
-            read[version] = StreamCommit(version, file, parse_actions(content, file.path))
+            actions = parse_actions(content, file.path)
+            if stands is Standing.UNDONE or undoes(actions.commit_info) is not None:
+                actions = ParsedActions(file.path, commit_info=actions.commit_info)
+            read[version] = StreamCommit(version, file, actions)
         found = [commit for version, _ in files if (commit := read.get(version) or known[version]) is not None]
         with self._lock:
             for commit in found:

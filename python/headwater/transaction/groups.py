@@ -23,11 +23,11 @@ groups: they see each commit once it is in its log, and may commit between any t
    seems dead and a place was taken; then step 5 finds their decision.
 
 The tables are in the order of their risk: first those whose definition changes, then those that lose rows, then those
-that only get some. So of the conflicts that other engines can cause after step 1, those of the first table, the
-likeliest, undo nothing.
+that only get some, and last those that are append-only, whose commits cannot be undone. So of the conflicts that other
+engines can cause after step 1, those of the first table, the likeliest, undo nothing.
 
 **How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
-compares what any reader sees with a model.
+compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from dataclasses import dataclass, field
 from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.groups import Group, Participant
+from headwater.protocol import properties
 from headwater.protocol.file_names import STAGED_DIRECTORY, log_directory, staged_commit_name
 from headwater.stores import Store
 from headwater.transaction import maintenance
@@ -88,11 +89,16 @@ def commit_together(members: Sequence[Member]) -> list[Committed]:
 
     :param members: of different tables of one store (:func:`~headwater.log.groups.may_be_together`), which are there.
     :raises HeadwaterError: a conflict, as :meth:`~headwater.transaction.transaction.Transaction.commit`;
-        ``HEADWATER_TRANSACTION_ABORTED`` where another process gave it up;
+        ``HEADWATER_TRANSACTION_OF_TOO_MANY_TABLES``;
+        ``HEADWATER_TRANSACTION_ABORTED`` where another process gave it up, or the store does not say whether one of the
+        commits was made;
         ``HEADWATER_TRANSACTION_OUTCOME_UNKNOWN`` where the store does not say what became of it;
         ``HEADWATER_TRANSACTION_NOT_UNDONE`` where another engine has built on a part of it.
     :raises OSError: the store failed, and nothing is committed.
     """
+    if len(members) > groups.MOST_PARTICIPANTS:
+        named = {"count": len(members), "most": groups.MOST_PARTICIPANTS}
+        raise HeadwaterError("HEADWATER_TRANSACTION_OF_TOO_MANY_TABLES", named)
     ordered = sorted(members, key=_risk)
     for member in ordered:
         member.loop.catch_up()
@@ -113,9 +119,12 @@ def _made(member: Member) -> Put:
 
 def _risk(member: Member) -> tuple[int, str]:
     """How likely a commit of another is a conflict; lowest first."""
-    if member.prepared.changes_definition:
+    prepared = member.prepared
+    if prepared.before is not None and prepared.before.get(properties.APPEND_ONLY):
+        return 3, member.path  # what it adds cannot be taken back
+    if prepared.changes_definition:
         return 0, member.path
-    return (2 if member.prepared.is_append else 1), member.path
+    return (2 if prepared.is_append else 1), member.path
 
 
 class _Group:
@@ -144,6 +153,8 @@ class _Group:
                 member.put = member.loop.put(MAX_ATTEMPTS, member.encoded)
         except Exception as error:
             if not self._give_up(error):
+                if _is_unknown(error):
+                    raise self._aborted() from error
                 raise
         else:
             self._decide()
@@ -182,7 +193,7 @@ class _Group:
             raise self._unknown(error) from error
         if outcome == "aborted":
             self._undo()
-            raise HeadwaterError("HEADWATER_TRANSACTION_ABORTED", {"tables": self._names()})
+            raise self._aborted()
 
     def _give_up(self, error: Exception) -> bool:
         """Step 6; True where the group is committed all the same, as another has finished it."""
@@ -201,7 +212,8 @@ class _Group:
     def _found(self, member: Member) -> Put:
         assert member.encoded is not None
         version = groups.published_version(member.store, self._group.id, member.path, self._since(member))
-        assert version is not None
+        if version is None:  # its table is gone
+            version = member.loop.version
         return Put(version, member.encoded.timestamp, 1)
 
     def _since(self, member: Member) -> int:
@@ -215,13 +227,16 @@ class _Group:
             try:
                 since = self._since(member)
                 version = groups.published_version(member.store, self._group.id, member.path, since)
-                if version is not None and not undo(member.path, member.store, version, self._group.id):
+                if version is not None and undo(member.path, member.store, version, self._group.id) is None:
                     kept.append(f"version {version} of {member.path}")
             except Exception:
                 _LOG.warning("%s: what is to be undone is left to the next writer", member.path, exc_info=True)
         self._delete_staged()
         if kept:
             raise HeadwaterError("HEADWATER_TRANSACTION_NOT_UNDONE", {"kept": ", ".join(kept)})
+
+    def _aborted(self) -> HeadwaterError:
+        return HeadwaterError("HEADWATER_TRANSACTION_ABORTED", {"tables": self._names()})
 
     def _unknown(self, error: Exception) -> HeadwaterError:
         path = groups.decision_path(self._group)

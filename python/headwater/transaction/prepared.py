@@ -339,7 +339,7 @@ class PreparedCommit:
         return data
 
     def _of_group(self) -> dict[str, Any]:
-        return {} if self.group is None else {groups.FIELD: self.group.to_json()}
+        return {} if self.group is None else {groups.FIELD: self.group.to_json(self.table_path)}
 
     def _tags(self) -> dict[str, str]:
         of_group = {} if self.group is None else {groups.TAG: self.group.id}

@@ -11,8 +11,12 @@ What stays: the protocol, high-water marks of row ids and of identity columns, w
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
+import time
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,34 +42,40 @@ from headwater.transaction.redefinition import Redefinition
 from headwater.transaction.row_ids import RowIds
 
 _LOG = logging.getLogger(__name__)
-#: What a commit that undoes another says in its ``tags``: the group's id.
-UNDOES = "headwater.undoes"
 _ATTEMPTS = 100
+#: Seconds that a writer waits, beyond those after which a group is given up, until it is settled.
+_GRACE = 10.0
 
 
-def undo(table_path: str, store: Store, version: int, group_id: str) -> bool:
-    """Take a commit back; False where another commit has built on it. What became of it is noted beside the log.
+def undo(table_path: str, store: Store, version: int, group_id: str) -> int | None:
+    """Take a commit back; None where another commit has built on it. What became of it is noted beside the log.
+
+    :return: the version that undoes it.
 
     :raises OSError: the store failed; whoever comes next tries again.
     """
     for _ in backoff.OF_COMMITS.tries(_ATTEMPTS):
-        newest = load_snapshot(table_path, store, settled=False)
-        if is_undone(newest, version, group_id):
+        by = groups.undone_by(table_path, store, version, group_id)
+        if by is not None:
             break
+        newest = load_snapshot(table_path, store, settled=False)
         prepared = _prepared(table_path, store, version, group_id, newest)
         if prepared is None:
+            if groups.undone_by(table_path, store, version, group_id) is not None:
+                continue  # by another, since it was looked for
             groups.note(table_path, store, group_id, "not undone")
-            return False
+            return None
         data, _ = prepared.encode(newest.version + 1, clock.milliseconds(), newest.timestamp)
         outcome = StoreCommitter(table_path, store).commit(newest.version + 1, data, prepared.transaction_id)
         if isinstance(outcome, Unknown):
             raise OSError(f"{outcome.path}: {outcome.failure}") from outcome.reported
         if isinstance(outcome, Made):
+            by = newest.version + 1
             break
     else:
         raise OSError(f"{table_path}: version {version} could not be undone, as others committed all the time")
-    groups.note(table_path, store, group_id, "undone")
-    return True
+    groups.note(table_path, store, group_id, "undone", by)
+    return by
 
 
 def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
@@ -73,32 +83,51 @@ def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that cannot be found out.
     """
-    for _ in backoff.OF_COMMITS.tries(_ATTEMPTS):
-        found = groups.standing(table_path, store, version, commit, for_writing=True)
-        if found is groups.Standing.ABORTED:
-            group = groups.Group.of(commit, table_path)
-            assert group is not None
-            undo(table_path, store, version, group.id)
+    until = time.monotonic() + groups.PATIENCE + _GRACE
+    for losses in itertools.count():
+        found = groups.standing(table_path, store, version, commit, undo=undo)
+        if found in (groups.Standing.STANDS, groups.Standing.UNDONE):
             return
-        if found is groups.Standing.STANDS:
-            return
-    raise HeadwaterError("HEADWATER_TRANSACTION_OPEN", {"tableLocation": table_path, "version": version})
+        if time.monotonic() >= until:
+            raise _open(table_path, version)
+        backoff.OF_COMMITS.wait(losses, until)
 
 
-def is_undone(newest: Snapshot, version: int, group_id: str) -> bool:
-    """Whether a commit up to the newest one undoes the group's."""
-    directory = log_directory(newest.table_path)
-    for later in range(version + 1, newest.version + 1):
-        data = newest.store.read(f"{directory}/{commit_name(later)}")
-        info = parse_actions(data, f"{directory}/{commit_name(later)}").commit_info or {}
-        if (info.get("tags") or {}).get(UNDOES) == group_id:
-            return True
-    return False
+def settle_newest(shown: Snapshot) -> Snapshot:
+    """The newest version, after all is settled that is in the log after the version that is shown, or staged for it:
+    for who deletes what no version needs.
+
+    :param shown: the newest version that may be read.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that is not possible.
+    """
+    table_path, store = shown.table_path, shown.store
+    until = time.monotonic() + groups.PATIENCE + _GRACE
+    for losses in itertools.count():
+        staged = groups.finish_staged(table_path, store, undo)
+        newest = load_snapshot(table_path, store, base=shown, settled=False)
+        for version in range(shown.version + 1, newest.version + 1):
+            with contextlib.suppress(FileNotFoundError):
+                settle(table_path, store, version, store.read(f"{log_directory(table_path)}/{commit_name(version)}"))
+        shown = load_snapshot(table_path, store, base=shown)
+        if shown.version >= newest.version and not staged:
+            return shown
+        if time.monotonic() >= until:
+            raise _open(table_path, min(staged, default=shown.version + 1))
+        backoff.OF_COMMITS.wait(losses, until)
+    raise AssertionError("unreachable")
+
+
+def _open(table_path: str, version: int) -> HeadwaterError:
+    return HeadwaterError("HEADWATER_TRANSACTION_OPEN", {"tableLocation": table_path, "version": version})
 
 
 def _prepared(table_path: str, store: Store, version: int, group_id: str, newest: Snapshot) -> PreparedCommit | None:
-    """The commit that undoes; None where another has built on what it is to undo."""
-    before = load_snapshot(table_path, store, version - 1)
+    """The commit that undoes; None where another has built on what it is to undo.
+
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``: another writer may know them.
+    """
+    newest.check_writable()
+    before = load_snapshot(table_path, store, version - 1, settled=False)
     path = f"{log_directory(table_path)}/{commit_name(version)}"
     done = parse_actions(store.read(path), path)
     adds = [AddFile.from_json(file) for is_add, file in done.files if is_add]
@@ -114,18 +143,22 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
         return None
     definition, content = Redefinition(table_path, newest), Content()
     if done.metadata is not None and done.metadata != before.metadata:
-        if newest.metadata != done.metadata:
-            return None
+        if newest.version > version:
+            return None  # others may have written by the new definition
         definition.update_metadata(before.metadata)
     now = clock.milliseconds()
     content.removed.extend(file.removal(now, file.data_change) for file in adds)
     content.added.extend(back)
     for app_id, made in done.transactions.items():
-        known = before.set_transactions.get(app_id)
-        content.versions[app_id] = SetTransaction(app_id, made.version - 1 if known is None else known.version, now)
-    for name, domain in before.domain_metadata.items():
-        if name in done.domains and name != DOMAIN:
-            content.domains[name] = domain
+        if newest.state.transactions.get(app_id) == made:
+            known = before.state.transactions.get(app_id)
+            content.versions[app_id] = SetTransaction(app_id, made.version - 1 if known is None else known.version, now)
+    for name, domain in done.domains.items():
+        if name == DOMAIN or newest.state.domains.get(name) != (None if domain.removed else domain):
+            continue
+        old = before.state.domains.get(name)
+        if old is not None or not domain.removed:
+            content.domains[name] = replace(domain, removed=True) if old is None else old
     reads = ReadSet(newest, match_by_pruning)
     reads.whole_table = reads.follows_directly = True
     work = Work(table_path, store, newest, reads, definition, content, RowIds(newest, _count))
@@ -136,7 +169,7 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
         default_engine_info(),
         str(uuid.uuid4()),
         newest.version,
-        tags={UNDOES: group_id},
+        tags={groups.UNDOES: group_id},
     )
     try:
         return PreparedCommit(work, provenance)

@@ -3,7 +3,8 @@
 Owns the statement's forms, its guards, and the state that VACUUM LITE goes on from. Which files may go is
 :mod:`headwater.log.vacuum`'s. FULL lists what lies below the table, LITE finds it in the commits since the last
 VACUUM, USING INVENTORY takes a listing that a store made. Promises: nothing outside of the table's folder is deleted,
-nor a file that a running statement of this process may have written; an interrupted VACUUM can be run again; one on a
+nor a file that a running statement of this process may have written, nor one of a version that is not settled yet
+(:mod:`headwater.log.groups`); an interrupted VACUUM can be run again; one on a
 full disk makes room, be it without a record in the history. With
 RETAIN 0 it is unsafe beside writers of other processes: files that they have yet to commit look like garbage.
 """
@@ -48,6 +49,7 @@ from headwater.statements.commit.open_transactions import open_since
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
 from headwater.stores import Failed, FileInfo, Tree
+from headwater.transaction.undoing import settle_newest
 
 _LOG = logging.getLogger(__name__)
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
@@ -74,13 +76,15 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
 
     :raises HeadwaterError: ``DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT``, ``DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE``,
         ``DELTA_CANNOT_VACUUM_LITE``, ``DELTA_INVALID_INVENTORY_SCHEMA``, ``HEADWATER_VACUUM_FILES_LEFT``,
-        ``HEADWATER_VACUUM_STORE_NOT_LISTED``, those of a commit.
+        ``HEADWATER_VACUUM_STORE_NOT_LISTED``, ``HEADWATER_TRANSACTION_OPEN``, those of a commit.
     """
     snapshot = open_snapshot(request.table, statement)
     refuse_maintenance(snapshot, "VACUUM", request.name)
     snapshot.check_writable()
     if not request.arguments.dry_run:
         check_target(request.table, statement, snapshot)
+    snapshot = settle_newest(snapshot)
+    snapshot.check_writable()
     run = _Run(request, statement, snapshot, _retention(request, snapshot, statement))
     found = run.garbage()
     _LOG.info(
