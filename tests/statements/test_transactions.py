@@ -28,6 +28,7 @@ from headwater.statements.maintain.vacuum import open_since
 from headwater.statements.registry import _IN_TRANSACTION, _REFUSALS, HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
 from support.recording_statement import RecordingStatement
 
@@ -36,7 +37,7 @@ ASKED = TransactionRequest(arguments=TransactionArguments())
 
 @pytest.fixture(autouse=True)
 def done(monkeypatch):
-    monkeypatch.setattr("headwater.log.groups._readers_finish", True)  # as in the handler
+    monkeypatch.setattr("headwater.log.groups._readers_undo", undo)  # as in the handler
     yield
     assert wait_for_maintenance(60)
 
