@@ -252,6 +252,7 @@ def several_tables(spark: SparkSession, rows: Rows) -> None:
         rows("INSERT INTO debits VALUES (7, 7)")
         rows("DELETE FROM credits")
     assert len(done.versions) == 2
+    rows("SET spark.sql.scripting.enabled = true")  # false in Spark 4.0
     rows("BEGIN ATOMIC INSERT INTO debits VALUES (8, 8); INSERT INTO credits VALUES (8, 8, NULL); END")
     assert rows("SELECT (SELECT count(*) FROM debits), (SELECT count(*) FROM credits)") == [(3, 1)]
 
