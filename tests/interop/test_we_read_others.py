@@ -117,7 +117,13 @@ def test_reads_the_peers(name, spark, peer, ours, tmp_path):
     assert spark.sql(f"SELECT count(*) FROM delta.`{path}`").first()[0] == len(expected)
 
 
-@pytest.mark.parametrize("name", ["deletion_vectors", "column_mapping", "v2_checkpoints", "clustering"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("deletion_vectors", "column_mapping"),  # which writers must know of; readers of all find our checkpoints
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("v2_checkpoints", "clustering")),
+    ],
+)
 def test_writes_to_the_peers(name, spark, peer, ours, tmp_path):
     """Appends to and overwrites what the peer made."""
     path = tmp_path / "t"
