@@ -6,7 +6,7 @@ groups that take longest start first, so that the short ones fill the end. No te
 
 The summary shows the time each folder took. No test is run twice: only CI does so, see :mod:`support.whole_run`.
 
-``pytest --soak SECONDS`` is the long run: the tests marked ``random``, each for about that long, and those marked ``soak``.
+``pytest --soak SECONDS`` is the long run: the tests marked ``random``, each for about that long, and ``soak``.
 ``pytest --shuffle SEED`` runs the files in another order, which must make no difference.
 """
 
