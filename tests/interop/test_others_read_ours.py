@@ -185,7 +185,13 @@ def accepted(peer):
     assert not complaints, "\n".join(complaints)
 
 
-@pytest.mark.parametrize("name", [*CASES, *PEER_ONLY])
+#: Those whose features the peer meets in another test of this folder, and two that need none.
+_ELSEWHERE = {"truncated", "properties", "identity", "in_commit_timestamps", "clustered", "deletion_vectors_enabled"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.soak if n in _ELSEWHERE else []) for n in (*CASES, *PEER_ONLY)]
+)
 def test_peer_reads(name, case, ours, peer):
     path = case(name)
     expected = ours(path)

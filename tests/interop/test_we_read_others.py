@@ -106,7 +106,13 @@ def named(statement: str, path) -> str:
     return found.replace(" USING (SELECT", " t USING (SELECT") if found.startswith("MERGE") else found
 
 
-@pytest.mark.parametrize("name", CASES)
+#: Tables that others of these tests read and write to, and one that is like the first.
+_ELSEWHERE = {"column_mapping", "deletion_vectors", "in_commit_timestamps", "row_tracking", "merged"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in _ELSEWHERE else []) for name in CASES]
+)
 def test_reads_the_peers(name, spark, peer, ours, tmp_path):
     path = tmp_path / "t"
     for statement in CASES[name]:

@@ -16,7 +16,7 @@ from support.dml_table import Table
 
 Row = tuple[Any, ...]
 #: Statements beside one of each criterion.
-MORE = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1"))
+MORE = max(1, int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1")) // 10)
 FOUR = "VALUES (1, 'a'), (1, 'b'), (2, 'c'), (CAST(NULL AS INT), 'n')"
 COLUMNS = "id INT, v STRING"
 #: Two rows of one key, a null key, and a key the table lacks.

@@ -61,7 +61,7 @@ LARGE = "COVID-19_NYT"
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == LARGE else [])
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.soak] if name == LARGE else [])
         for name, entry in sorted(EXPECTED.items())
         if "error" not in entry
     ],
