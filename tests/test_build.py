@@ -17,6 +17,26 @@ _ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def checkout(tmp_path: Path) -> SimpleNamespace:
     """The functions of ``jvm/build.py`` in a checkout with one Scala class, one Java class and a service file."""
+    return _checkout(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a checkout after its first build."""
+    root = tmp_path_factory.mktemp("built")
+    _checkout(root).build()
+    return root
+
+
+@pytest.fixture
+def built(_built: Path, tmp_path: Path) -> SimpleNamespace:
+    """A copy of a checkout that was built."""
+    root = tmp_path / "built"
+    shutil.copytree(_built, root)
+    return _functions(root)
+
+
+def _checkout(tmp_path: Path) -> SimpleNamespace:
     package = "python/headwater"
     messages = [f"{package}/bridge/messages/{file.name}" for file in (_ROOT / package / "bridge/messages").glob("*.py")]
     for name in (
@@ -38,16 +58,17 @@ def checkout(tmp_path: Path) -> SimpleNamespace:
     (main / "java" / "B.java").write_text("package a;\npublic class B { public B(A a) {} }\n")
     (compat / "C.java").write_text("package c;\npublic class C extends a.A {}\n")
     (services / "some.Service").write_text("a.A\n")
-    return SimpleNamespace(root=tmp_path, source=main / "scala" / "A.scala", **_load(tmp_path))
+    return _functions(tmp_path)
 
 
-def _load(root: Path) -> dict[str, object]:
+def _functions(root: Path) -> SimpleNamespace:
     module = runpy.run_path(str(root / "jvm" / "build.py"))
-    return {name: module[name] for name in ("build", "is_stale", "JARS", "BuildError")}
+    names = {name: module[name] for name in ("build", "is_stale", "JARS", "BuildError")}
+    return SimpleNamespace(root=root, source=root / "jvm" / "src" / "main" / "scala" / "A.scala", **names)
 
 
-def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
-    jar = checkout.build()
+def test_build_is_complete_and_reproducible(built: SimpleNamespace) -> None:
+    jar = built.build()
     first = jar.read_bytes()
     with zipfile.ZipFile(jar) as archive:
         names = set(archive.namelist())
@@ -55,9 +76,15 @@ def test_build_is_complete_and_reproducible(checkout: SimpleNamespace) -> None:
     assert {"a/A.class", "a/B.class", "META-INF/services/some.Service", "headwater/error-conditions.json"} <= names
     with zipfile.ZipFile(jar.with_name("headwater-delta.jar")) as archive:
         assert set(archive.namelist()) == {"META-INF/MANIFEST.MF", "META-INF/headwater-sources.sha256", "c/C.class"}
-    assert checkout.build(force=True).read_bytes() == first
+    assert built.build(force=True).read_bytes() == first
 
 
+def test_a_spark_that_it_does_not_work_with(checkout: SimpleNamespace, tmp_path: Path) -> None:
+    with pytest.raises(checkout.BuildError, match=r"3\.5\.5.*works with 4\.0\.0"):
+        checkout.build(_spark_named(tmp_path / "3.5", "3.5.5"))
+
+
+@pytest.mark.soak  # CI builds for each older Spark itself
 def test_the_jar_is_for_the_spark_that_it_is_compiled_with(checkout: SimpleNamespace, tmp_path: Path) -> None:
     """A stand-in for another Spark: the same JARs under the name of its version."""
     others = _spark_named(tmp_path / "4.1", "4.1.3")
@@ -73,8 +100,6 @@ def test_the_jar_is_for_the_spark_that_it_is_compiled_with(checkout: SimpleNames
             assert f"a/{other}.class" not in archive.namelist()
             assert f"jar={jar.name}".encode() in archive.read("headwater/build.properties")
         assert jar.with_name(f"{jar.stem}-delta.jar").is_file()
-    with pytest.raises(checkout.BuildError, match=r"3\.5\.5.*works with 4\.0\.0"):
-        checkout.build(_spark_named(tmp_path / "3.5", "3.5.5"))
 
 
 def _spark_named(folder: Path, version: str) -> Path:
@@ -85,24 +110,23 @@ def _spark_named(folder: Path, version: str) -> Path:
     return folder
 
 
-def test_only_a_stale_jar_is_built(checkout: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    jar = checkout.build()
-    built = jar.stat().st_ino
-    assert checkout.build().stat().st_ino == built
-    assert not checkout.is_stale()
-    checkout.source.write_text("package a\nclass A { def other: Int = 1 }\n")
-    (checkout.root / "jvm/src/main/java/B.java").unlink()
-    assert checkout.is_stale()
-    checkout.build()
-    assert not checkout.is_stale()
+def test_only_a_stale_jar_is_built(built: SimpleNamespace) -> None:
+    first = built.build().stat().st_ino
+    assert built.build().stat().st_ino == first
+    assert not built.is_stale()
+    built.source.write_text("package a\nclass A { def other: Int = 1 }\n")
+    (built.root / "jvm/src/main/java/B.java").unlink()
+    assert built.is_stale()
+    built.build()
+    assert not built.is_stale()
 
 
-def test_another_message_makes_the_jar_stale(checkout: SimpleNamespace) -> None:
+def test_another_message_makes_the_jar_stale(built: SimpleNamespace) -> None:
     """The JAR carries the version of the bridge: a JAR of other messages would be refused."""
-    checkout.build()
-    read = checkout.root / "python/headwater/bridge/messages/read.py"
+    read = built.root / "python/headwater/bridge/messages/read.py"
+    assert not built.is_stale()
     read.write_text(read.read_text() + "# other\n")
-    assert checkout.is_stale()
+    assert built.is_stale()
 
 
 def test_sources_that_do_not_compile(checkout: SimpleNamespace) -> None:

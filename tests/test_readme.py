@@ -115,6 +115,7 @@ def test_a_script(tmp_path: Path) -> None:
     assert run([sys.executable, str(script)], tmp_path / "script", "", environment()).endswith("done\n")
 
 
+@pytest.mark.soak  # the usual run has the same blocks as a script
 def test_the_python_shell(tmp_path: Path) -> None:
     """Python's blocks as they are, typed into the shell; the shell prints what they promise."""
     marks, lines, promised = 0, [], []

@@ -28,11 +28,12 @@ def _hive(sparks: Sparks, home: Path) -> tuple[Driver, Driver]:
 
 
 def test_statements_by_name(classic: Driver, sparks: Sparks, tmp_path: Path) -> None:
-    """Between them, the two have each catalog and each kind of client."""
+    """Between them, the two have each catalog and each kind of client; what all other tests have does a part."""
     hive, hive_connect = _hive(sparks, tmp_path)
-    expected = classic.run("by_name", home=str(tmp_path / "classic"))
-    _check(expected)
-    _compare(hive_connect.run("by_name", home=str(tmp_path / "hive_connect")), expected)
+    expected = classic.run("by_name", home=str(tmp_path / "classic"), whole=False)
+    answered = hive_connect.run("by_name", home=str(tmp_path / "hive_connect"))
+    _compare(answered[: len(expected)], expected)
+    _check(answered)
     _entries_of_hive(hive, tmp_path)
     hive.stop()
 

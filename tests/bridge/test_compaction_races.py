@@ -33,7 +33,9 @@ def live(path: str) -> set[str]:
     return set(newest(path).select(["path"])["path"].to_pylist())
 
 
-@pytest.mark.parametrize("statement", ["OPTIMIZE {t}", "REORG TABLE {t} APPLY (PURGE)"])
+@pytest.mark.parametrize(
+    "statement", ["OPTIMIZE {t}", pytest.param("REORG TABLE {t} APPLY (PURGE)", marks=pytest.mark.soak)]
+)
 def test_what_it_has_written_is_not_written_again(classic: Any, tmp_path: Path, statement: str) -> None:
     folder = tmp_path / statement.partition(" ")[0]
     path = str(folder)

@@ -40,7 +40,7 @@ def test_killed_while_idle(classic: Any, table: str) -> None:
     [
         ("before_write", None),  # nothing done yet: run again
         ("after_write", None),  # files written, nothing committed: run again
-        ("before_begin", None),
+        pytest.param("before_begin", None, marks=pytest.mark.soak),
         ("before_put", "DELTA_COMMIT_NOT_MADE"),  # about to commit, and did not
         ("after_put", None),  # committed, nobody told yet
         ("end_of_write", None),  # committed, checkpoint and all, and the answer on its way
@@ -61,10 +61,10 @@ def test_killed_in_an_insert(classic: Any, table: str, point: str, condition: st
 @pytest.mark.parametrize(
     ("point", "condition"),
     [
-        ("after_write", None),
+        pytest.param("after_write", None, marks=pytest.mark.soak),  # as an INSERT's
         ("before_put", "DELTA_COMMIT_NOT_MADE"),
         ("after_put", None),
-        ("end_of_create_table", None),
+        pytest.param("end_of_create_table", None, marks=pytest.mark.soak),
     ],
 )
 def test_killed_in_a_create_as_select(classic: Any, point: str, condition: str | None) -> None:
@@ -89,8 +89,8 @@ ALTER = "ALTER TABLE {} SET TBLPROPERTIES ('x' = 'y')"
 @pytest.mark.parametrize(
     ("statement", "then"),
     [
-        (UPDATE, "start"),
-        (UPDATE, "end_of_recover_commit"),
+        pytest.param(UPDATE, "start", marks=pytest.mark.soak),
+        pytest.param(UPDATE, "end_of_recover_commit", marks=pytest.mark.soak),
         ("INSERT INTO {} VALUES (1)", "start"),
         (ALTER, "end_of_recover_commit"),
     ],

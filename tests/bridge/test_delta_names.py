@@ -23,6 +23,7 @@ def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
     assert [line for line in application.output.splitlines() if ": " in line] == PRINTED
 
 
+@pytest.mark.soak  # the usual run has the programs with our own JARs
 def test_the_same_programs_compile_against_delta_lakes_own_connector(tmp_path: Path) -> None:
     peer = Path(__file__).parents[3] / "shared" / "peer" / "fetch"
     if not peer.exists():

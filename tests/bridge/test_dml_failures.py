@@ -76,14 +76,15 @@ def table(request: pytest.FixtureRequest, classic: Any, tmp_path: Path) -> Table
         ("delete", "before_job"),
         ("merge", "after_job"),
         ("update", "before_vectors"),
-        ("delete", "after_vectors"),
         ("merge", "after_write"),  # after the copy of the rows that stay
-        ("update", "before_begin"),
-        ("delete", "after_put"),
         ("update", "after_put"),
-        ("merge", "after_put"),
-        ("delete", "end_of_delete"),
         ("merge", "end_of_merge"),
+        # Each a step between two of the above, or one of them in another statement.
+        pytest.param("delete", "after_vectors", marks=pytest.mark.soak),
+        pytest.param("update", "before_begin", marks=pytest.mark.soak),
+        pytest.param("delete", "after_put", marks=pytest.mark.soak),
+        pytest.param("merge", "after_put", marks=pytest.mark.soak),
+        pytest.param("delete", "end_of_delete", marks=pytest.mark.soak),
     ],
 )
 def test_the_statement_is_done_once(classic: Any, table: Table, statement: str, point: str) -> None:

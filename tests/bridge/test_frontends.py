@@ -16,6 +16,9 @@ from support.sparks.upsert_scenarios import UPSERTED
 
 pytestmark = pytest.mark.spark
 
+#: All of tests/spark is PySpark with a session of its own, so the usual run has them from the other alone.
+FRONTENDS = [pytest.param("classic", marks=pytest.mark.soak), "connect"]
+
 #: A table's short life; the last statement fails.
 STATEMENTS = [
     "CREATE TABLE {name} (id BIGINT, part STRING) USING delta PARTITIONED BY (part)",
@@ -109,7 +112,7 @@ READ: list[list[Any]] = [[2, "b"], [3, "c"], [4, "c"], [5, "c"]]
 OPERATIONS = ["WRITE", "WRITE", "CREATE TABLE"]
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     driver = request.getfixturevalue(frontend)
     found = driver.run("all_sql", texts=[text.format(name="frontends") for text in STATEMENTS])
@@ -128,12 +131,15 @@ def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     driver.rows("DROP TABLE frontends")
 
 
-@pytest.mark.parametrize("stored_as", UPSERTED)
+# The usual run has the others on executors of their own, in tests/cluster/test_upserts.py.
+@pytest.mark.parametrize(
+    "stored_as", [name if name == "scd1" else pytest.param(name, marks=pytest.mark.soak) for name in UPSERTED]
+)
 def test_upserts_over_spark_connect(connect: Any, stored_as: str, tmp_path: Path) -> None:
     assert connect.run("upserts", home=str(tmp_path), stored_as=stored_as) == UPSERTED[stored_as]
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_answers_from_the_log_and_pinned_versions(frontend: str, request: pytest.FixtureRequest) -> None:
     """The optimizer's rules work in every session, a server's too."""
     driver = request.getfixturevalue(frontend)
@@ -148,7 +154,7 @@ def test_answers_from_the_log_and_pinned_versions(frontend: str, request: pytest
     driver.rows("DROP TABLE logged")
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_changes(frontend: str, request: pytest.FixtureRequest) -> None:
     driver = request.getfixturevalue(frontend)
     driver.rows("CREATE TABLE fed (id BIGINT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
@@ -182,7 +188,7 @@ def test_changes_are_sent_over_spark_connect(connect: Any, kafka: Broker, tmp_pa
     connect.rows("DROP TABLE sent")
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_files_are_few(frontend: str, request: pytest.FixtureRequest) -> None:
     """Optimized writes, and the auto-compaction that the session asks for."""
     driver = request.getfixturevalue(frontend)
@@ -209,7 +215,7 @@ def test_files_are_few(frontend: str, request: pytest.FixtureRequest) -> None:
     driver.rows("DROP TABLE few")
 
 
-@pytest.mark.soak  # the shell with a file runs the same statements
+@pytest.mark.soak
 def test_sql_shell_with_a_statement(sparks: Any) -> None:
     text = "; ".join(statement.format(name="frontends") for statement in STATEMENTS)
     shell = sparks.shell("spark-sql", ["-e", text])
@@ -219,6 +225,7 @@ def test_sql_shell_with_a_statement(sparks: Any) -> None:
     assert "py4j" not in shell.log.lower()
 
 
+@pytest.mark.soak  # README's statements are a file for the shell in the usual run, and these go through a Thrift server
 def test_sql_shell_with_a_file(sparks: Any, tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
     script.write_text("".join(statement.format(name="frontends") + ";\n" for statement in STATEMENTS[:-1]))

@@ -230,6 +230,7 @@ def write_script(path: Path, text: str) -> None:
 
 @pytest.mark.alone
 @pytest.mark.slow
+@pytest.mark.soak  # that the handler ends, the usual run sees where the JVM is killed and where its main method ends
 def test_start_costs_little_and_the_handler_ends_after_stop(sparks: Any, alive: Callable[[int], bool]) -> None:
     """From the start of a process to its first rows, beside a plain Spark's; printed, as machines differ."""
     times = {}

@@ -20,7 +20,7 @@ from support.sparks.thrift_clients import Clients, clients_of
 pytestmark = pytest.mark.spark
 
 #: Random steps of the Thrift server's clients.
-_STEPS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "40"))
+_STEPS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "20"))
 
 
 @pytest.fixture
@@ -29,7 +29,10 @@ def clients(thrift_server: Any, tmp_path: Path) -> Iterator[Clients]:
         yield started
 
 
-@pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])
+# Clients that come and go are of both kinds.
+@pytest.mark.parametrize(
+    "synchronous", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["synchronous", "asynchronous"]
+)
 def test_one_session_of_the_thrift_server_ends(clients: Clients, synchronous: bool) -> None:
     """Classes that no session has used before are found after the first has ended, too."""
     table = f"ended_{synchronous}"
@@ -99,7 +102,7 @@ def test_ended_sessions_leave_no_class_loaders(clients: Clients, thrift_server: 
         pytest.skip("counting class loaders needs jcmd, of a JDK")
     clients("open", "stays")
     clients("run", "stays", "CREATE OR REPLACE TABLE left_behind USING delta AS SELECT 1 AS id")
-    for _ in range(30):
+    for _ in range(16):
         clients("open", "goes")
         clients("run", "goes", "SELECT id FROM left_behind")
         clients("close", "goes")
@@ -142,7 +145,13 @@ def test_servers_listen_to_this_machine_alone(server: str, request: pytest.Fixtu
     assert found
 
 
-@pytest.mark.parametrize(("server", "number"), [("thrift-server", signal.SIGINT), ("connect-server", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("server", "number"),
+    [
+        pytest.param("thrift-server", signal.SIGINT, marks=pytest.mark.soak),  # the same hook of the same JVM
+        ("connect-server", signal.SIGTERM),
+    ],
+)
 def test_a_signal_ends_a_server(
     server: str, number: int, sparks: Any, alive: Callable[[int], bool], wait: Callable[..., float]
 ) -> None:

@@ -8,8 +8,11 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
+#: The first has its tests in tests/spark/test_tables_api.py, and where README's pages are run.
+FRONTENDS = [pytest.param("classic", marks=pytest.mark.soak), "connect"]
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = request.getfixturevalue(frontend).run("tables_open", home=str(tmp_path))
     assert found == {
@@ -30,7 +33,7 @@ def test_open(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
     }
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_changes(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = request.getfixturevalue(frontend).run("tables_changes", home=str(tmp_path))
     events = [['{"id":1}', "c"], ['{"id":1}', "u"], ['{"id":1}', "d"], ['{"id":1}', None]]
@@ -43,7 +46,7 @@ def test_changes(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     }
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_change(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = request.getfixturevalue(frontend).run("tables_change", home=str(tmp_path))
     assert found == {
@@ -63,7 +66,7 @@ def test_change(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -
     }
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_shown(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = request.getfixturevalue(frontend).run("tables_shown", home=str(tmp_path))
     lines = found.pop("lines")

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.spark
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "5"))
 
 
+# The usual run has eight threads that upsert, in tests/concurrency/test_upserts.py, and threads that end, below.
+@pytest.mark.soak
 def test_mixed_statements_from_32_threads(sparks: Any) -> None:
     driver = sparks.driver(settings={"spark.databricks.delta.properties.defaults.checkpointInterval": "10"})
     found = driver.run("together", threads=32, sessions=4, seconds=SECONDS)

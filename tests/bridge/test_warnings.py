@@ -9,6 +9,9 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
+#: All of tests/spark is PySpark with a session of its own, so the usual run has them from the other alone.
+FRONTENDS = [pytest.param("classic", marks=pytest.mark.soak), "connect"]
+
 UNIFORM = "delta.universalFormat.enabledFormats"
 
 
@@ -33,7 +36,7 @@ def test_what_has_no_effect_is_in_sparks_log_once(classic: Any, wait: Any, tmp_p
         assert "WARN" in next(line for line in said.splitlines() if text in line)
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_uniform_without_compatibility_is_refused(
     frontend: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -61,7 +64,7 @@ def test_uniform_without_compatibility_is_refused(
     assert not (tmp_path / "uniform" / "_delta_log").exists()
 
 
-@pytest.mark.parametrize("frontend", ["classic", "connect"])
+@pytest.mark.parametrize("frontend", FRONTENDS)
 def test_other_systems_statements(frontend: str, request: pytest.FixtureRequest) -> None:
     driver = request.getfixturevalue(frontend)
     for statement, condition in (

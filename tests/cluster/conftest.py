@@ -131,7 +131,7 @@ class Cluster:
         return [pid for pid, command in commands.items() if _EXECUTOR in command and self._is_ours(pid, parents)]
 
     def close(self) -> None:
-        self._process.close()
+        self._process.close(5)  # what is left of it is killed
 
     def _is_ours(self, pid: int, parents: dict[int, int]) -> bool:
         while pid in parents:

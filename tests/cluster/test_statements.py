@@ -24,7 +24,7 @@ from support.dml.model import Delete, Merge, Statement, Update
 from support.dml.strategies import scripts
 
 #: An example takes several seconds.
-EXAMPLES = max(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "24")) // 8, 1)
+EXAMPLES = max(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "16")) // 8, 1)
 drawn = drawing(
     max_examples=EXAMPLES,
     deadline=None,

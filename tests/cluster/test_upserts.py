@@ -12,7 +12,10 @@ from support.sparks.upsert_scenarios import UPSERTED
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("stored_as", UPSERTED)
+# The usual run has the first over Spark Connect, in tests/bridge/test_frontends.py.
+@pytest.mark.parametrize(
+    "stored_as", [pytest.param(name, marks=pytest.mark.soak) if name == "scd1" else name for name in UPSERTED]
+)
 def test_every_writer(cluster: Any, tmp_path: Path, stored_as: str) -> None:
     call = f"upserts(spark, {str(tmp_path)!r}, {stored_as!r})"
     found = cluster.run(f"from support.sparks.upsert_scenarios import upserts\nresult = {call}")

@@ -32,6 +32,7 @@ SPARKS = int(os.environ.get("HEADWATER_TEST_SPARKS", "1"))
 @pytest.mark.spark
 @pytest.mark.random
 @pytest.mark.slow
+@pytest.mark.soak  # the usual run has bare writers and delta-rs in test_writers.py, Sparks of ours in test_upserts.py
 @pytest.mark.parametrize("with_peer", [True, False], ids=["with the peer", "without the peer"])
 def test_all_kinds_of_writers_at_once(with_peer: bool, tmp_path: Path, capfd: Any) -> None:
     """Without the peer only where there is none, so that one of the two runs."""

@@ -21,7 +21,7 @@ _SPARKS, _THREADS = 2, 2
 _PATIENCE_SECONDS = 600
 _MANY = max(8, int(os.environ.get("HEADWATER_TEST_EXAMPLES", "0")) // 20)
 _LONG = pytest.param(_MANY, marks=pytest.mark.soak, id="many")
-_KINDS = pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copy-on-write"])
+_KINDS = {True: "vectors", False: "copy-on-write"}
 
 
 def _create(rows: Any, name: str, vectors: bool) -> None:
@@ -61,8 +61,16 @@ def _at_once(spark: SparkSession, step: Callable[[Any, str, int, int], None], na
         list(pool.map(write, range(_WRITERS)))
 
 
+def _kinds(usual: bool) -> pytest.MarkDecorator:
+    """With vectors and without, of which the usual run has one."""
+    cases = [
+        pytest.param(kind, id=name, marks=[] if kind == usual else pytest.mark.soak) for kind, name in _KINDS.items()
+    ]
+    return pytest.mark.parametrize("vectors", cases)
+
+
 @pytest.mark.parametrize("each", [_EACH, _LONG])
-@_KINDS
+@_kinds(usual=True)
 def test_upserts_of_other_keys(spark: SparkSession, rows: Any, database: str, vectors: bool, each: int) -> None:
     _create_other(rows, "t", vectors, _WRITERS)
     _at_once(spark, other_keys, "t", each)
@@ -70,7 +78,7 @@ def test_upserts_of_other_keys(spark: SparkSession, rows: Any, database: str, ve
 
 
 @pytest.mark.parametrize("each", [_EACH, _LONG])
-@_KINDS
+@_kinds(usual=False)
 def test_upserts_of_the_same_keys(spark: SparkSession, rows: Any, database: str, vectors: bool, each: int) -> None:
     _create(rows, "t", vectors)
     _at_once(spark, same_keys, "t", each)

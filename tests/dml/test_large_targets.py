@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.covering("file")
+
 SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
 

@@ -23,7 +23,7 @@ from support.dml.strategies import scripts
 from support.drawing import STEADY
 
 #: Of each of the two tests.
-USUAL = 7
+USUAL = 5
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", USUAL))
 drawn = drawing(STEADY, max_examples=EXAMPLES, derandomize=EXAMPLES <= USUAL, print_blob=True)
 _numbers = itertools.count()

@@ -30,7 +30,7 @@ def tell(spark: Any, path: Path, seed: int, steps: int) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_tables_that_change_shape_are_the_models(spark: Any, tmp_path: Path, seed: int) -> None:
     tell(spark, tmp_path / "t", seed, STEPS)
 

@@ -248,7 +248,7 @@ def check(table: Table, name: str, random: Random, settings: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.random
 @pytest.mark.timeout(36_000)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [pytest.param(s, marks=pytest.mark.soak) if s == "copies" else s for s in SHAPES])
 def test_statements_about_any_type_do_what_spark_computes(rows: Any, tmp_path: Path, settings: Any, shape: str) -> None:
     numbers_of_tables = itertools.count()
     names = list(KINDS)

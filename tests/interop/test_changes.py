@@ -59,6 +59,7 @@ CASES: dict[str, list[str]] = {
         "UPDATE {t} SET b = 'z' WHERE a > 0",
     ],
 }
+IN_BRIEF = {"deletion_vectors", "column_mapping_by_id"}
 
 
 @pytest.fixture
@@ -77,7 +78,8 @@ def written(peer: Any, tmp_path: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param("copied_on_write", marks=pytest.mark.soak), *(case for case in CASES if case != "copied_on_write")],
+    # The usual run has the longest, and mapping by its smallest.
+    [pytest.param(case, marks=[] if case in IN_BRIEF else pytest.mark.soak) for case in CASES],
 )
 def test_the_same_changes(name: str, spark: Any, peer: Any, settings: Any, written: Any, to_plain: Any) -> None:
     path = written(name)
@@ -134,7 +136,8 @@ WRITTEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
+# Copied files have their changes in tests/spark/test_change_feed.py.
+@pytest.mark.parametrize("vectors", [pytest.param("false", marks=pytest.mark.soak), "true"])
 def test_the_changes_we_write(spark: Any, peer: Any, to_plain: Any, tmp_path: Any, vectors: str) -> None:
     path = str(tmp_path / "t")
     table = f"delta.`{path}`"

@@ -39,7 +39,7 @@ def _log(path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("ending", ["", " NO STATISTICS"])
+@pytest.mark.parametrize("ending", ["", pytest.param(" NO STATISTICS", marks=pytest.mark.soak)])
 def test_the_log_of_a_folder(spark: Any, peer: Any, ours: Any, tmp_path: Path, ending: str) -> None:
     theirs, mine = tmp_path / "theirs", tmp_path / "mine"
     rows = spark.sql(_ROWS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -144,24 +146,30 @@ PEER_ONLY: dict[str, list[str]] = {
 }  # fmt: skip
 
 
+def made(spark, statements: list[str], path: Path) -> Path:
+    """Make the table t of the statements at a path."""
+    for statement in statements:
+        spark.sql(
+            re.sub(
+                r"(?<=TABLE )t\b|(?<=INTO )t\b|(?<=WRITE )t\b|(?<=FROM )t\b|(?<=OPTIMIZE )t\b",
+                f"delta.`{path}`",
+                statement,
+            )
+        )
+    return path
+
+
 @pytest.fixture
 def make(spark, tmp_path):
     """``make(statements)``: the path of the table t they make."""
-    tmp_path / "t"
+    return lambda statements, name="t": made(spark, statements, tmp_path / name)
 
-    def run(statements: list[str], name: str = "t"):
-        path = tmp_path / name
-        for statement in statements:
-            spark.sql(
-                re.sub(
-                    r"(?<=TABLE )t\b|(?<=INTO )t\b|(?<=WRITE )t\b|(?<=FROM )t\b|(?<=OPTIMIZE )t\b",
-                    f"delta.`{path}`",
-                    statement,
-                )
-            )
-        return path
 
-    return run
+@pytest.fixture(scope="module")
+def case(spark, tmp_path_factory):
+    """``case(name)``: the path of a case's table, which tests read and leave as it is."""
+    home = tmp_path_factory.mktemp("cases")
+    return functools.cache(lambda name: made(spark, {**CASES, **PEER_ONLY}[name], home / name))
 
 
 @pytest.fixture(autouse=True)
@@ -177,9 +185,15 @@ def accepted(peer):
     assert not complaints, "\n".join(complaints)
 
 
-@pytest.mark.parametrize("name", [*CASES, *PEER_ONLY])
-def test_peer_reads(name, make, ours, peer):
-    path = make({**CASES, **PEER_ONLY}[name])
+#: Those whose features the peer meets in another test of this folder, and two that need none.
+_ELSEWHERE = {"truncated", "properties", "identity", "in_commit_timestamps", "clustered", "deletion_vectors_enabled"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.soak if n in _ELSEWHERE else []) for n in (*CASES, *PEER_ONLY)]
+)
+def test_peer_reads(name, case, ours, peer):
+    path = case(name)
     expected = ours(path)
     assert expected
     assert peer.table(path) == expected
@@ -191,8 +205,8 @@ def test_peer_reads(name, make, ours, peer):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_delta_rs_reads(name, make, ours):
-    path = make(CASES[name])
+def test_delta_rs_reads(name, case, ours):
+    path = case(name)
     table = DeltaTable(str(path))
     assert table.to_pyarrow_table().num_rows == len(ours(path))
     names = table.schema().to_arrow().names

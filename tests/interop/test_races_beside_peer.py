@@ -69,7 +69,7 @@ def test_what_goes_on_in_the_peer_goes_on_here(spark: Any, peer: Any, ours: Any,
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.covering
+@pytest.mark.soak  # the usual run has curves beside DML of one engine, in tests/spark/test_layouts.py
 @pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copies"])
 @pytest.mark.parametrize("engine", ["ours", "peer"])
 def test_curves_of_one_beside_dml_of_the_other(

@@ -68,7 +68,8 @@ def _newest(path: Path) -> tuple[int, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("vectors", [pytest.param("false", marks=pytest.mark.soak), "true"], ids=["copy", "vectors"])
+@pytest.mark.soak  # the usual run has them beside a model, in tests/spark/test_replace_criteria.py
+@pytest.mark.parametrize("vectors", ["false", "true"], ids=["copy", "vectors"])
 def test_overwrites_do_what_the_peers_do(spark: Any, peer: Any, ours: Any, tmp_path: Path, vectors: str) -> None:
     own, theirs = tmp_path / "own", tmp_path / "theirs"
     spark.sql(

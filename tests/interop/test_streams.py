@@ -60,6 +60,7 @@ def read(spark: Any, tmp_path: Path) -> Any:
     return rows
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("first", [0, 1], ids=["we begin", "the peer begins"])
 @pytest.mark.parametrize("feed", ["false", "true"], ids=["rows", "changes"])
 def test_in_turn(spark: Any, engines: Any, read: Any, tmp_path: Path, first: int, feed: str) -> None:
@@ -102,7 +103,8 @@ def test_in_turn(spark: Any, engines: Any, read: Any, tmp_path: Path, first: int
         assert len(read()) == len(kinds)
 
 
-@pytest.mark.parametrize("first", [0, 1], ids=["we begin", "the peer begins"])
+# Both engines begin and go on, whichever is the first.
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.soak)], ids=["we begin", "the peer begins"])
 def test_one_schema_log_in_turn(spark: Any, engines: Any, read: Any, tmp_path: Path, first: int) -> None:
     """A stream with a schema log ends at a change of the columns in one engine and goes on after it in the other."""
     source = str(tmp_path / "table")

@@ -33,7 +33,7 @@ def history(table: Path) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("stateful", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_checkpoint_goes_to_the_other_and_back(
     peer: Any, spark: Any, ours: Any, tmp_path: Path, stateful: bool
 ) -> None:

@@ -106,7 +106,13 @@ def named(statement: str, path) -> str:
     return found.replace(" USING (SELECT", " t USING (SELECT") if found.startswith("MERGE") else found
 
 
-@pytest.mark.parametrize("name", CASES)
+#: Tables that others of these tests read and write to, and one that is like the first.
+_ELSEWHERE = {"column_mapping", "deletion_vectors", "in_commit_timestamps", "row_tracking", "merged"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in _ELSEWHERE else []) for name in CASES]
+)
 def test_reads_the_peers(name, spark, peer, ours, tmp_path):
     path = tmp_path / "t"
     for statement in CASES[name]:
@@ -117,7 +123,13 @@ def test_reads_the_peers(name, spark, peer, ours, tmp_path):
     assert spark.sql(f"SELECT count(*) FROM delta.`{path}`").first()[0] == len(expected)
 
 
-@pytest.mark.parametrize("name", ["deletion_vectors", "column_mapping", "v2_checkpoints", "clustering"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("deletion_vectors", "column_mapping"),  # which writers must know of; readers of all find our checkpoints
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("v2_checkpoints", "clustering")),
+    ],
+)
 def test_writes_to_the_peers(name, spark, peer, ours, tmp_path):
     """Appends to and overwrites what the peer made."""
     path = tmp_path / "t"

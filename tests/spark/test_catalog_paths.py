@@ -71,7 +71,9 @@ def test_path_with_a_scheme(spark, rows, tmp_path):
     assert rows(f"SELECT * FROM delta.`{tmp_path}/t/`") == [(1,)]
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize(
+    "name", [*ODD[::3], *(pytest.param(n, marks=pytest.mark.soak) for i, n in enumerate(ODD) if i % 3)]
+)
 def test_paths_of_every_look(spark, rows, database, tmp_path, name):
     path = f"{tmp_path}/{name}"
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p)")

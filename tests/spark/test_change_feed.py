@@ -144,7 +144,7 @@ def test_a_query_of_changes_is_a_relation_like_any(spark: Any, rows: Any, fed: F
     assert rows(f"WITH c AS ({fed.changes(3)}) SELECT count(*) FROM c, c AS d, fed") == [(5 * 5 * 3,)]
 
 
-@pytest.mark.parametrize("vectorized", [True, False])
+@pytest.mark.parametrize("vectorized", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_deletion_vectors_that_grow_and_shrink(
     rows: Any, settings: Any, database: str, tmp_path: Path, vectorized: bool
 ) -> None:

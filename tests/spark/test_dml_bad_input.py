@@ -167,37 +167,37 @@ def test_a_statement_that_cannot_run_is_refused_and_changes_nothing(table, refus
     refused(table, statement, condition, *words, state=state)
 
 
-def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused):
-    for vectors in (False, True):
-        table = Table(
-            spark,
-            tmp_path / str(vectors),
-            "id BIGINT, v INT NOT NULL, s STRUCT<a: INT NOT NULL>, twice BIGINT GENERATED ALWAYS AS (id * 2), "
-            "CONSTRAINT v_and_id CHECK (v < 100 OR id IS NULL)",
-            vectors=vectors,
-        )
-        table.run("INSERT INTO {t} (id, v, s) SELECT id, id, named_struct('a', 1) FROM range(0, 4, 1, 2)")
-        merging = "MERGE INTO {t} t USING (SELECT 3L AS id UNION ALL SELECT 30L) u ON t.id = u.id"
-        insert = "WHEN NOT MATCHED THEN INSERT (id, v, s)"
-        for statement, words in (
-            ("UPDATE {t} SET v = NULL WHERE id = 3", ("Column v ", " - id : 3", " - v : null", " - twice : 6")),
-            ("UPDATE {t} SET s.a = IF(id = 3, NULL, 1)", ("Column s.a ",)),
-            (f"{merging} WHEN MATCHED THEN UPDATE SET v = CAST(NULL AS INT)", ("Column v ",)),
-            (f"{merging} {insert} VALUES (u.id, NULL, named_struct('a', 1))", ("Column v ",)),
-            (f"{merging} {insert} VALUES (u.id, 1, named_struct('a', CAST(NULL AS INT)))", ("Column s.a ",)),
-        ):
-            refused(table, statement, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", *words)
-        for statement, words in (  # type: ignore[assignment]
-            ("UPDATE {t} SET v = 105 WHERE id = 3", ("v_and_id", "v < 100 OR id IS NULL", " - v : 105", " - id : 3")),
-            ("UPDATE {t} SET twice = 5 WHERE id = 3", ("twice", "id * 2", " - twice : 5", " - id : 3")),
-            (f"{merging} WHEN MATCHED THEN UPDATE SET v = 107", ("v_and_id", " - v : 107", " - id : 3")),
-            (f"{merging} {insert} VALUES (u.id, 108, named_struct('a', 1))", ("v_and_id", " - v : 108", " - id : 30")),
-            (
-                f"{merging} WHEN NOT MATCHED THEN INSERT (id, v, s, twice) VALUES (u.id, 1, named_struct('a', 1), 1)",
-                ("twice", " - twice : 1", " - id : 30"),
-            ),
-        ):
-            refused(table, statement, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", *words)
+@pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
+def test_violations_name_the_rule_and_show_the_row(spark, tmp_path, refused, vectors):
+    table = Table(
+        spark,
+        tmp_path / str(vectors),
+        "id BIGINT, v INT NOT NULL, s STRUCT<a: INT NOT NULL>, twice BIGINT GENERATED ALWAYS AS (id * 2), "
+        "CONSTRAINT v_and_id CHECK (v < 100 OR id IS NULL)",
+        vectors=vectors,
+    )
+    table.run("INSERT INTO {t} (id, v, s) SELECT id, id, named_struct('a', 1) FROM range(0, 4, 1, 2)")
+    merging = "MERGE INTO {t} t USING (SELECT 3L AS id UNION ALL SELECT 30L) u ON t.id = u.id"
+    insert = "WHEN NOT MATCHED THEN INSERT (id, v, s)"
+    for statement, words in (
+        ("UPDATE {t} SET v = NULL WHERE id = 3", ("Column v ", " - id : 3", " - v : null", " - twice : 6")),
+        ("UPDATE {t} SET s.a = IF(id = 3, NULL, 1)", ("Column s.a ",)),
+        (f"{merging} WHEN MATCHED THEN UPDATE SET v = CAST(NULL AS INT)", ("Column v ",)),
+        (f"{merging} {insert} VALUES (u.id, NULL, named_struct('a', 1))", ("Column v ",)),
+        (f"{merging} {insert} VALUES (u.id, 1, named_struct('a', CAST(NULL AS INT)))", ("Column s.a ",)),
+    ):
+        refused(table, statement, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", *words)
+    for statement, words in (  # type: ignore[assignment]
+        ("UPDATE {t} SET v = 105 WHERE id = 3", ("v_and_id", "v < 100 OR id IS NULL", " - v : 105", " - id : 3")),
+        ("UPDATE {t} SET twice = 5 WHERE id = 3", ("twice", "id * 2", " - twice : 5", " - id : 3")),
+        (f"{merging} WHEN MATCHED THEN UPDATE SET v = 107", ("v_and_id", " - v : 107", " - id : 3")),
+        (f"{merging} {insert} VALUES (u.id, 108, named_struct('a', 1))", ("v_and_id", " - v : 108", " - id : 30")),
+        (
+            f"{merging} WHEN NOT MATCHED THEN INSERT (id, v, s, twice) VALUES (u.id, 1, named_struct('a', 1), 1)",
+            ("twice", " - twice : 1", " - id : 30"),
+        ),
+    ):
+        refused(table, statement, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", *words)
 
 
 STATEMENTS = [

@@ -21,8 +21,14 @@ STATEMENTS = {
 }
 
 
+#: Of each place where a task computes it one.
+IN_BRIEF = {"in a condition", "in a value", "in a merge's value", "in a source"}
+
+
 @pytest.mark.covering
-@pytest.mark.parametrize("where", STATEMENTS)
+@pytest.mark.parametrize(
+    "where", [pytest.param(w, marks=[] if w in IN_BRIEF else pytest.mark.soak) for w in STATEMENTS]
+)
 @pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 def test_function_of_the_user_fails(spark, tmp_path, vectors, where):
     def fails_late(x):

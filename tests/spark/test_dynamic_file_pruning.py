@@ -97,7 +97,7 @@ def test_fewer_files_the_same_rows(spark, settings, text, files):
 def test_random_joins_read_the_same_rows(spark, settings):
     """Each query with pruning, and without: the list of keys, their range, several joins, kinds of joins."""
     draw = random.Random(int(os.environ.get("HEADWATER_SEED", "4")))
-    for _ in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "6"))):
+    for _ in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "3"))):
         column = draw.choice(["n", "day", "text", "price", "real", "kind"])
         kind = draw.choice(["JOIN", "LEFT SEMI JOIN", "LEFT JOIN", "LEFT ANTI JOIN", "RIGHT JOIN"])
         listed = ", ".join(str(draw.randrange(-5, 110)) for _ in range(draw.randrange(1, 5)))

@@ -6,6 +6,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 COLUMNS = "id BIGINT, v INT, p STRING"
 ROWS = "SELECT id, 0, IF(id < 4, 'a', 'b') FROM range(0, 6, 1, 3)"
 MERGING = "MERGE INTO {t} t USING (SELECT 5L AS id, 1 AS v, 'b' AS p) s ON t.id = s.id"

@@ -27,7 +27,10 @@ def row(a, wkb):
     "properties",
     [
         [FEED],
-        ["'delta.enableDeletionVectors' = 'true'", "'delta.enableRowTracking' = 'true'"],
+        # Iceberg's third version asks for row tracking, too.
+        pytest.param(
+            ["'delta.enableDeletionVectors' = 'true'", "'delta.enableRowTracking' = 'true'"], marks=pytest.mark.soak
+        ),
         ["'delta.enableIcebergCompatV3' = 'true'"],
     ],
     ids=["copied", "vectors", "Iceberg"],

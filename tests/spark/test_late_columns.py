@@ -158,7 +158,7 @@ def test_columns_under_other_types_and_missing_ones(table):
     updated(table, "id % 9 = 4", lambda row: row[0] % 9 == 4)
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", [pytest.param("name", marks=pytest.mark.soak), "id"])
 def test_mapped_columns(spark, tmp_path, mode):
     table = Table(
         spark,
@@ -173,7 +173,14 @@ def test_mapped_columns(spark, tmp_path, mode):
     assert table.run("SELECT a, b, new FROM {t} WHERE id = 103") == [("a103" + long_text(103), "b103", None)]
 
 
-@pytest.mark.parametrize("condition", ["id % 1000 < 900", "id < 9000 OR id % 1000 = 5", "id % 1000 = 5 OR id >= 21000"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param("id % 1000 < 900", marks=pytest.mark.soak),  # the others have many rows after few, and before them
+        "id < 9000 OR id % 1000 = 5",
+        "id % 1000 = 5 OR id >= 21000",
+    ],
+)
 def test_many_rows_after_all(spark, tmp_path, condition):
     """Where many rows are asked for, the rest of the file and the files after it are read at once."""
     query = f"SELECT id, {LONG}, IF(id % 3 = 0, NULL, id), 0 FROM range(0, 30000, 1, 2)"
@@ -182,6 +189,7 @@ def test_many_rows_after_all(spark, tmp_path, condition):
     updated(table, condition, lambda row: row[0] in chosen)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize("vectors", [False, True])
 def test_statements_change_the_right_rows_of_files_read_late(spark, tmp_path, settings, vectors, changes):

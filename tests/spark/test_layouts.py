@@ -19,7 +19,7 @@ from support.requests import actions
 
 pytestmark = pytest.mark.spark
 
-_SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "4"))
+_SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "3"))
 _MAX = "spark.databricks.delta.optimize.maxFileSize"
 _KINDS = (
     "a INT, b STRING, c DATE, d DECIMAL(30, 4), e TIMESTAMP, f TIMESTAMP_NTZ, g DOUBLE, s STRUCT<x: BIGINT, y: "
@@ -307,6 +307,7 @@ def test_partitions_that_others_need_stay(spark, rows, table, path, fails, tmp_p
 
 
 @pytest.mark.random
+@pytest.mark.covering
 @pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "copies"])
 @pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "zorder"])
 def test_curves_beside_dml(spark, rows, path, clustered, vectors) -> None:

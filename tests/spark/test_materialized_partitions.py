@@ -42,7 +42,7 @@ def in_file(path, action):
 @pytest.mark.parametrize(
     "properties",
     [
-        [FEATURE, "'delta.enableChangeDataFeed' = 'true'"],
+        pytest.param([FEATURE, "'delta.enableChangeDataFeed' = 'true'"], marks=pytest.mark.soak),
         [FEATURE, "'delta.columnMapping.mode' = 'id'", VECTORS, "'delta.enableRowTracking' = 'true'"],
         [PROPERTY],
     ],

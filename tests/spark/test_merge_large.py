@@ -70,7 +70,7 @@ def test_files_without_the_sources_keys_are_not_read(large, vectors, changes):
         ("t.k = s.k AND t.v < 1", "k, v", ["('3', 7)", "(NULL, 7)"]),
         ("t.ts = s.ts", "ts, v", ["(TIMESTAMP'1970-01-04 00:00:00', 7)"]),
         ("s.id + 1 = t.id AND t.k = CAST(s.id + 1 AS STRING)", "id, v", ["(2L, 7)"]),
-        ("t.id = s.id", "id, v", ["(3S, 7)"]),
+        pytest.param("t.id = s.id", "id, v", ["(3S, 7)"], marks=pytest.mark.soak),
     ],
 )
 def test_keys_of_other_types(large, on, columns, rows):
@@ -263,7 +263,7 @@ def test_the_files_left_are_read_once(large, scanned, vectors, changes, new):
         ("SELECT * FROM {s}", False),
         ("SELECT v AS w, id AS k FROM (SELECT * FROM {s}) inner_one", False),
         ("SELECT * FROM {s} WHERE id < 5000", True),
-        ("SELECT id + 0 AS id, v FROM {s}", True),
+        pytest.param("SELECT id + 0 AS id, v FROM {s}", True, marks=pytest.mark.soak),
     ],
     ids=["files", "renamed", "filtered", "computed"],
 )
@@ -314,7 +314,7 @@ def test_files_left_without_a_match_stay(large, scanned, vectors, changes):
     ("clauses", "counts"),
     [
         ("WHEN MATCHED AND s.v = 2 THEN UPDATE SET v = s.v", (1, 1, 0, 0)),
-        ("WHEN MATCHED AND s.v > 2 THEN UPDATE SET v = s.v", (0, 0, 0, 0)),
+        pytest.param("WHEN MATCHED AND s.v > 2 THEN UPDATE SET v = s.v", (0, 0, 0, 0), marks=pytest.mark.soak),
         ("WHEN MATCHED THEN DELETE", (1, 0, 1, 0)),
         ("WHEN MATCHED THEN UPDATE SET v = s.v", None),
     ],

@@ -15,7 +15,7 @@ from support import mistakes
 from support.mistakes import CALLS, EXPECTED
 
 #: Every so many of the mistakes is part of the sample, of statements alone: they take a few milliseconds each.
-_STEP = 18
+_STEP = 36
 
 
 def _differing(found: dict[str, str]) -> list[str]:

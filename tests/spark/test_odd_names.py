@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "2"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1"))
 SEED = None if "HEADWATER_TEST_EXAMPLES" in os.environ else 6
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "headwater"
 #: Names that Spark's readers and SQL's texts give a meaning to.

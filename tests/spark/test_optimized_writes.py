@@ -17,9 +17,9 @@ pytestmark = pytest.mark.spark
 
 _SETTINGS = "spark.databricks.delta.optimizeWrite"
 _PROPERTY = "'delta.autoOptimize.optimizeWrite' = 'true'"
-#: More than a small job reads.
-_ROWS = 300_000
-_FEWER = 150_000
+#: More than a small job reads, and more than one does with half of them.
+_ROWS = 150_000
+_MORE = 300_000
 
 
 @pytest.fixture(autouse=True)
@@ -180,11 +180,11 @@ def test_rewrites_gather_their_rows(spark, rows, tmp_path, vectors) -> None:
     told += ", 'delta.enableRowTracking' = 'true', 'delta.autoOptimize.optimizeWrite' = 'false'"
     # The partition column is generated, and a MERGE moves rows to other partitions.
     table = create(spark, path, "id BIGINT, v BIGINT, p INT GENERATED ALWAYS AS (CAST(v % 5 AS INT))", properties=told)
-    spark.sql(f"INSERT INTO {table} (id, v) SELECT id, id FROM range(0, {_FEWER}, 1, 4)")
+    spark.sql(f"INSERT INTO {table} (id, v) SELECT id, id FROM range(0, {_ROWS}, 1, 4)")
     assert set(files(path).values()) == {4}
     before = {row[0]: row[1] for row in rows(f"SELECT id, _metadata.row_id FROM {table} WHERE id % 1000 < 7")}
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({_PROPERTY})")
-    source = f"(SELECT id * 2 AS id FROM range(0, {_FEWER}, 1, 4))"
+    source = f"(SELECT id * 2 AS id FROM range(0, {_ROWS}, 1, 4))"
     # A MERGE has two jobs that write: the join, and one for unchanged rows or for inserts.
     for statement, changes in (
         (f"UPDATE {table} SET v = v + 5 WHERE id % 3 = 0", {"update_postimage": 50_000}),
@@ -226,8 +226,8 @@ def test_rewrites_gather_their_rows(spark, rows, tmp_path, vectors) -> None:
     assert rows(f"SELECT count(*), count(DISTINCT _metadata.row_id), count_if(p = v % 5), sum(v) FROM {table}") == rows(
         "SELECT count(*), count(*), count(*), sum(v) FROM ("
         "SELECT v + if(id % 4 = 0, 1, 0) AS v FROM (SELECT id, id + if(id % 3 = 0, 5, 0) AS v "
-        f"FROM range({_FEWER})) WHERE id % 7 > 0 AND (id % 2 = 1 OR id % 4 = 0) UNION ALL "
-        f"SELECT id * 2 FROM range({_FEWER}) WHERE id * 2 >= {_FEWER} OR id * 2 % 7 = 0)"
+        f"FROM range({_ROWS})) WHERE id % 7 > 0 AND (id % 2 = 1 OR id % 4 = 0) UNION ALL "
+        f"SELECT id * 2 FROM range({_ROWS}) WHERE id * 2 >= {_ROWS} OR id * 2 % 7 = 0)"
     )
 
 
@@ -235,14 +235,14 @@ def test_rewrites_of_overwrites_gather_their_rows(spark, rows, tmp_path) -> None
     """The rows that replaceWhere keeps, and those of REPLACE USING, as the write's own option says."""
     path = tmp_path / "t"
     table = create(spark, path, "id BIGINT, p INT", properties="'delta.enableDeletionVectors' = 'false'")
-    spark.sql(f"INSERT INTO {table} SELECT id, id % 3 FROM range(0, {_ROWS}, 1, 6)")
+    spark.sql(f"INSERT INTO {table} SELECT id, id % 3 FROM range(0, {_MORE}, 1, 6)")
     frame = spark.sql("SELECT id, CAST(id % 3 AS INT) AS p FROM range(0, 60, 1, 6) WHERE id % 2 = 0")
     writer = frame.write.format("delta").mode("overwrite").option("optimizeWrite", "true")
     writer.option("replaceWhere", "id % 2 = 0").save(str(path))
     assert files(path) == {"0": 2, "1": 2, "2": 2}
     spark.conf.set(f"{_SETTINGS}.enabled", "true")
-    spark.sql(f"INSERT INTO {table} REPLACE USING (id) SELECT id, id % 3 FROM range(0, {_ROWS // 2}, 1, 6)")
+    spark.sql(f"INSERT INTO {table} REPLACE USING (id) SELECT id, id % 3 FROM range(0, {_MORE // 2}, 1, 6)")
     assert set(files(path).values()) == {2}
     assert rows(f"SELECT count(*), sum(id) FROM {table}") == rows(
-        f"SELECT count(*), sum(id) FROM range({_ROWS}) WHERE id < {_ROWS // 2} OR id % 2 = 1"
+        f"SELECT count(*), sum(id) FROM range({_MORE}) WHERE id < {_MORE // 2} OR id % 2 = 1"
     )

@@ -74,11 +74,11 @@ def test_a_join_broadcasts_the_side_that_is_small_after_pruning(spark, rows, sal
 @pytest.mark.parametrize(
     "condition",
     [
-        "ID = 4242",
+        pytest.param("ID = 4242", marks=pytest.mark.soak),
         "day = '2024-01-05' AND price IS NOT NULL AND name LIKE 'name 42%'",
         "year(day) = 2024 AND (id BETWEEN 4240 AND 4250 OR id IN (4242, 77)) AND upper(name) <> 'X'",
         "id < (SELECT min(id) + 10 FROM sales WHERE id >= 4300) AND id > 4200 AND day >= '2024-01-05'",
-        "id >= 0",
+        pytest.param("id >= 0", marks=pytest.mark.soak),
     ],
 )
 def test_a_scan_is_pruned_once(spark, rows, sales, settings, condition):

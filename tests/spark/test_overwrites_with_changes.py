@@ -28,6 +28,7 @@ def told(spark):
     return read
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("properties", [[], ["'delta.columnMapping.mode' = 'name'"]], ids=["plain", "mapped"])
 @pytest.mark.parametrize("partitioned", ["", "p"])
 def test_replace_where_over_data(spark, tmp_path, told, partitioned, properties):

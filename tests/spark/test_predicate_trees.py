@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from random import Random
@@ -17,6 +18,7 @@ from headwater.pruning.predicates import UNKNOWN, And, Not, Or, Predicate, decod
 from headwater.stores import LocalStore
 
 UTC, ELSEWHERE = "UTC", "America/New_York"
+DRAWN = 150 if "HEADWATER_TEST_EXAMPLES" in os.environ else 75
 
 
 @pytest.fixture
@@ -329,7 +331,7 @@ def unknowns(predicate: Predicate) -> int:
 
 @pytest.mark.parametrize("zone", [pytest.param(UTC, marks=pytest.mark.soak), ELSEWHERE])
 def test_no_outcome_is_ruled_out_that_a_row_has(spark, rows, database, settings, tree, zone):
-    """By the trees of 150 random conditions, of Spark's analyzer and of its optimizer, over rows in many files."""
+    """By the trees of random conditions, of Spark's analyzer and of its optimizer, over rows in many files."""
     made = Conditions(Random(zone))
     with settings({"spark.sql.session.timeZone": zone}):
         fields = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
@@ -340,7 +342,7 @@ def test_no_outcome_is_ruled_out_that_a_row_has(spark, rows, database, settings,
             spark.sql(f"INSERT INTO t SELECT /*+ REPARTITION(3) */ * FROM ({union})")
         snapshot = load_snapshot(rows("DESCRIBE DETAIL t")[0][4].removeprefix("file:"), LocalStore())
         numbers = {path.rpartition("/")[2]: n for n, path in enumerate(snapshot.files["path"].to_pylist())}
-        conditions = [made.condition() for _ in range(150)]
+        conditions = [made.condition() for _ in range(DRAWN)]
         asked = ", ".join(f"({condition}) AS c{n}" for n, condition in enumerate(conditions))
         # Asked for as values: Spark evaluates them row by row, and skips nothing.
         outcomes: dict[int, list[set[Outcome]]] = defaultdict(lambda: [set() for _ in conditions])

@@ -40,7 +40,7 @@ def leaves(path: Path) -> int:
     return sum(pq.read_metadata(path / file["path"]).num_columns for file in live(path))
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", [pytest.param("name", marks=pytest.mark.soak), "id"])
 def test_deleted_rows_and_dropped_columns_leave_the_files(spark, rows, tmp_path, mode) -> None:
     path = tmp_path / "t"
     name = f"delta.`{path}`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from pyspark.sql import functions as F
 from support.dml_table import Table
 
 Row = tuple[Any, ...]
+#: Statements beside one of each criterion.
+MORE = max(1, int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1")) // 10)
 FOUR = "VALUES (1, 'a'), (1, 'b'), (2, 'c'), (CAST(NULL AS INT), 'n')"
 COLUMNS = "id INT, v STRING"
 #: Two rows of one key, a null key, and a key the table lacks.
@@ -100,7 +103,7 @@ def test_as_a_model_in_python(spark, tmp_path, vectors):
         ),
         "REPLACE ON t.k = 2": lambda t, s: t[0] == 2,
     }
-    for step, how in enumerate([*same, *drawn.choices(list(same), k=4)]):
+    for step, how in enumerate([*same, *drawn.choices(list(same), k=MORE)]):
         size = drawn.choice([0, 1, 3, 12]) if step else 12
         new = [
             (drawn.choice([None, *range(8)]), drawn.choice([None, 0, 1, 2]), f"v{drawn.randrange(5)}")
@@ -293,13 +296,13 @@ def test_writers_of_other_keys_do_not_conflict(spark, tmp_path):
     table = Table(spark, tmp_path / "t", "id BIGINT, n BIGINT", "SELECT id, 0 FROM range(0, 3, 1, 1)", vectors=True)
 
     def write(writer: int) -> None:
-        for number in range(4):
+        for number in range(2):
             table.run(f"INSERT INTO {{t}} REPLACE USING (id) SELECT {writer}L AS id, {number}L AS n FROM range(2)")
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
-    assert table.rows() == [(0, 3), (0, 3), (1, 3), (1, 3), (2, 3), (2, 3)]
-    assert table.version == 13
+    assert table.rows() == [(0, 1), (0, 1), (1, 1), (1, 1), (2, 1), (2, 1)]
+    assert table.version == 7
 
 
 def test_files_without_matches_are_not_read(spark, tmp_path):

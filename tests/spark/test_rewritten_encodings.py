@@ -7,6 +7,8 @@ import pytest
 
 from support.dml_table import Table
 
+pytestmark = pytest.mark.covering("file")
+
 COLUMNS = "id BIGINT, few BIGINT, s STRUCT<name: STRING, kind: INT>, v BIGINT"
 #: All distinct, but for `few` and `s.kind`.
 ROWS = (

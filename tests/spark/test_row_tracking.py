@@ -113,10 +113,10 @@ class Model:
 @pytest.mark.parametrize(
     ("properties", "partitioned"),
     [
-        pytest.param([TRACKED], False, id="copy"),
+        pytest.param([TRACKED], False, id="copy", marks=pytest.mark.soak),
         pytest.param([TRACKED, VECTORS, CHANGES], True, id="vectors-partitioned-changes"),
         pytest.param([TRACKED, MAPPED, CHANGES], True, id="copy-mapped-partitioned-changes"),
-        pytest.param([TRACKED, VECTORS, MAPPED], False, id="vectors-mapped"),
+        pytest.param([TRACKED, VECTORS, MAPPED], False, id="vectors-mapped", marks=pytest.mark.soak),
     ],
 )
 def test_a_row_keeps_its_id_for_life(spark, tmp_path, properties, partitioned):

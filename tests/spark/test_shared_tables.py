@@ -61,7 +61,7 @@ LARGE = "COVID-19_NYT"
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == LARGE else [])
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.soak] if name == LARGE else [])
         for name, entry in sorted(EXPECTED.items())
         if "error" not in entry
     ],
@@ -92,7 +92,14 @@ def test_an_unknown_reader_feature_is_refused_by_name(spark, fails):
         spark.read.format("delta").load(str(TABLES / "simple_table_features"))
 
 
-@pytest.mark.parametrize("name", sorted({*EXPECTED} - {"simple_table_features"}))
+# The usual run has every fourth; it reads the rows of all.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if number % 4 == 0 else pytest.mark.soak)
+        for number, name in enumerate(sorted({*EXPECTED} - {"simple_table_features"}))
+    ],
+)
 def test_history_and_detail_of_every_table(spark, name):
     detail = spark.sql(f"DESCRIBE DETAIL delta.`{TABLES / name}`").first()
     assert detail["format"] == "delta"

@@ -124,16 +124,18 @@ def test_constraints_hold_for_the_rows_that_change(spark, tmp_path, fails, vecto
     ("policy", "assignment", "condition", "state"),
     [
         ("ANSI", "i = 'abc'", "CAST_INVALID_INPUT", "22018"),
-        ("ANSI", "i = '12345678901'", "CAST_INVALID_INPUT", "22018"),
+        pytest.param("ANSI", "i = '12345678901'", "CAST_INVALID_INPUT", "22018", marks=pytest.mark.soak),
         ("ANSI", "i = TIMESTAMP'2220-01-01 00:00:00'", "CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
         ("ANSI", "i = DATE'2020-01-01'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
         ("ANSI", "b = id + 1000", "CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
         ("ANSI", "dec = 12345.6", "CAST_OVERFLOW_IN_TABLE_INSERT", "22003"),
         ("STRICT", "i = id", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
-        ("STRICT", "i = '1'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000"),
+        pytest.param(
+            "STRICT", "i = '1'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", "KD000", marks=pytest.mark.soak
+        ),
         ("ANSI", "c = 'toolong'", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "22001"),
-        ("ANSI", "vc = 'toolong'", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "22001"),
-        ("ANSI", "s.x = 'abc'", "CAST_INVALID_INPUT", "22018"),
+        pytest.param("ANSI", "vc = 'toolong'", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "22001", marks=pytest.mark.soak),
+        pytest.param("ANSI", "s.x = 'abc'", "CAST_INVALID_INPUT", "22018", marks=pytest.mark.soak),
         ("ANSI", "s = named_struct('x', 'abc')", "CAST_INVALID_INPUT", "22018"),
     ],
 )

@@ -113,7 +113,7 @@ def ids(spark: Any, path: Path) -> list[int]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("changes", [False, True], ids=["plain", "change_feed"])
+@pytest.mark.parametrize("changes", [pytest.param(False, marks=pytest.mark.soak), True], ids=["plain", "change_feed"])
 def test_replace_where(spark: Any, tmp_path: Path, texts: list[str], changes: bool) -> None:
     from pyspark.errors import PySparkException
 

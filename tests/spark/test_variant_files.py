@@ -27,7 +27,7 @@ MERGE = f"""MERGE INTO {{t}} t USING (SELECT id, {VALUES} AS v FROM range(6, 9))
     WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v, s) VALUES (s.id, s.v, struct(s.v AS v))"""
 
 
-@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_every_kind_of_write(spark, tmp_path, vectors):
     table = Table(spark, tmp_path / "t", COLUMNS, ROWS, vectors=vectors, changes=True)
     table.run("UPDATE {t} SET s.v = v WHERE id = 1")

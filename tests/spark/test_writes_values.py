@@ -179,7 +179,7 @@ def test_binary_partition_values_that_are_no_text(spark, fails, tmp_path):
         data.write.format("delta").partitionBy("p").save(str(tmp_path / "t"))
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", [pytest.param("name", marks=pytest.mark.soak), "id"])
 def test_column_mapping(spark, rows, log, database, mode):
     spark.sql(
         f"""CREATE TABLE t (`a b` INT, p STRING, st STRUCT<`x,y`: INT, z: STRING>, m MAP<STRING,

@@ -136,7 +136,7 @@ def test_what_a_foreign_log_says(tables: list[Path], tmp_path: Path) -> None:
     """Each damage with some of the statements, each statement with some of the damages."""
     for number in range(len(DAMAGES)):
         order = random.Random(number).sample(STATEMENTS, len(STATEMENTS))
-        _damaged(tables, tmp_path, number, order[:5])
+        _damaged(tables, tmp_path, number, order[:3])
 
 
 @pytest.mark.soak
@@ -184,12 +184,14 @@ def test_clustering_that_cannot_be_read_is_named_and_mended(tables: list[Path], 
 
 
 def test_commands_of_damaged_tables(tables: list[Path], tmp_path: Path) -> None:
-    """The commands that need no Spark print something, or fail with what the damage is."""
+    """The commands that need no Spark print something, or fail with what the damage is: each damage with one of them,
+    and in a long run with all."""
+    commands = ("health", "files", "diff", "log", "describe", "history", "detail")
     for number, (name, damage) in enumerate(DAMAGES.items()):
         copy = tmp_path / f"t{number}"
         shutil.copytree(tables[0], copy)
         damage(copy)
-        for command in ("health", ("files", "diff", "log", "describe", "history", "detail")[number % 6]):
+        for command in commands if SEED is None else (commands[number % len(commands)],):
             more = ["--version", "4"] if command == "log" else []
             asked = CliRunner().invoke(cli.app, [command, str(copy), "--json", *more])
             said = f"{command} of a table with {name}"

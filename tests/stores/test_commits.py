@@ -37,6 +37,7 @@ class TestS3(CommitContract):
                 append(s3.table, store, snapshot)
 
 
+@pytest.mark.soak  # the usual run has two processes that commit to each store, and a table on each
 class TestAzure(CommitContract):
     @pytest.fixture
     def server(self, azure):

@@ -10,7 +10,12 @@ import pytest
 from support.stores.table_story import live_there
 
 
-@pytest.fixture(params=["s3", "azure", "hdfs"])
+def _places(*usual: str) -> list[object]:
+    """The stores, of which the usual run has these."""
+    return [name if name in usual else pytest.param(name, marks=pytest.mark.soak) for name in ("s3", "azure", "hdfs")]
+
+
+@pytest.fixture
 def place(request):
     """The URI of a directory for tables."""
     if request.param == "azure":
@@ -20,6 +25,8 @@ def place(request):
     return request.getfixturevalue("hdfs")
 
 
+# The long one on one store, the short one on each of the others; test_commits.py holds commits against each of them.
+@pytest.mark.parametrize("place", _places("s3"), indirect=True)
 def test_a_table_lives_there(place, spark_process):
     live_there(spark_process.sql, place)
 
@@ -46,6 +53,7 @@ def test_maintenance_uses_the_store_when_the_statement_has_ended(s3, spark_proce
     assert run(f"SELECT sum(a) FROM {table}") == [[3]]
 
 
+@pytest.mark.parametrize("place", _places("azure", "hdfs"), indirect=True)
 def test_a_named_table_and_a_frame_written_and_overwritten(place, spark_process):
     run = spark_process.sql
     assert run(f"CREATE TABLE of_{place[:3]} USING delta LOCATION '{place}/named' AS SELECT 1 AS a") == []

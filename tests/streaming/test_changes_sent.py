@@ -146,6 +146,7 @@ def test_keys_of_maps_are_as_values_are(spark: SparkSession, database: str) -> N
     assert [json.loads(str(value))["op"] for _, value in sent].count("u") == 2
 
 
+@pytest.mark.soak  # the usual run has it over Spark Connect, with a broker that lives
 def test_a_topic_gets_them_and_goes_on(
     spark_with_kafka: SparkSession, kafka: Broker, database: str, tmp_path: Path, fails: Any
 ) -> None:

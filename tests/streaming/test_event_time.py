@@ -70,7 +70,7 @@ def test_ranges_hold_what_the_limits_say():
     assert over.take(None, 10, None).end is None
 
 
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("partitioned", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_no_row_is_late_through_spark(spark, path, tmp_path, partitioned):
     """Files whose times run backwards, one a micro-batch, with a restart in the middle; then a commit."""
     clause = "PARTITIONED BY (day)" if partitioned else ""

@@ -68,7 +68,7 @@ def test_starting_options(spark, path, stream, log):
     assert ids(stream(startingTimestamp=times[2]).run(path)) == [[1, 2, 7]]
 
 
-@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("vectors", ["true", pytest.param("false", marks=pytest.mark.soak)])
 def test_the_change_feed(spark, path, stream, vectors):
     spark.sql(
         f"CREATE TABLE delta.`{path}` (id INT, v STRING) USING delta TBLPROPERTIES "
@@ -245,7 +245,7 @@ def test_vectors_and_mapping(spark, path, stream):
     assert reader.run(path, where="id < 6") == [[(1, (1,), 1), (3, (3,), 1), (5, (5,), 1)]]
 
 
-@pytest.mark.parametrize("tracks", [False, True])
+@pytest.mark.parametrize("tracks", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_vectors_that_the_newest_version_has_no_more(spark, path, stream, tracks):
     """A stream goes on with files as they were: their deleted rows stay deleted."""
     spark.sql(

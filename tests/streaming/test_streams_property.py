@@ -28,7 +28,7 @@ def _seeds() -> Iterator[int]:
 
 
 @pytest.mark.random
-@pytest.mark.parametrize("feed", [True, False], ids=["changes", "rows"])
+@pytest.mark.parametrize("feed", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["changes", "rows"])
 def test_each_change_once(spark, tmp_path, feed):
     for seed in _seeds():
         print(f"seed {seed}")

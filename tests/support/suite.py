@@ -6,7 +6,7 @@ groups that take longest start first, so that the short ones fill the end. No te
 
 The summary shows the time each folder took. No test is run twice: only CI does so, see :mod:`support.whole_run`.
 
-``pytest --soak SECONDS`` is the long run: only the tests marked ``random`` and ``soak``, each for about that long.
+``pytest --soak SECONDS`` is the long run: the tests marked ``random``, each for about that long, and ``soak``.
 ``pytest --shuffle SEED`` runs the files in another order, which must make no difference.
 """
 
@@ -41,7 +41,10 @@ _BUDGETS = {"HEADWATER_TEST_SECONDS": 1.0, "HEADWATER_TEST_EXAMPLES": 1.0, "HEAD
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--soak", type=float, metavar="SECONDS", help="run the random tests alone, each for about so many seconds"
+        "--soak",
+        type=float,
+        metavar="SECONDS",
+        help="run random tests, each for about so many seconds, and those left out",
     )
     parser.addoption(
         "--shuffle", metavar="SEED", help="run files, and groups of files, in an order drawn from this seed"

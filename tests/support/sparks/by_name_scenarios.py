@@ -104,8 +104,12 @@ _PASSING = re.compile(
 _BYTES = re.compile(r"\d+ bytes")
 
 
-def by_name(spark: SparkSession, home: str) -> list[list[Any]]:
-    """Each step's name and what it gave: rows, or the condition of an error. ``home``: a folder for files."""
+def by_name(spark: SparkSession, home: str, whole: bool = True) -> list[list[Any]]:
+    """Each step's name and what it gave: rows, or the condition of an error.
+
+    :param home: a folder for files.
+    :param whole: also what Python asks for, and tables that are converted or lie elsewhere.
+    """
     spark.sql(f"CREATE DATABASE names LOCATION '{home}/names'")
     spark.sql("USE names")
     found: list[list[Any]] = []
@@ -122,7 +126,18 @@ def by_name(spark: SparkSession, home: str) -> list[list[Any]]:
             step(statement, lambda statement=statement: _rows(spark, statement))  # type: ignore[misc]
 
     statements(_BEFORE)
+    if whole:
+        _by_name_from_python(spark, home, step)
+        statements(_CONVERTED)
+        statements(_ELSEWHERE.replace("{place}", f"{home}/else where"))
+        step("left there", lambda: spark.read.format("delta").load(f"{home}/else where").count())
+        statements(_AFTER)
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE names CASCADE")
+    return found
 
+
+def _by_name_from_python(spark: SparkSession, home: str, step: Callable[[str, Callable[[], Any]], None]) -> None:
     def changes(option: str, name: str) -> Any:
         reader = spark.read.option(option, True).option("startingVersion", 1).option("endingVersion", 3)
         return _sorted(reader.table(name).select("k", "_change_type"))
@@ -140,13 +155,6 @@ def by_name(spark: SparkSession, home: str) -> list[list[Any]]:
     step("text", lambda: _text(spark))
     step("existing", lambda: _existing(spark, f"{home}/names/t"))
     step("of Hive", lambda: _of_hive(spark))
-    statements(_CONVERTED)
-    statements(_ELSEWHERE.replace("{place}", f"{home}/else where"))
-    step("left there", lambda: spark.read.format("delta").load(f"{home}/else where").count())
-    statements(_AFTER)
-    spark.sql("USE default")
-    spark.sql("DROP DATABASE names CASCADE")
-    return found
 
 
 def _rows(spark: SparkSession, statement: str) -> list[Any]:
