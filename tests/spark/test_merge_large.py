@@ -11,25 +11,27 @@ pytestmark = pytest.mark.covering("file")
 
 both = pytest.mark.parametrize("vectors", [False, True], ids=["copy", "vectors"])
 COLUMNS = "id BIGINT, v INT, k STRING, ts TIMESTAMP, pad STRING"
-#: Ten files of two rows, 1.2 MB each.
-PAD = "repeat(CAST(id AS STRING), 600000)"
+#: Ten files of two rows, 120 kB each, and less than all of them have.
+PAD = "repeat(CAST(id AS STRING), 60000)"
+SMALL = 800_000
 ROWS = f"SELECT id, 0, CAST(id AS STRING), timestamp_seconds(id * 86400), {PAD} FROM range(0, 20, 1, 10)"
 UPSERT = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v, k) VALUES (s.id, s.v, 'new')"
 
 
 @pytest.fixture
 def large(spark, tmp_path, settings):
-    """A table of 12 MB, as nothing is compressed."""
+    """A table of 1.2 MB, as nothing is compressed."""
 
     def make(**given) -> Table:
         with settings({"spark.sql.parquet.compression.codec": "uncompressed"}):
             columns = given.pop("columns", COLUMNS)
             rows = given.pop("rows", ROWS)
             table = Table(spark, tmp_path / "t", columns, rows, **given)
-        assert sum((table.path / file).stat().st_size for file in table.files()) > 8 << 20
+        assert sum((table.path / file).stat().st_size for file in table.files()) > SMALL
         return table
 
-    return make
+    with settings({"spark.headwater.merge.smallTargetBytes": str(SMALL)}):
+        yield make
 
 
 def merged(table, rows, clauses=UPSERT, on="t.id = s.id", columns="id, v"):
@@ -90,7 +92,9 @@ def test_keys_that_match_nothing(large):
 
 
 def test_many_keys_are_a_range(large, spark):
-    table = large(vectors=True)
+    """And a table is large by default that has 12 MB."""
+    spark.conf.unset("spark.headwater.merge.smallTargetBytes")
+    table = large(rows=ROWS.replace("60000", "600000"), vectors=True)
     table.break_files(table.files_of("id < 10"))
     wide = "(SELECT id + 10 AS id, 1 AS v FROM range(0, 3000, 1, 2)) s"
     assert table.run(f"MERGE INTO {{t}} t USING {wide} ON t.id = s.id {UPSERT}") == [(3000, 10, 0, 2990)]
