@@ -61,7 +61,8 @@ object PinSnapshots {
           _)
         if index.live =>
       state(index).map { known =>
-        relation.copy(relation = files.copy(location = index.pinned(known, reader(index)), fileFormat = format.at(known))(files.sparkSession))
+        relation.copy(relation =
+          files.copy(location = index.pinned(known, reader(index)), fileFormat = format.at(known))(files.sparkSession))
       }.getOrElse(relation)
   }
 
