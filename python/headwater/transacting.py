@@ -19,13 +19,14 @@ class InTransaction:
     ``versions`` has, after the block, the version of each table that was changed, by its path.
     """
 
-    def __init__(self, spark: Any) -> None:
+    def __init__(self, spark: Any, *, serializable: bool = False) -> None:
         self._spark = spark
+        self._level = " ISOLATION LEVEL SERIALIZABLE" if serializable else ""
         self._is_open = False
         self.versions: dict[str, int] = {}
 
     def __enter__(self) -> InTransaction:
-        self._spark.sql("BEGIN TRANSACTION")
+        self._spark.sql("BEGIN TRANSACTION" + self._level)
         self._is_open = True
         return self
 

@@ -108,7 +108,11 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
             txn.add_action(change)
     txn.remove(net.removed.values())
     txn.add(net.added.values())
-    if _may_share_files(works):
+    if log.noted is not None:
+        txn.serializable = True
+        for predicates in log.noted:
+            txn.read_where(predicates)
+    if not log.noted and _may_share_files(works):
         for mark in net.marks.values():
             txn.mark(mark)
     else:
