@@ -21,6 +21,13 @@ def tables(spark, database):
         spark.sql("ROLLBACK")
 
 
+def another(spark):
+    """A session beside this one, with the same tables."""
+    other = spark.newSession()
+    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    return other
+
+
 def rows(spark, table) -> list[tuple]:
     return sorted(tuple(row) for row in spark.table(table).collect())
 
@@ -33,8 +40,7 @@ def condition_of(spark, text) -> str:
 
 @pytest.mark.usefixtures("tables")
 def test_statements_build_on_each_other_and_others_see_nothing(spark):
-    other = spark.newSession()
-    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    other = another(spark)
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT INTO a VALUES (2, 'two'), (3, 'three')")
     spark.sql("INSERT INTO b SELECT id, 10 * id FROM a")
@@ -69,8 +75,7 @@ def insert_and_fail(spark) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_what_is_cached_has_nothing_of_an_open_transaction(spark):
-    other = spark.newSession()
-    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    other = another(spark)
     other.sql("CACHE TABLE a")
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT INTO a VALUES (2, 'two')")
@@ -88,9 +93,7 @@ def test_what_is_cached_has_nothing_of_an_open_transaction(spark):
 
 @pytest.mark.usefixtures("tables")
 def test_what_others_cache_again_or_read_by_a_view_has_nothing_of_an_open_transaction(spark):
-    others = [spark.newSession(), spark.newSession()]
-    for other in others:
-        other.sql(f"USE {spark.catalog.currentDatabase()}")
+    others = [another(spark), another(spark)]
     spark.sql("CACHE TABLE a")
     spark.table("a").createOrReplaceGlobalTempView("shared")
     spark.sql("BEGIN TRANSACTION")
@@ -135,8 +138,7 @@ def test_rollback_and_a_block_that_raises(spark):
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_definitions_and_rows_change_together(spark, end):
-    other = spark.newSession()
-    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    other = another(spark)
     spark.sql("BEGIN TRANSACTION")
     spark.sql("ALTER TABLE a ADD COLUMNS (z INT COMMENT 'new')")
     spark.sql("UPDATE a SET z = 10 * id")
@@ -205,8 +207,7 @@ def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spa
 
 @pytest.mark.usefixtures("tables")
 def test_a_conflict_changes_no_table(spark):
-    other = spark.newSession()
-    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    other = another(spark)
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT INTO b VALUES (1, 1)")
     spark.sql("UPDATE a SET v = 'mine'")
@@ -219,8 +220,7 @@ def test_a_conflict_changes_no_table(spark):
 def test_row_level_concurrency_holds_for_several_statements(spark):
     spark.sql("ALTER TABLE a SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     spark.sql("INSERT INTO a SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'x' FROM range(10, 20)")
-    other = spark.newSession()
-    other.sql(f"USE {spark.catalog.currentDatabase()}")
+    other = another(spark)
     spark.sql("BEGIN TRANSACTION")
     spark.sql("DELETE FROM a WHERE id = 11")
     spark.sql("DELETE FROM a WHERE id = 12")

@@ -111,5 +111,5 @@ def test_objects_are_listed_and_deleted_in_bulk(s3, spark_process):
     assert run(f"VACUUM {table}") == [[f"s3a://{s3.bucket}/t"]]
     deleted = [path for method, path, _ in s3.seen()["requests"] if method in ("POST", "DELETE")]
     assert run(f"VACUUM {table} DRY RUN") == []
-    assert len(listed) <= 12, listed
+    assert len(listed) <= 13, listed  # two for the folder of what is staged, one for a version after the newest
     assert len(deleted) <= 12, deleted

@@ -104,6 +104,8 @@ def settle_newest(shown: Snapshot) -> Snapshot:
     until = time.monotonic() + groups.PATIENCE + _GRACE
     for losses in itertools.count():
         staged = groups.finish_staged(table_path, store, undo)
+        if not staged and not store.exists(f"{log_directory(table_path)}/{commit_name(shown.version + 1)}"):
+            return shown
         newest = load_snapshot(table_path, store, base=shown, settled=False)
         for version in range(shown.version + 1, newest.version + 1):
             with contextlib.suppress(FileNotFoundError):

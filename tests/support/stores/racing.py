@@ -9,7 +9,9 @@ commit that was acknowledged, as one JSON list.
 from __future__ import annotations
 
 import json
+import random
 import sys
+import time
 
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
@@ -38,6 +40,7 @@ def main() -> None:
                 committed = txn.commit("WRITE", {})
                 acknowledged.append([table, committed.version, path])
                 snapshots[table] = committed.snapshot
+                time.sleep(random.random() / 5)  # who has lost waits, and is to have its turn
         wait_for_maintenance(60)
     print(json.dumps(acknowledged), flush=True)
 
