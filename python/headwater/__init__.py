@@ -57,7 +57,7 @@ def show_progress(spark: Any, show: Any = None) -> Any:
     return progress.follow(spark, show)
 
 
-def in_transaction(spark: Any) -> Any:
+def in_transaction(spark: Any, *, serializable: bool = False) -> Any:
     """Make the statements of a ``with`` block one transaction of a session: all tables are changed, or none.
 
     The block commits at its end, and rolls back where it raises. Statements in it are SQL or DataFrame operations, and
@@ -65,12 +65,13 @@ def in_transaction(spark: Any) -> Any:
 
     :param spark: a classic session or one of Spark Connect. Whatever runs in it meanwhile, in other threads too, is
         part of the transaction.
+    :param serializable: whether tables that it only reads must be as they were read when it commits.
     :returns: a :class:`headwater.transacting.InTransaction`: ``rollback()`` ends it without a change, and ``versions``
         has the version of each table, by its path, after the block.
     """
     from headwater.transacting import InTransaction
 
-    return InTransaction(spark)
+    return InTransaction(spark, serializable=serializable)
 
 
 def jar_path() -> str:

@@ -228,3 +228,23 @@ def test_row_level_concurrency_holds_for_several_statements(spark):
     other.sql("DELETE FROM a WHERE id = 15")
     spark.sql("COMMIT")
     assert [row[0] for row in rows(spark, "a")] == [1, 10, 13, 14, 16, 17, 18, 19]
+
+
+@pytest.mark.usefixtures("tables")
+def test_of_two_serializable_transactions_that_read_what_the_other_changes_one_fails(spark):
+    """Both hold one sum over two tables below a limit; each by its own reads alone, they would break it."""
+    other = another(spark)
+    queries = {spark: "SELECT count(*) FROM b", other: "SELECT v FROM a WHERE id > 1"}
+    changes = {spark: "INSERT INTO a VALUES (2, 'two')", other: "INSERT INTO b VALUES (2, 20)"}
+    for session, query in queries.items():
+        session.sql("BEGIN TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        session.sql(query).collect()
+        session.sql(changes[session])
+    spark.sql("COMMIT")
+    assert condition_of(other, "COMMIT") == "DELTA_CONCURRENT_APPEND"
+    assert (rows(other, "a"), rows(other, "b")) == ([(1, "one"), (2, "two")], [])
+    with headwater.in_transaction(other, serializable=True):
+        other.sql("SELECT v FROM a WHERE id < 2").collect()
+        spark.sql("INSERT INTO a VALUES (3, 'three')")  # not what was read
+        other.sql(changes[other])
+    assert rows(spark, "b") == [(2, 20)]

@@ -21,6 +21,13 @@ def test_the_beginning_and_the_ends(text, command):
     assert parse(text) == {"command": command, "table": "", "arguments": {}}
 
 
+@pytest.mark.parametrize(("level", "arguments"), [("SERIALIZABLE", {"isolation": "serializable"}), ("snapshot", {})])
+def test_an_isolation_level(level, arguments):
+    asked = parse(f"START TRANSACTION ISOLATION LEVEL {level};")
+    assert asked == {"command": "begin_transaction", "table": "", "arguments": arguments}
+    assert parse("START TRANSACTION ISOLATION LEVEL READ COMMITTED") is None
+
+
 def test_a_script_that_is_one_transaction():
     text = "begin atomic\n  INSERT INTO t VALUES ('; END');\n  DELETE FROM t;\nend;"
     script = "BEGIN\n  INSERT INTO t VALUES ('; END');\n  DELETE FROM t;\nend"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
+from headwater.bridge.messages.read import ScanRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.errors import HeadwaterError
 from headwater.log import groups
@@ -24,10 +25,12 @@ from headwater.statements.commit.transactions import (
     in_transaction,
     rollback_transaction,
 )
+from headwater.statements.files import scans
 from headwater.statements.maintain.vacuum import open_since
 from headwater.statements.registry import _IN_TRANSACTION, _REFUSALS, HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
 from support.recording_statement import RecordingStatement
@@ -72,8 +75,16 @@ class Session:
             self.confs = dict(statement.confs)
             self.begun = statement.begun
 
-    def begin(self):
-        return self.run(lambda statement: begin_transaction(ASKED, statement))
+    def begin(self, isolation="snapshot"):
+        asked = TransactionRequest(arguments=TransactionArguments(isolation=isolation))
+        return self.run(lambda statement: begin_transaction(asked, statement))
+
+    def scan(self, path, *filters):
+        def scan(statement):
+            known = open_snapshot(path, statement)
+            return scans.scan(ScanRequest(table=path, version=known.version, filters=list(filters)), statement)
+
+        return self.run(scan)
 
     def commit(self):
         return self.run(lambda statement: commit_transaction(ASKED, statement))
@@ -109,6 +120,10 @@ class Session:
 
 def version(path) -> int:
     return load_snapshot(path, LocalStore()).version
+
+
+def die(*_, **__):
+    raise KeyboardInterrupt
 
 
 def condition_of(do) -> str:
@@ -278,6 +293,68 @@ def test_a_table_by_two_paths_is_refused_where_it_is_changed(tables, tmp_path):
     assert condition_of(lambda: session.files(str(link))) == "HEADWATER_NOT_IN_TRANSACTION"
     session.commit()
     assert version(tables[0]) == 1
+
+
+@pytest.mark.parametrize(("isolation", "outcome"), [("serializable", "DELTA_CONCURRENT_APPEND"), ("snapshot", None)])
+def test_what_is_only_read_is_checked_where_that_is_asked_for(tables, isolation, outcome):
+    """Each reads what the other changes: one after the other, the second would have read something else."""
+    a, b = tables
+    first, second = Session(), Session()
+    for session, (read, written) in ((first, (a, b)), (second, (b, a))):
+        session.begin(isolation)
+        session.scan(read)
+        session.insert(written, "mine")
+    first.commit()
+    if outcome is None:
+        second.commit()
+    else:
+        assert condition_of(second.commit) == outcome
+    assert (version(a), version(b)) == (0 if outcome else 1, 1)
+
+
+def test_what_is_only_read_is_checked_once_more_when_the_commits_are_there(tables, monkeypatch):
+    a, b = tables
+    looks, look = [], OnlyRead.check
+
+    def check(table):
+        looks.append(version(a))
+        if len(looks) == 2:
+            Session().insert(b, "theirs")
+        look(table)
+
+    monkeypatch.setattr(OnlyRead, "check", check)
+    session = Session()
+    session.begin("serializable")
+    session.scan(b)
+    session.insert(a, "mine")
+    assert condition_of(session.commit) == "DELTA_CONCURRENT_APPEND"
+    assert Session().files(a) == {"0"}
+    assert Session().files(b) == {"0", "theirs"}
+    assert version(a) == 2  # what was committed, and what took it back
+
+
+def test_only_its_writer_decides_that_what_it_read_still_holds(tables, monkeypatch):
+    a, b = tables
+    session = Session()
+    session.begin("serializable")
+    session.scan(b)
+    session.insert(a, "mine")
+    with monkeypatch.context() as while_it_commits:
+        while_it_commits.setattr(groups, "decide", die)
+        with pytest.raises(KeyboardInterrupt):
+            session.commit()
+    monkeypatch.setattr("headwater.log.groups.PATIENCE", 0.0)
+    assert Session().files(a) == {"0"}
+    assert Session().files(a) == {"0"}
+
+
+def test_a_serializable_transaction_that_only_reads_is_checked(tables):
+    a, _ = tables
+    session = Session()
+    session.begin("serializable")
+    session.scan(a)
+    Session().insert(a, "theirs")
+    assert condition_of(session.commit) == "DELTA_CONCURRENT_APPEND"
 
 
 def test_a_transaction_that_is_lost_is_an_error_until_it_is_ended(tables):

@@ -120,6 +120,7 @@ class Group:
     :param coordinator: the path of the table whose commit was put first.
     :param since: the coordinator's commit is of this version, or a later one.
     :param participants: the other tables; None in commits but the coordinator's.
+    :param validates: whether only its writer can decide that it is committed, as that depends on what others have done.
     :param table: the path that the commit was made by, where it was read from a log: its table may have others.
     """
 
@@ -128,6 +129,7 @@ class Group:
     since: int
     participants: Sequence[Participant] | None = None
     table: str | None = None
+    validates: bool = False
 
     def first_versions(self) -> list[tuple[str, int]]:
         """Each table of the group, as the coordinator names them, and the version from which on its commit is."""
@@ -144,6 +146,8 @@ class Group:
         }
         if self.participants is not None:
             value["participants"] = [{**vars(each), "path": _within(each.path)} for each in self.participants]
+        if self.validates:
+            value["validates"] = True
         return value
 
     @staticmethod
@@ -167,7 +171,8 @@ class Group:
                     for each in named
                 ]
             coordinator, table = _at(root, value["coordinator"]), _at(root, value["table"])
-            return Group(value["id"], coordinator, _number(value["since"]), participants, table)
+            validates = value.get("validates") is True
+            return Group(value["id"], coordinator, _number(value["since"]), participants, table, validates)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
 
@@ -294,7 +299,7 @@ def _warn(table_path: str, version: int, why: str) -> None:
 
 def _finish(store: Store, record: Group) -> str | None:
     """Publish what is staged, in order, and decide; None where that must wait for the group's writer."""
-    if all(_is_there(store, record, each) for each in record.participants or ()):
+    if not record.validates and all(_is_there(store, record, each) for each in record.participants or ()):
         return decide(store, record, "committed")
     first = _seen.setdefault(record.id, time.monotonic())
     if time.monotonic() - first < PATIENCE:

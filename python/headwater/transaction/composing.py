@@ -14,6 +14,7 @@ from dataclasses import replace
 from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.files import canonical_path
+from headwater.log.groups import Standing
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
@@ -62,7 +63,9 @@ def _groups_of(snapshot: Snapshot, since: int) -> Iterator[tuple[int, dict[str, 
     contents = snapshot.store.read_many(list(recent.values()))
     for number, commit in zip(recent, contents, strict=True):
         group = groups.Group.of(commit, snapshot.table_path)
-        record = None if group is None else groups.record_of(snapshot.table_path, snapshot.store, group)
+        if group is None or groups.standing(snapshot.table_path, snapshot.store, number, commit) is Standing.UNDONE:
+            continue
+        record = groups.record_of(snapshot.table_path, snapshot.store, group)
         if record is not None:
             found = {
                 path: groups.published_version(snapshot.store, record.id, path, first)
@@ -105,7 +108,11 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
             txn.add_action(change)
     txn.remove(net.removed.values())
     txn.add(net.added.values())
-    if _may_share_files(works):
+    if log.noted is not None:
+        txn.serializable = True
+        for predicates in log.noted:
+            txn.read_where(predicates)
+    if not log.noted and _may_share_files(works):
         for mark in net.marks.values():
             txn.mark(mark)
     else:

@@ -45,6 +45,7 @@ from headwater.protocol.file_names import STAGED_DIRECTORY, log_directory, stage
 from headwater.stores import Store
 from headwater.transaction import maintenance
 from headwater.transaction.commit_loop import CommitLoop, Encoded, Put
+from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.transaction import MAX_ATTEMPTS, Committed, Transaction
 from headwater.transaction.undoing import undo
@@ -84,8 +85,10 @@ class Member:
         return self._loop
 
 
-def commit_together(members: Sequence[Member]) -> list[Committed]:
+def commit_together(members: Sequence[Member], only_read: Sequence[OnlyRead] = ()) -> list[Committed]:
     """Make the next version of each table, or of none; in the order of ``members``.
+
+    :param only_read: tables that are to be as they were read when the group is decided about.
 
     :param members: of different tables of one store (:func:`~headwater.log.groups.may_be_together`), which are there.
     :raises HeadwaterError: a conflict, as :meth:`~headwater.transaction.transaction.Transaction.commit`;
@@ -102,13 +105,15 @@ def commit_together(members: Sequence[Member]) -> list[Committed]:
     ordered = sorted(members, key=_risk)
     for member in ordered:
         member.loop.catch_up()
+    for table in only_read:
+        table.check()
     if not ordered:
         return []
     ordered[0].prepared.on_begin = ordered[0].on_begin
-    if len(ordered) == 1:
+    if len(ordered) == 1 and not only_read:
         ordered[0].put = ordered[0].loop.put(MAX_ATTEMPTS)
     else:
-        _Group(ordered[0], ordered[1:]).commit()
+        _Group(ordered[0], ordered[1:], only_read).commit()
     return [member.transaction.made(member.prepared, _made(member)) for member in members]
 
 
@@ -130,8 +135,8 @@ def _risk(member: Member) -> tuple[int, str]:
 class _Group:
     """Steps 2 to 6."""
 
-    def __init__(self, first: Member, others: Sequence[Member]) -> None:
-        self._first, self._others = first, others
+    def __init__(self, first: Member, others: Sequence[Member], only_read: Sequence[OnlyRead]) -> None:
+        self._first, self._others, self._only_read = first, others, only_read
         self._group = Group(str(uuid.uuid4()), first.path, first.loop.version)
         self._members = [first, *others]
 
@@ -141,7 +146,7 @@ class _Group:
                 self._stage(member)
             named = [Participant(m.path, m.loop.version, m.staged) for m in self._others]
             self._group = self._first.prepared.group = Group(
-                self._group.id, self._group.coordinator, self._group.since, named
+                self._group.id, self._group.coordinator, self._group.since, named, validates=bool(self._only_read)
             )
             self._first.put = self._first.loop.put(MAX_ATTEMPTS)
         except Exception as error:
@@ -151,6 +156,8 @@ class _Group:
         try:
             for member in self._others:
                 member.put = member.loop.put(MAX_ATTEMPTS, member.encoded)
+            for table in self._only_read:
+                table.check()
         except Exception as error:
             if not self._give_up(error):
                 if _is_unknown(error):

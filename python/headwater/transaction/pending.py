@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,6 +35,9 @@ from headwater.stores import FileInfo, Store
 from headwater.stores.interface import Failed, Tree
 from headwater.transaction.committers import CommitFile, Lost, Made
 from headwater.transaction.prepared import PreparedCommit
+
+if TYPE_CHECKING:
+    from headwater.pruning.predicates import Predicate
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class PendingLog(Store):
         self.puts_if_absent = inner.puts_if_absent
         self.commits: list[Pending] = []
         self.check = check
+        #: What queries have read, where that is to be checked: rows for which all predicates of one of these are true.
+        self.noted: list[Sequence[Predicate]] | None = None
         self._pin = pin
         self._pinned: Snapshot | None = None
         self._ended = False
@@ -95,6 +101,11 @@ class PendingLog(Store):
             check_composition([*(each.prepared for each in self.commits), prepared])
             self.commits.append(Pending(version, data, clock.milliseconds(), prepared))
             return True
+
+    def note(self, predicates: Sequence[Predicate]) -> None:
+        """Note what a query reads, where that is to be checked: no predicates mean every row."""
+        if self.noted is not None:
+            self.noted.append(predicates)
 
     def end(self) -> None:
         """Take no more commits: what a statement in another thread does from now on is part of nothing."""

@@ -57,6 +57,7 @@ class Work:
     """What a transaction has come to.
 
     :param snapshot: the version that was read; None to create the table.
+    :param serializable: whether it is checked by the level ``Serializable``, whatever the table's is.
     :param loses_row_ids: whether it copies rows without their ids, where the table has row tracking.
     """
 
@@ -69,6 +70,7 @@ class Work:
     row_ids: RowIds
     parse_condition: ParseCondition | None = field(default=None, repr=False)
     loses_row_ids: bool = False
+    serializable: bool = False
 
 
 class PreparedCommit:
@@ -282,6 +284,8 @@ class PreparedCommit:
         """Snapshot isolation for a commit that only rearranges rows, such as compaction; else the table's level."""
         if not self._work.definition.changes_something and self._work.content.rearranges_only:
             return Isolation.SNAPSHOT
+        if self._work.serializable:
+            return Isolation.SERIALIZABLE
         level = self._work.definition.after.get(properties.ISOLATION_LEVEL) or ""
         return Isolation.SERIALIZABLE if level.lower() == "serializable" else Isolation.WRITE_SERIALIZABLE
 

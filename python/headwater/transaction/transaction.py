@@ -109,6 +109,8 @@ class Transaction:
         self.parse_condition: ParseCondition | None = None
         #: Whether the commit copies rows without their ids, where the table has row tracking.
         self.loses_row_ids = False
+        #: Whether it is checked by the level ``Serializable``, whatever the table's is.
+        self.serializable = False
         self._cache = cache
         self._max_attempts = max_attempts
         self._committer = committer
@@ -294,6 +296,7 @@ class Transaction:
             row_ids=self._row_ids,
             parse_condition=self.parse_condition,
             loses_row_ids=self.loses_row_ids,
+            serializable=self.serializable,
         )
         provenance = Provenance(
             operation,

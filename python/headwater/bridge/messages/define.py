@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -428,7 +428,12 @@ class RowsAnswer(Answer, kw_only=True):
 
 
 class TransactionArguments(Request, kw_only=True):
-    """What BEGIN TRANSACTION, COMMIT and ROLLBACK are asked: nothing."""
+    """What BEGIN TRANSACTION is asked; COMMIT and ROLLBACK nothing.
+
+    :param isolation: ``serializable`` or ``snapshot``.
+    """
+
+    isolation: Literal["serializable", "snapshot"] = "snapshot"
 
 
 class TransactionRequest(Request, kw_only=True):

@@ -36,8 +36,10 @@ _lock = Lock()
 class OpenTransaction:
     """One that was begun and has not ended. A session runs its statements, possibly in several threads."""
 
-    def __init__(self, cache: SnapshotCache, idle_seconds: int) -> None:
+    def __init__(self, cache: SnapshotCache, idle_seconds: int, *, serializable: bool = False) -> None:
         self.id = str(uuid.uuid4())
+        #: Whether what it only reads is checked at COMMIT, too.
+        self.serializable = serializable
         #: When it began, in milliseconds since the epoch.
         self.began = clock.milliseconds()
         self.idle_seconds = idle_seconds
@@ -70,6 +72,7 @@ class OpenTransaction:
                 raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
             if path not in self._logs:
                 self._logs[path] = PendingLog(store, path, self.id, self._pin(path, store), self._check_store)
+                self._logs[path].noted = [] if self.serializable else None
             elif self._logs[path].inner.identity == store.identity:
                 self._logs[path].inner = store  # with the credentials of this statement
             return self._logs[path]
@@ -112,6 +115,12 @@ class OpenTransaction:
             return [log for log in self._logs.values() if log.commits]
 
     @property
+    def only_read(self) -> list[PendingLog]:
+        """The tables that its queries have read and nothing has changed, where that is to be checked."""
+        with self._lock:
+            return [log for log in self._logs.values() if log.noted and not log.commits]
+
+    @property
     def paths(self) -> list[str]:
         """The tables that it has looked at."""
         return list(self._logs)
@@ -144,14 +153,14 @@ def not_in_transaction(statement: str, table: str) -> HeadwaterError:
     return HeadwaterError("HEADWATER_NOT_IN_TRANSACTION", {"statement": statement, "tableName": table})
 
 
-def begin(statement: Statement, cache: SnapshotCache) -> OpenTransaction:
+def begin(statement: Statement, cache: SnapshotCache, *, serializable: bool = False) -> OpenTransaction:
     """Open a transaction; the caller tells the session.
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` where the session has one; as :func:`current`.
     """
     if current(statement) is not None:
         raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
-    opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE))
+    opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE), serializable=serializable)
     with _lock:
         _open[opened.id] = opened
         over = [each for each in _open.values() if each.is_idle]

@@ -28,6 +28,7 @@ from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance, default_engine_info
 from headwater.transaction.composing import composed
 from headwater.transaction.groups import Member, commit_together
+from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.pending import PendingLog
 
 #: Commands of Spark's own that change nothing but the session, by the names of their plans.
@@ -59,7 +60,9 @@ def begin_transaction(request: TransactionRequest, statement: Statement) -> Rows
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED``.
     """
-    statement.set_conf(SETTING, open_transactions.begin(statement, CACHE).id)
+    serializable = request.arguments.isolation == "serializable"
+    opened = open_transactions.begin(statement, CACHE, serializable=serializable)
+    statement.set_conf(SETTING, opened.id)
     return RowsAnswer(rows=[])
 
 
@@ -88,10 +91,11 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
     assert transaction is not None
     transaction.close()
     logs = transaction.written
+    only_read = [OnlyRead(log.pinned, log.noted or ()) for log in transaction.only_read]
     try:
         made = [for_session(composed(log, CACHE), statement) for log in logs]
         hooks = [Hooks(txn, statement) for txn in made]
-        done = commit_together(list(map(partial(_member, statement), logs, made, hooks)))
+        done = commit_together(list(map(partial(_member, statement), logs, made, hooks)), only_read)
     finally:
         # What follows a commit is done by sessions that are in no transaction any more.
         _end(transaction, statement)

@@ -44,7 +44,7 @@ from headwater.protocol.features import supported_features
 from headwater.protocol.types import schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.limits import Order, first_rows
-from headwater.pruning.predicates import decode
+from headwater.pruning.predicates import Predicate, decode
 from headwater.schema import visible
 from headwater.sql.composing import Relation
 from headwater.statements.commit.opening import (
@@ -58,6 +58,7 @@ from headwater.statements.commit.opening import (
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
+from headwater.transaction.pending import PendingLog
 
 #: Longer file lists cross as Arrow, shorter ones as JSON. In a warm JVM both cost the same for lists of 1 to 1,000
 #: files (bench cases ``file-list-1``, ``file-list-10``, ``file-list-100`` and ``file-list-1000``). But the JVM loads
@@ -187,6 +188,7 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
 def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     """The files a scan must read, with their statistics where those are asked for."""
     snapshot = open_same(request, statement, request.version)
+    _note(snapshot, [] if request.limit is not None else [decode(tree) for tree in request.filters])
     files = every = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
     mask = _chosen(request, snapshot)
     if mask is not None and mask.true_count == len(mask):
@@ -195,6 +197,12 @@ def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
         files = every.filter(mask)
     statistics = None if request.columns is None else _statistics(snapshot, mask, request.columns)
     return answer_files(snapshot, files, statement, all_files=every.num_rows, statistics=statistics)
+
+
+def _note(snapshot: Snapshot, predicates: Sequence[Predicate]) -> None:
+    """What a query reads, for a transaction that is checked against it."""
+    if isinstance(snapshot.store, PendingLog):
+        snapshot.store.note(predicates)
 
 
 def _chosen(request: ScanRequest, snapshot: Snapshot) -> pa.BooleanArray | None:
@@ -367,6 +375,7 @@ def aggregate(request: AggregateRequest, statement: Statement) -> AggregateAnswe
     """The rows of an aggregate where the log holds them exactly; None where it does not."""
     snapshot = open_same(request, statement, request.version)
     groups, outputs = request.groups, request.outputs
+    _note(snapshot, [decode(tree) for tree in request.filters])
     wanted = [(o.kind, None if o.column is None else (o.column,)) for o in outputs if o.kind is not None]
     table = aggregate_from_log(snapshot, groups, wanted, [decode(tree) for tree in request.filters])
     if table is None:

@@ -316,7 +316,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
       index.partitionSchema,
       index.store,
       Some(wanted.files),
-      numbersFiles = true)
+      numbersFiles = true,
+      valuesPrune = wanted.valuesPrune)
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
     val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(wanted.rowColumn))
     addPlan(SparkInternals.positioned(
