@@ -96,6 +96,7 @@ class StatementContext(Protocol):
     def isNameTaken(self, created: str) -> bool: ...
     def registerTable(self, created: str) -> str | None: ...
     def compactLater(self, table: str) -> None: ...
+    def reach(self, table: str, options: str) -> None: ...
 
 
 def _json(message: Answer) -> str:
@@ -172,6 +173,10 @@ class Statement:
     def managed(self, path: str) -> str | None:
         """What a call before this one named the table at a path, which a catalog manages; None for any other."""
         return next((store.managed for store in self._stores if store.managed is not None and store.root == path), None)
+
+    def reach(self, path: str, options: Mapping[str, str]) -> None:
+        """From here on, reach a table with other options of Hadoop: credentials that expire have been replaced."""
+        self._context.reach(path, json.dumps(dict(options)))
 
     @property
     def hadoop(self) -> HadoopFileSystem:

@@ -13,6 +13,7 @@ import headwater.spark.catalog.{CreatedTables, HeadwaterTable}
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
 import headwater.spark.write.PositionSet
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -315,7 +316,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
       index.partitionSchema,
       index.store,
       Some(wanted.files),
-      numbersFiles = true)
+      numbersFiles = true,
+      valuesPrune = wanted.valuesPrune)
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
     val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(wanted.rowColumn))
     addPlan(SparkInternals.positioned(
@@ -399,6 +401,10 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Has a table compacted in the background. Returns at once. */
   def compactLater(table: String): Unit = AutoCompactions.submit(session, located(table))
+
+  /** Has the statement reach a table with other options (JSON) from here on. */
+  def reach(table: String, options: String): Unit =
+    stores.replace(table, stores.at(table).replaced(session, new Path(table), Json.read[Map[String, String]](options)))
 
   def files: HadoopFiles = fileSystems
 }
