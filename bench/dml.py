@@ -51,15 +51,23 @@ def copied(bench: Bench, base: str, create: str, name: str, side: str, number: i
 
 
 def on_a_copy(
-    name: str, create: Callable[[Bench], str], text: str, source: Query | None = None
+    name: str,
+    create: Callable[[Bench], str],
+    text: str,
+    source: Query | None = None,
+    peers: str | None = None,
 ) -> Callable[[Bench, str, int], float]:
-    """One statement on a fresh copy, ``{path}`` and ``{source}`` filled in."""
+    """One statement on a fresh copy, ``{path}`` and ``{source}`` filled in.
+
+    :param peers: what the peer runs, if it does not know the statement.
+    """
 
     def timed(bench: Bench, side: str, number: int) -> float:
         reading = source_of(bench, name.replace("/", "-"), source(bench)) if source else None
         copy = copied(bench, name.split("/")[0], create(bench), name.replace("/", "-"), side, number)
         try:
-            return bench.spark(side).run(text.format(path=copy, source=reading, n=number))
+            statement = peers if peers and side == PEER else text
+            return bench.spark(side).run(statement.format(path=copy, source=reading, n=number))
         finally:
             shutil.rmtree(copy, ignore_errors=True)
 
@@ -165,6 +173,17 @@ def cases() -> Iterator[Case]:
     for name, title, vectors, text, source, ratio in on_large:
         timed = on_a_copy(f"{'vectors' if vectors else 'copy'}/{name}", large(vectors), text, source)
         yield Case(name, title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=_WARM_UP)
+    in_two_files = "UPDATE delta.`{path}` SET amount = amount + 1 WHERE id IN (SELECT id FROM parquet.`{source}`)"
+    as_merge = (
+        "MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET amount = t.amount + 1"
+    )
+    for kind in ("vectors", "copy"):
+        timed = on_a_copy(
+            f"{kind}/update-subquery-{kind}", large(kind == "vectors"), in_two_files, _clustered, as_merge
+        )
+        title = f"UPDATE by a subquery, 2 of 50 files, {kind}; the peer by MERGE"
+        yield Case(f"update-subquery-{kind}", title, (Against(PEER, ratio=0.3),), timed, 5, warm_up=_WARM_UP)
     yield Case(
         "merge-wide",
         f"MERGE of 10 clauses, {_WIDE_COLUMNS} columns",

@@ -115,6 +115,7 @@ class Restriction(Answer, kw_only=True):
     :param row_column: the name of the added column with a row's position in its file.
     :param row_tracking_columns: the names of the added columns with a row's id and commit version; none where the
         version does not have row tracking enabled.
+    :param values_prune: whether the keys of joins and the values of subqueries may leave out more files.
     """
 
     pinned: PinnedVersion
@@ -125,6 +126,7 @@ class Restriction(Answer, kw_only=True):
     file_column: str
     row_column: str
     row_tracking_columns: list[str]
+    values_prune: bool
     files: FileRows
 
 

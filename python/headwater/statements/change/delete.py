@@ -57,7 +57,7 @@ def _delete(attempt: Attempt) -> CommitAnswer:
     effect, changes, scan_time = Effect(), 0, None
     if plan.mixed.num_rows:
         whole = replaces_whole(attempt, plan.mixed)
-        scanned = scan_files(attempt, plan.mixed, every_row=whole)
+        scanned = scan_files(attempt, plan.mixed, every_row=whole, values_prune=True)
         attempt.statement.step("find rows to delete", 1, steps(attempt, whole))
         job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
         scan_time = attempt.milliseconds()
@@ -150,7 +150,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
         shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log shows")
     if plan.mixed.num_rows:
         whole = replaces_whole(attempt, plan.mixed)
-        scanned = scan_files(attempt, plan.mixed, every_row=whole)
+        scanned = scan_files(attempt, plan.mixed, every_row=whole, values_prune=True)
         shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
         shown.query(_rewrite(attempt, scanned, whole))
         if not whole:

@@ -46,13 +46,20 @@ class Scan:
 
 
 def scan_files(
-    attempt: Attempt, files: pa.Table, gone: Mapping[int, BitMap64] | None = None, *, every_row: bool = False
+    attempt: Attempt,
+    files: pa.Table,
+    gone: Mapping[int, BitMap64] | None = None,
+    *,
+    every_row: bool = False,
+    values_prune: bool = False,
 ) -> Scan:
     """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
     also where its source or a subquery reads it.
 
     :param gone: the positions that are left out, by file number; of other files, those in their deletion vectors are.
     :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
+    :param values_prune: whether the keys of joins and the values of subqueries may leave out more files. A statement
+        that reads such keys itself needs no second look.
     """
     snapshot = attempt.snapshot
     listed = file_list(snapshot, files)
@@ -72,6 +79,7 @@ def scan_files(
             file_column=attempt.request.names.file,
             row_column=attempt.request.names.row,
             row_tracking_columns=_row_tracking_columns(attempt),
+            values_prune=values_prune,
             files=[list(row.values()) for row in listed.to_pylist()],
         ),
     )

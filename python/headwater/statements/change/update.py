@@ -50,7 +50,7 @@ def _update(attempt: Attempt) -> CommitAnswer:
     if not files.num_rows:
         return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
     whole = replaces_whole(attempt, files)
-    scanned = scan_files(attempt, files, every_row=whole)
+    scanned = scan_files(attempt, files, every_row=whole, values_prune=True)
     found = None
     if not whole and _finds_first(attempt):
         attempt.statement.step("find matching rows", 1, 2)
@@ -138,7 +138,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     if files.num_rows:
         shown.rewriting("the condition decides row by row")
         whole = replaces_whole(attempt, files)
-        scanned = scan_files(attempt, files, every_row=whole)
+        scanned = scan_files(attempt, files, every_row=whole, values_prune=True)
         first = not whole and _finds_first(attempt)
         if first:
             shown.query(_search(attempt, scanned), "Search for files with such rows")

@@ -26,6 +26,9 @@ import org.apache.spark.sql.types.StructType
  * [[PruneFiles]] then replaces that with one that keeps the files that its filters leave.
  *
  * @param store what the user has given to reach the table
+ * @param only the files to list, if not those of the version
+ * @param numbersFiles whether each file's number among them is a partition column more
+ * @param valuesPrune whether these are files of the version, of which the values of joins and subqueries may leave some out
  * @param analyzed what ANALYZE TABLE stored about the columns
  */
 class HeadwaterFileIndex(
@@ -37,6 +40,7 @@ class HeadwaterFileIndex(
     val store: StoreOptions,
     only: Option[JsonNode] = None,
     numbersFiles: Boolean = false,
+    valuesPrune: Boolean = false,
     val analyzed: Map[String, CatalogColumnStat] = Map.empty,
     private val pruned: Option[PrunedFiles] = None)
     extends FileIndex {
@@ -48,8 +52,8 @@ class HeadwaterFileIndex(
 
   def isWholeTable: Boolean = only.isEmpty && pruned.isEmpty
 
-  /** Whether it lists the files of the table's version, perhaps pruned, rather than files that it was given. */
-  def listsVersion: Boolean = !live && only.isEmpty
+  /** Whether what it lists are files of the table's version, which values may prune. */
+  def mayBePruned: Boolean = !live && (only.isEmpty || valuesPrune)
 
   /** How many files are left of how many, for people; empty where nothing was pruned. */
   def shownFiles: String = pruned.map(found => s"${found.files.size} of ${found.of} files").getOrElse("")
@@ -64,7 +68,7 @@ class HeadwaterFileIndex(
   }
 
   /** Whether it may list so many files. */
-  def mayList(files: Int): Boolean = pruned.forall(_.files.size >= files)
+  def mayList(files: Int): Boolean = pruned.map(_.files.size).orElse(only.map(_.size)).forall(_ >= files)
 
   override def rootPaths: Seq[Path] = Seq(new Path(path))
 
@@ -77,7 +81,7 @@ class HeadwaterFileIndex(
 
   /** The index of a fixed version, as a session sees it. */
   def pinned(state: TableState, reader: SparkSession): HeadwaterFileIndex =
-    new HeadwaterFileIndex(reader, path, state, live = false, partitionSchema, store, only, numbersFiles, analyzed)
+    new HeadwaterFileIndex(reader, path, state, live = false, partitionSchema, store, only, numbersFiles, valuesPrune, analyzed)
 
   /**
    * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some
@@ -106,15 +110,21 @@ class HeadwaterFileIndex(
   }
 
   private def of(found: PrunedFiles): HeadwaterFileIndex =
-    new HeadwaterFileIndex(session, path, state, live, partitionSchema, store, only, numbersFiles, analyzed, Some(found))
+    new HeadwaterFileIndex(session, path, state, live, partitionSchema, store, only, numbersFiles, valuesPrune, analyzed, Some(found))
+
+  /** The files to list, each with its number. */
+  private def numbered(filters: Seq[JsonNode]): Iterator[(ListedFile, Int)] = only match {
+    case None => scan(filters).zipWithIndex
+    case Some(given) =>
+      val left = pruned.map(_.files.iterator.map(_.path).toSet)
+      FileList.fromJson(given, partitionSchema.length).zipWithIndex.filter { case (file, _) => left.forall(_(file.path)) }
+  }
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
-    val files =
-      only.map(FileList.fromJson(_, partitionSchema.length)).getOrElse(scan((partitionFilters ++ dataFilters).map(PredicateTree.of)))
     val predicate = partitionFilters.reduceOption(And).map(filter => Predicate.createInterpreted(bound(filter)))
     val casts = parsers
     val groups = mutable.LinkedHashMap.empty[(Seq[String], Option[Int]), mutable.ArrayBuffer[FileStatusWithMetadata]]
-    files.zipWithIndex.foreach { case (file, number) =>
+    numbered((partitionFilters ++ dataFilters).map(PredicateTree.of)).foreach { case (file, number) =>
       groups.getOrElseUpdate((file.partitionValues, Option.when(numbersFiles)(number)), mutable.ArrayBuffer.empty) += file.toStatus
     }
     groups.iterator.map { case ((values, number), statuses) => PartitionDirectory(row(values, casts, number), statuses.toSeq) }

@@ -145,7 +145,7 @@ case class PruneFilesByKeys(session: SparkSession) extends Rule[SparkPlan] {
   private object OurScan {
     def unapply(plan: SparkPlan): Option[FileSourceScanExec] = plan match {
       case scan: FileSourceScanExec => scan.relation.location match {
-          case index: HeadwaterFileIndex if index.listsVersion => Some(scan)
+          case index: HeadwaterFileIndex if index.mayBePruned => Some(scan)
           case _ => None
         }
       case _ => None

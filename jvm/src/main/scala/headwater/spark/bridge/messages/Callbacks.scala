@@ -81,6 +81,7 @@ final case class Restriction(
     fileColumn: String,
     rowColumn: String,
     rowTrackingColumns: Seq[String],
+    valuesPrune: Boolean,
     files: JsonNode)
     extends Message
 
@@ -95,6 +96,7 @@ object Restriction {
       in[String]("fileColumn"),
       in[String]("rowColumn"),
       in[Seq[String]]("rowTrackingColumns"),
+      in[Boolean]("valuesPrune"),
       in[JsonNode]("files")))
 }
 
