@@ -8,6 +8,7 @@ not know any more, or that was idle for too long, is an error until the session 
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.stores import Store
 from headwater.transaction.composing import version_together
 from headwater.transaction.pending import PendingLog
+
+_LOG = logging.getLogger(__name__)
 
 SETTING = "spark.headwater.transaction"
 #: Seconds without a statement after which a transaction ends.
@@ -165,9 +168,12 @@ class OpenTransaction:
 
     def delete_files(self) -> None:
         """Delete the files of tables that it has not created after all."""
-        for log in self.written:
+        for log in self._logs.values():
             if log.is_new:
-                log.delete_files()
+                try:
+                    log.delete_files()
+                except Exception:  # such as of a session that has ended; they are in no version
+                    _LOG.debug("the files at %s are left", log.table_path, exc_info=True)
 
     def forget(self) -> None:
         """Let go of what is kept for it."""
