@@ -9,7 +9,16 @@ import urllib.parse
 import pytest
 
 from headwater.catalogs.interface import Away, CatalogFailure, NotProposed, TooManyUnpublished, Unanswered, VersionTaken
-from headwater.catalogs.unity.requests import AlreadyExists, Answer, Api, Changed, NotFound, over_http
+from headwater.catalogs.unity.requests import (
+    AlreadyExists,
+    Answer,
+    Api,
+    Changed,
+    Forbidden,
+    NotFound,
+    NotOffered,
+    over_http,
+)
 from headwater.catalogs.unity.tables import UnityCatalog
 from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken
 from headwater.log.snapshot import load_snapshot
@@ -102,7 +111,7 @@ def test_addresses_that_are_refused(uri):
     ("status", "kind", "failure"),
     [
         (400, "InvalidParameterValueException", NotProposed),
-        (403, "PermissionDeniedException", NotProposed),
+        (403, "PermissionDeniedException", Forbidden),
         (404, "NoSuchTableException", NotFound),
         (409, "CommitVersionConflictException", VersionTaken),
         (409, "UpdateRequirementConflictException", Changed),
@@ -113,6 +122,7 @@ def test_addresses_that_are_refused(uri):
         (429, "", Away),
         (408, "", Unanswered),
         (500, "CommitStateUnknownException", Unanswered),
+        (501, "", NotOffered),
         (503, "", Unanswered),
         (302, "", Unanswered),
     ],

@@ -28,6 +28,14 @@ def condition(statement, *innermost: JobCause) -> str | None:
     return None if found is None else found.condition
 
 
+def test_credentials_that_expired_are_no_damage(statement) -> None:
+    expired = JobCause(
+        class_name="org.apache.hadoop.fs.s3a.AWSBadRequestException",
+        message="The provided token has expired (Service: S3, Status Code: 400): ExpiredToken",
+    )
+    assert condition(statement, expired) == "HEADWATER_CREDENTIALS_EXPIRED"
+
+
 def test_a_footer_that_is_none_is_damage(statement) -> None:
     told = JobCause(class_name="java.lang.RuntimeException", message="is not a Parquet file")
     assert condition(statement, told) == "HEADWATER_DATA_FILE_DAMAGED"

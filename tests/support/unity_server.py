@@ -54,6 +54,16 @@ class Table:
     history: dict[int, str] = field(default_factory=dict)
 
 
+def credential(prefix: str, operation: str, config: dict[str, str | None], expires: int = 1 << 41) -> dict[str, Any]:
+    """What the server vends. ``expires``: milliseconds since the epoch."""
+    return {"prefix": prefix, "operation": operation, "expiration-time-ms": expires, "config": config}
+
+
+def vends_keys(location: str, operation: str) -> list[dict[str, Any]]:
+    config = {"s3.access-key-id": "AK", "s3.secret-access-key": "SECRET", "azure.sas-token": None}
+    return [credential(location, operation, config)]
+
+
 class UnityModel:
     """The server's state.
 
@@ -72,6 +82,8 @@ class UnityModel:
         self.requests: list[tuple[str, str]] = []
         #: Called with each version that is reported as published.
         self.on_report: Callable[[Table, int], None] = lambda table, version: None
+        #: The credentials for a location and READ or READ_WRITE; it may raise :class:`Refusal`.
+        self.vends: Callable[[str, str], list[dict[str, Any]]] = vends_keys
         self._lock = threading.RLock()
 
     def handle(self, request: Request) -> Answer:
@@ -109,6 +121,9 @@ class UnityModel:
                 return {"endpoints": [], "protocol-version": "1.0"}
             case ("POST", "delta", "v1", "catalogs", catalog, "schemas", schema, "staging-tables"):
                 return self._stage(self._schema(catalog, schema), body["name"])
+            case ("GET", "delta", "v1", "staging-tables", table_id, "credentials"):
+                [location] = [where for where, (staged, _) in self.staged.items() if staged == table_id]
+                return {"storage-credentials": self.vends(location, "READ_WRITE")}
             case ("POST", "delta", "v1", "catalogs", catalog, "schemas", schema, "tables"):
                 return self._create(self._schema(catalog, schema), body)
             case (_, "delta", "v1", "catalogs", catalog, "schemas", schema, "tables", name, *rest):
@@ -184,9 +199,7 @@ class UnityModel:
                 schema[body["new-name"]] = schema.pop(name)
                 return None
             case ("GET", "credentials"):
-                config = {"s3.access-key-id": "AK", "s3.secret-access-key": "SECRET", "azure.sas-token": None}
-                found = {"prefix": table.location, "operation": query["operation"], "expiration-time-ms": 1 << 41}
-                return {"storage-credentials": [found | {"config": config}]}
+                return {"storage-credentials": self.vends(table.location, query["operation"])}
         raise Refusal(404, "NotFoundException", "no such endpoint")
 
     def _update(self, table: Table, body: dict[str, Any]) -> dict[str, Any]:

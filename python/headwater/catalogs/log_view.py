@@ -55,15 +55,24 @@ class RatifiedLog(Store):
 
     :param inner: where the table's files are.
     :param table_path: as ``inner`` spells it.
+    :param renew: has ``inner`` reach the files with other credentials, where those it has expire, or were refused, as
+        its argument says; whether it does.
     """
 
     of_catalog = True
     is_shared = False
 
-    def __init__(self, inner: Store, table_path: str, table: ManagedTable) -> None:
+    def __init__(
+        self,
+        inner: Store,
+        table_path: str,
+        table: ManagedTable,
+        renew: Callable[[bool], bool] = lambda refused: False,
+    ) -> None:
         self.inner = inner
         self.table = table
         self.table_path = table_path
+        self.renew = renew
         self.identity = f"{inner.identity}|{table.identity}"
         self.is_local = inner.is_local
         self.puts_if_absent = inner.puts_if_absent

@@ -1,7 +1,8 @@
 """Failed Spark jobs: from Spark's failure to an error that names the table, its version and what to do.
 
-Owns the reading of Spark's failures: a data file that is missing or damaged, a file system that refuses a write. Spark
-names the file; only the handler knows which table and version it belongs to. Any other failure stays Spark's own error.
+Owns the reading of Spark's failures: a data file that is missing or damaged, a file system that refuses a write,
+credentials that expired. Spark names the file; only the handler knows which table and version it belongs to. Any other
+failure stays Spark's own error.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from headwater.bridge.calls import describe_error
 from headwater.bridge.messages import ErrorDescription
 from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, TableRead
 from headwater.bridge.statement import Statement
+from headwater.catalogs.unity.vended import tells_of_expiry
 from headwater.errors import HeadwaterError, access_failed
 from headwater.stores.interface import SCHEME
 
@@ -58,11 +60,19 @@ def explain_failure(request: ExplainFailureRequest, statement: Statement) -> Err
 def _meaning(causes: Sequence[JobCause], tables: Sequence[TableRead]) -> HeadwaterError | None:
     for cause in causes:
         condition = cause.condition or ""
+        is_of_a_file = condition.startswith("FAILED_READ_FILE") or condition == "TASK_WRITE_FAILED"
+        if is_of_a_file and (expired := [each for each in causes if tells_of_expiry(each.message or "")]):
+            return _expired(_local(cause.parameters.get("path") or ""), expired[0], tables)
         if condition.startswith("FAILED_READ_FILE"):
             return _unreadable(condition, _local(cause.parameters.get("path") or ""), causes, tables)
         if condition == "TASK_WRITE_FAILED":
             return _unwritable(_local(cause.parameters.get("path") or ""), causes)
     return None
+
+
+def _expired(path: str, cause: JobCause, tables: Sequence[TableRead]) -> HeadwaterError:
+    table = next((t.path for t in tables if path.startswith(f"{t.path}/")), path)
+    return HeadwaterError("HEADWATER_CREDENTIALS_EXPIRED", {"tableLocation": table, "reason": _words(cause)})
 
 
 def _unreadable(

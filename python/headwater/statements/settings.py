@@ -385,7 +385,8 @@ def markdown() -> str:
     lines = [
         "# Settings",
         "",
-        "The settings that Headwater reads, most under the names that Delta Lake users know.",
+        "The settings that Headwater reads, most under the names that Delta Lake users know. Those of a catalog, "
+        "`spark.sql.catalog.NAME.*`, are in its [guide](guides/catalogs.md).",
         "",
     ]
     lines += ["| setting | default | read | meaning |", "| --- | --- | --- | --- |"]

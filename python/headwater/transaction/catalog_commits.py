@@ -7,7 +7,8 @@ Follows the protocol's chapters "Commit Protocol" and "Publishing Commits".
 
 1. *Stage.* The commit is put as ``_delta_log/_staged_commits/<version>.<uuid>.json``, durable, under a name that no
    other attempt has. A crash leaves a file that nobody reads. Version 0 of a new table is put under its own name, as
-   nobody knows the table before the catalog gives it a name.
+   nobody knows the table before the catalog gives it a name. Credentials of the catalog that have expired since the
+   statement began are replaced first, and once more where the store fails.
 2. *Ratify.* The catalog is asked to make this file the version. This step decides.
 3. *Find out.* Where the answer is lost, or says that the version is taken, the catalog is asked for what it has
    ratified: the name of the file shows whose commit it is. The error code does not, as an earlier request of this
@@ -29,6 +30,7 @@ at once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
@@ -47,7 +49,7 @@ from headwater.catalogs.interface import (
 from headwater.catalogs.log_view import RatifiedLog
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
-from headwater.protocol.file_names import STAGED_DIRECTORY, commit_name, log_directory, staged_commit_name
+from headwater.protocol.file_names import commit_name, staged_commit_name
 from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.committers import CommitFile, Lost, Made, StoreCommitter, Unknown
 
@@ -70,9 +72,9 @@ class CatalogCommitter:
         self._log = log
         self._store = log.inner
         self._before = before
-        self._directory = log_directory(log.table_path)
 
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost | Unknown:
+        self._log.renew(False)
         staged = self._stage(version, data)
         path = staged.path(self._log.table_path)
         change = self._redefinition(data, path)
@@ -115,14 +117,26 @@ class CatalogCommitter:
         stamp = (commit_info_of(data) or {}).get("inCommitTimestamp")
         if not isinstance(stamp, int):
             raise HeadwaterError("DELTA_MISSING_COMMIT_TIMESTAMP", {"version": version})
-        if version == 0:  # the catalog gives a table its name once its version 0 is there
-            staged = StagedCommit(0, commit_name(0), stamp, len(data), clock.milliseconds())
-            self._store.make_directory(self._directory)
-        else:
-            staged = StagedCommit(version, staged_commit_name(version), stamp, len(data), clock.milliseconds())
-            self._store.make_directory(f"{self._directory}/{STAGED_DIRECTORY}")
-        self._store.put_if_absent(staged.path(self._log.table_path), data)
+        # The catalog gives a table its name once its version 0 is there.
+        name = commit_name(0) if version == 0 else staged_commit_name(version)
+        staged = StagedCommit(version, name, stamp, len(data), clock.milliseconds())
+        try:
+            self._put(staged, data)
+        except FileExistsError:
+            raise
+        except OSError:
+            # Stores have many words for credentials that have expired, and none in answers without a body.
+            if not self._log.renew(True):
+                raise
+            # Nobody else has this name, so a file that is there now is of the first request.
+            with contextlib.suppress(FileExistsError):
+                self._put(staged, data)
         return staged
+
+    def _put(self, staged: StagedCommit, data: bytes) -> None:
+        path = staged.path(self._log.table_path)
+        self._store.make_directory(path.rpartition("/")[0])
+        self._store.put_if_absent(path, data)
 
     def _discard(self, path: str) -> None:
         """Delete a staged commit that never was and never will be a version."""

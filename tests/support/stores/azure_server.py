@@ -114,7 +114,7 @@ class Azure:
             raise Refused(409, "PathAlreadyExists")
         if (match := environ.get("HTTP_IF_MATCH")) and self.entry(path).etag != match:
             raise Refused(412, "ConditionNotMet")
-        source = unquote(environ.get("HTTP_X_MS_RENAME_SOURCE", "")).strip("/").partition("/")[2]
+        source = unquote(environ.get("HTTP_X_MS_RENAME_SOURCE", "").partition("?")[0]).strip("/").partition("/")[2]
         if source:
             moved = self.entry(source, "SourcePathNotFound")
             self.entry(path.rpartition("/")[0], "RenameDestinationParentPathNotFound")

@@ -1,15 +1,17 @@
 """Servers of stores, told to misbehave: rules before an application that serves requests.
 
 ``POST /-/rules`` takes what to do to the requests that follow, as JSON:
-``[{"method", "path", "unless", "do", "times"}]``, where ``path`` is a pattern found in the URL's path, with the prefix
-that a listing asks for or the name that Google's uploads have behind it, ``unless`` is the access key of those whom the
-rule does not concern, and ``do`` is
+``[{"method", "path", "unless", "signed", "do", "times"}]``, where ``path`` is a pattern found in the URL's path, with
+the prefix that a listing asks for or the name that Google's uploads have behind it, ``unless`` is the access key of
+those whom the rule does not concern, ``signed`` whether it concerns requests that are signed with a key or all others,
+and ``do`` is
 
 - ``ignore``: the condition (a header, or Google's parameter) is not passed on, as by a server that does not know it;
 - ``unknown``: 501, as by a server that knows that it does not;
 - ``conflict``: 409, nothing is done;
 - ``fail``: 500, nothing is done;
 - ``deny``: 403, nothing is done;
+- ``expire``: 400, as by a server whose credentials were good for a time; nothing is done;
 - ``lose``: it is done, and then 500;
 - ``hang up``: it is done, and then the connection is closed, without an answer;
 - ``wait``: 20 ms later it is done;
@@ -82,6 +84,7 @@ class Misbehaving:
             rule.get("times", 1) > 0
             and rule.get("method", method) == method
             and re.search(rule.get("path", ""), f"{path}/{named}" if named else path) is not None
+            and rule.get("signed") in (None, "HTTP_AUTHORIZATION" in environ)
             and ("unless" not in rule or f"Credential={rule['unless']}/" not in environ.get("HTTP_AUTHORIZATION", ""))
         )
 
@@ -105,6 +108,7 @@ class Misbehaving:
             ("conflict", 409, "ConditionalRequestConflict"),
             ("fail", 500, "InternalError"),
             ("deny", 403, "AccessDenied"),
+            ("expire", 400, "ExpiredToken"),
         ):
             if name in rules:
                 self._read(environ)

@@ -36,6 +36,14 @@ class AlreadyExists(NotProposed):
     """There is something of that name."""
 
 
+class Forbidden(NotProposed):
+    """Who asks has no right to it."""
+
+
+class NotOffered(Unanswered):
+    """The server says that it has no such request."""
+
+
 class Changed(NotProposed):
     """The table is not what the request asserts: another one of that name, or changed meanwhile."""
 
@@ -178,7 +186,11 @@ def _understand(answer: Answer, method: str, path: str, token: str) -> dict[str,
             raise (_KINDS[kind] if kind == "ResourceExhaustedException" else Away)(said)
         if answer.status == 408:
             raise Unanswered(said)
+        if answer.status == 403:
+            raise Forbidden(said)
         raise (_KINDS.get(kind, VersionTaken) if answer.status == 409 else NotProposed)(said)
+    if answer.status == 501:
+        raise NotOffered(said)
     raise Unanswered(said)
 
 

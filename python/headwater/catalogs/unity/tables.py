@@ -57,10 +57,25 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class Credential:
+    """Credentials for the files below a prefix. ``config``: by the interface's keys. ``expires``: milliseconds since
+    the epoch; None where the catalog does not say.
+    """
+
+    prefix: str
+    expires: int | None
+    config: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Credential({self.prefix!r}, …)"
+
+
+@dataclass(frozen=True)
 class Staging:
     """Where a new table is to be made, and what its first commit must have.
 
     :param required: properties; None is a value that the writer chooses.
+    :param credentials: for the files at the place, as far as the answer has some.
     """
 
     name: Name
@@ -69,28 +84,19 @@ class Staging:
     protocol: Protocol
     required: Mapping[str, str | None]
     suggested: Mapping[str, str | None]
-
-
-@dataclass(frozen=True)
-class Credential:
-    """Credentials for the files below a prefix. ``config``: by the interface's keys. ``expires``: milliseconds since
-    the epoch.
-    """
-
-    prefix: str
-    expires: int
-    config: Mapping[str, str]
-
-    def __repr__(self) -> str:
-        return f"Credential({self.prefix!r}, …)"
+    credentials: tuple[Credential, ...] = ()
 
 
 class UnityCatalog:
-    """One catalog of a server."""
+    """One catalog of a server.
 
-    def __init__(self, api: Api, name: str) -> None:
+    :param vends: whether its tables are reached with the credentials that it vends.
+    """
+
+    def __init__(self, api: Api, name: str, *, vends: bool = True) -> None:
         self.api = api
         self.name = name
+        self.vends = vends
 
     def check(self) -> None:
         """Refuse a server that does not speak this version of the interface.
@@ -134,6 +140,7 @@ class UnityCatalog:
             _protocol(_object(answer, "required-protocol")),
             _object(answer, "required-properties"),
             answer.get("suggested-properties") or {},
+            tuple(_credentials(answer)) if answer.get("storage-credentials") else (),
         )
 
     def create(
@@ -191,20 +198,19 @@ class UnityCatalog:
         return True
 
     def credentials(self, schema: str, table: str, *, writes: bool) -> list[Credential]:
-        """Credentials for a table's files."""
+        """Credentials for a table's files.
+
+        :raises Forbidden: who asks may not do that with the table.
+        :raises NotFound: there is no such table, or none are vended for it.
+        :raises NotOffered: the server vends none.
+        :raises CatalogFailure:
+        """
         query = {"operation": "READ_WRITE" if writes else "READ"}
-        answer = self.api.call("GET", f"{self._path(schema, table)}/credentials", query=query)
-        found = answer.get("storage-credentials")
-        if not isinstance(found, list):
-            raise _nonsense("storage-credentials")
-        return [
-            Credential(
-                _text(each, "prefix"),
-                _number(each, "expiration-time-ms"),
-                {key: str(value) for key, value in _object(each, "config").items() if value is not None},
-            )
-            for each in found
-        ]
+        return _credentials(self.api.call("GET", f"{self._path(schema, table)}/credentials", query=query))
+
+    def staging_credentials(self, table_id: str) -> list[Credential]:
+        """Credentials for the place of a table that is not created yet; raises as :meth:`credentials`."""
+        return _credentials(self.api.call("GET", f"{_DELTA}/staging-tables{escaped(table_id)}/credentials"))
 
     @staticmethod
     def path_of(name: Name) -> str:
@@ -428,6 +434,20 @@ def _ratified(answer: Mapping[str, Any]) -> Ratified:
     if sorted(commits) != list(range(latest - len(commits) + 1, latest + 1)) or len(commits) != len(found):
         raise _nonsense("commits")
     return Ratified(latest, commits)
+
+
+def _credentials(answer: Mapping[str, Any]) -> list[Credential]:
+    found = answer.get("storage-credentials")
+    if not isinstance(found, list):
+        raise _nonsense("storage-credentials")
+    return [
+        Credential(
+            _text(each, "prefix"),
+            _number(each, "expiration-time-ms") if each.get("expiration-time-ms") is not None else None,
+            {key: str(value) for key, value in _object(each, "config").items() if value is not None},
+        )
+        for each in found
+    ]
 
 
 def _text(answer: Any, key: str) -> str:

@@ -7,6 +7,7 @@ Who comes with a handle asks the catalog with the address and the token of his o
 
 The settings of a catalog ``NAME`` begin with ``spark.sql.catalog.NAME``: ``.uri``, ``.token``; or ``.auth.type`` =
 ``oauth`` with ``.auth.oauth.uri``, ``.auth.oauth.clientId``, ``.auth.oauth.clientSecret`` and ``.auth.oauth.scope``.
+``.vendedCredentials`` = ``false`` leaves the files of its tables to the session's own settings of Hadoop.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from headwater.catalogs.log_view import RatifiedLog, refused_by_catalog
 from headwater.catalogs.unity.requests import Api, Request, over_http
 from headwater.catalogs.unity.tables import TABLE_ID, Name, NewUnityTable, UnityCatalog, UnityTable
 from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken, Tokens
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Protocol
 from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
 from headwater.protocol.properties import FEATURE_PREFIX
+from headwater.statements.commit import vended
 from headwater.stores import Store, store_for
 
 _PREFIX = "spark.sql.catalog."
@@ -58,6 +60,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
 
     :param location: as the catalog spells it.
     :param required: the properties that a new table must have; None for a table that there is.
+    :param expires: when the credentials that go with it expire, in milliseconds since the epoch; 0 for none.
     """
 
     catalog: str
@@ -66,6 +69,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     location: str
     required: dict[str, str] | None = None
+    expires: int = 0
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -86,8 +90,11 @@ def catalog_named(name: str, confs: Mapping[str, str]) -> UnityCatalog:
     uri = settings.get("uri", "").strip()
     if not uri:
         raise HeadwaterError("HEADWATER_CATALOG_NOT_CONFIGURED", {"catalog": name, "setting": f"{_PREFIX}{name}.uri"})
+    vends = settings.get("vendedCredentials", "true").strip().lower()
+    if vends not in ("true", "false"):
+        raise illegal_option(f"{_PREFIX}{name}.vendedCredentials", vends, "must be true or false")
     try:
-        return UnityCatalog(Api(uri, _tokens(name, settings)), name)
+        return UnityCatalog(Api(uri, _tokens(name, settings)), name, vends=vends == "true")
     except CatalogFailure as error:
         raise failed(name, error) from None
 
@@ -143,9 +150,10 @@ def reached(path: str, store: Store, statement: Statement) -> Store:
         return store
     catalog = catalog_named(handle.catalog, statement.confs)
     name = Name(handle.catalog, handle.schema, handle.table)
+    renew = _renewing(catalog, name, handle, path, statement)
     if handle.required is not None:
-        return RatifiedLog(store, path, NewUnityTable(catalog, name, handle.id, handle.location))
-    log = RatifiedLog(store, path, UnityTable(catalog, name, handle.id, handle.location))
+        return RatifiedLog(store, path, NewUnityTable(catalog, name, handle.id, handle.location), renew)
+    log = RatifiedLog(store, path, UnityTable(catalog, name, handle.id, handle.location), renew)
     if not store.is_shared:
         return log
     with _lock:
@@ -154,6 +162,28 @@ def reached(path: str, store: Store, statement: Statement) -> Store:
         while len(_logs) > _MOST_LOGS:
             _logs.popitem(last=False)
         return found
+
+
+def _renewing(
+    catalog: UnityCatalog, name: Name, handle: Handle, path: str, statement: Statement
+) -> Callable[[bool], bool]:
+    """Has the statement reach a table with other credentials, where those that it began with expire; whether it does.
+    The argument: whether the store refused them.
+    """
+
+    def renew(refused: bool) -> bool:
+        nonlocal handle
+        is_new = handle.required is not None
+        found = vended.renewed(
+            catalog, name, handle.id, handle.location, handle.expires, is_new=is_new, refused=refused
+        )
+        if found is None:
+            return False
+        handle = msgspec.structs.replace(handle, expires=found.expires)
+        statement.reach(path, {HANDLE: handle.text()} | dict(found.settings))
+        return True
+
+    return renew
 
 
 def properties_for(

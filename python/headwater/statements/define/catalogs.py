@@ -22,6 +22,7 @@ from headwater.catalogs.unity.requests import NotFound
 from headwater.catalogs.unity.tables import Name
 from headwater.errors import HeadwaterError
 from headwater.protocol.features import CATALOG_MANAGED, supported_features
+from headwater.statements.commit import vended
 from headwater.statements.commit.managed import HANDLE, Handle, catalog_named, failed
 from headwater.statements.commit.opening import open_snapshot
 
@@ -45,9 +46,12 @@ def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> Foun
         loaded = _asked(_name(request), lambda: catalog.load(request.schema, request.table), passes=NotFound)
     except NotFound:
         return FoundInCatalog(options={})
-    options = {}
+    given = _asked(_name(request), lambda: vended.of_table(catalog, loaded.name, loaded.table_id, loaded.location))
+    options = dict(given.settings)
     if loaded.is_managed:
-        handle = Handle(request.catalog, request.schema, request.table, loaded.table_id, loaded.location)
+        handle = Handle(
+            request.catalog, request.schema, request.table, loaded.table_id, loaded.location, expires=given.expires
+        )
         options[HANDLE] = handle.text()
     return FoundInCatalog(location=loaded.location, managed=loaded.is_managed, options=options)
 
@@ -60,10 +64,18 @@ def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> Fo
     features = supported_features(staging.protocol) - {CATALOG_MANAGED}
     required = {f"delta.feature.{feature}": "supported" for feature in features}
     required |= {key: value for key, value in staging.required.items() if value is not None}
+    given = _asked(_name(request), lambda: vended.of_staging(catalog, staging))
     handle = Handle(
-        request.catalog, request.schema, request.table, staging.table_id, staging.location, required=required
+        request.catalog,
+        request.schema,
+        request.table,
+        staging.table_id,
+        staging.location,
+        required=required,
+        expires=given.expires,
     )
-    return FoundInCatalog(location=staging.location, managed=True, options={HANDLE: handle.text()})
+    options = dict(given.settings) | {HANDLE: handle.text()}
+    return FoundInCatalog(location=staging.location, managed=True, options=options)
 
 
 def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:

@@ -38,6 +38,10 @@ final class StoreOptions private (asGiven: Map[String, String], val hadoop: Map[
     if (options.keysIterator.exists(StoreOptions.isOne)) StoreOptions.of(session, location, asGiven ++ StoreOptions.original(options))
     else this
 
+  /** These with some replaced. */
+  def replaced(session: SparkSession, location: Path, options: Map[String, String]): StoreOptions =
+    StoreOptions.of(session, location, StoreOptions.plain(asGiven) ++ options)
+
   override def equals(other: Any): Boolean = other match {
     case that: StoreOptions => identity == that.identity
     case _ => false
@@ -82,6 +86,11 @@ object StoreOptions {
     else if (chosen.keySet == Set(Managed)) new StoreOptions(chosen, chosen, digest(chosen.toSeq))
     else isolated(session, location, chosen)
   }
+
+  /** What was given, of options that may have been through a plan, which has them with Hadoop's settings. */
+  private def plain(options: Map[String, String]): Map[String, String] =
+    if (!options.contains(Identity)) options
+    else options.filterNot { case (name, value) => name.startsWith(Identity) || value == classOf[FileSystemWithOptions].getName }
 
   private def original(options: Map[String, String]): Map[String, String] = options match {
     case any: CaseInsensitiveMap[String] => any.originalMap

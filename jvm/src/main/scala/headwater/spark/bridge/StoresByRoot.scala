@@ -14,6 +14,10 @@ private[bridge] final class StoresByRoot(locations: Seq[TableLocation]) {
   /** One more table. What was given for another one at the same root stands. */
   def add(location: TableLocation): Unit = synchronized(known += location)
 
+  /** What a root is reached with from here on. */
+  def replace(root: String, store: StoreOptions): Unit =
+    synchronized(known.mapInPlace(of => if (of.path == root) of.copy(store = store) else of))
+
   def all: Seq[TableLocation] = synchronized(known.toSeq)
 
   def at(path: String): StoreOptions = {
