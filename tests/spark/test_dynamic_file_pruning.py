@@ -151,3 +151,58 @@ def has_one(add, numbers) -> bool:
     """Whether a file may have a row with one of these values of ``n``."""
     known = json.loads(add["stats"])
     return any(known["minValues"]["n"] <= number <= known["maxValues"]["n"] for number in numbers)
+
+
+@pytest.mark.random
+def test_random_changes_are_the_same(spark, settings, tmp_path):
+    """Each statement with pruning, and without it on a copy."""
+    draw = random.Random(int(os.environ.get("HEADWATER_SEED", "5")))
+    for example in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1"))):
+        ours, others = (f"delta.`{tmp_path}/{example}-{side}`" for side in ("ours", "others"))
+        with settings({"spark.sql.files.maxRecordsPerFile": "150"}):
+            vectors = draw.choice(["true", "false"])
+            for table in (ours, others):
+                spark.sql(
+                    f"CREATE TABLE {table} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = {vectors}, "
+                    "'delta.enableChangeDataFeed' = 'true') AS SELECT * FROM fact ORDER BY id"
+                )
+        for _ in range(4):
+            condition = random_condition(draw)
+            text = draw.choice(
+                [
+                    "DELETE FROM {t} AS t WHERE " + condition,
+                    "UPDATE {t} AS t SET n = n + 1, text = 'x' WHERE " + condition,
+                ]
+            )
+            with settings({"spark.headwater.scan.mostListedJoinKeys": draw.choice(["0", "2", "100"])}):
+                spark.sql(text.format(t=ours))
+            with settings(OFF):
+                spark.sql(text.format(t=others))
+            assert sorted_rows(spark, ours) == sorted_rows(spark, others), text
+        feeds = (f"table_changes_by_path('{table[7:-1]}', 0)" for table in (ours, others))
+        assert len({repr(sorted_rows(spark, feed, "_commit_timestamp")) for feed in feeds}) == 1
+
+
+def random_condition(draw) -> str:
+    column = draw.choice(["n", "day", "text", "price", "real", "kind"])
+    listed = ", ".join(str(draw.randrange(-5, 110)) for _ in range(draw.randrange(1, 5)))
+    side = draw.choice(
+        [f"d.n IN ({listed})", f"d.n BETWEEN {draw.randrange(90)} AND {draw.randrange(100)}", "d.n = -1"]
+    )
+    subquery = draw.choice(
+        [
+            f"t.{column} IN (SELECT d.{column} FROM days d WHERE {side})",
+            f"t.{column} IN (SELECT if(d.n % 2 = 0, null, d.{column}) FROM days d WHERE {side})",
+            f"t.{column} NOT IN (SELECT d.{column} FROM days d WHERE {side})",
+            f"EXISTS (SELECT 1 FROM days d WHERE d.{column} = t.{column} AND d.kind = t.kind AND {side})",
+            f"NOT EXISTS (SELECT 1 FROM days d WHERE d.{column} = t.{column} AND {side})",
+            f"t.{column} >= (SELECT max(d.{column}) FROM days d WHERE {side})",
+            f"t.{column} = (SELECT min(d.{column}) FROM days d WHERE {side} AND d.kind = t.kind)",
+        ]
+    )
+    other = f"t.id % {draw.randrange(2, 5)} = 0"
+    return draw.choice([subquery, subquery, f"{subquery} AND {other}", f"{subquery} OR {other}", f"NOT ({subquery})"])
+
+
+def sorted_rows(spark, source, *without):
+    return sorted(map(repr, spark.sql(f"SELECT * FROM {source}").drop(*without).collect()))
