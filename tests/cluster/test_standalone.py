@@ -6,14 +6,10 @@ Long, as five JVMs start one after the other.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import site
 import socket
 import subprocess
-import tarfile
 import time
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,37 +18,12 @@ import pytest
 
 import headwater
 from headwater import launch
-from support.paths import SOURCES
+from support import submitted
+from support.packed import packed_environment
 from support.programs import PRINTED, SETTINGS, compile_programs
 from support.sparks.running import Sparks, family, free_port, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
-
-PROGRAM = """
-import sys
-from pyspark.sql import SparkSession
-from headwater.tables import DeltaTable
-
-path = sys.argv[1]
-spark = SparkSession.builder.getOrCreate()
-rows = lambda text: [tuple(row) for row in spark.sql(text).collect()]
-t = f"delta.`{path}`"
-rows(f"CREATE TABLE {t} (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-# spark-submit shows what is printed when the program ends.
-open(f"{path}.ready", "w").close()
-for number in range(8):
-    rows(f"INSERT INTO {t} SELECT id, 'new' FROM range({1000 * number}, {1000 * number + 1000}, 1, 4)")
-rows(f"DELETE FROM {t} WHERE id % 10 = 0")
-rows(f"UPDATE {t} SET v = 'odd' WHERE id % 2 = 1")
-DeltaTable.forPath(spark, path).alias("t").merge(
-    spark.range(7000, 9000).alias("s"), "t.id = s.id"
-).whenMatchedUpdate(set={"v": "'merged'"}).whenNotMatchedInsert(values={"id": "s.id", "v": "'added'"}).execute()
-rows(f"OPTIMIZE {t}")
-rows(f"VACUUM {t}")
-print("found", rows(f"SELECT v, count(*), sum(id) FROM {t} GROUP BY v ORDER BY v"), flush=True)
-print("changed", rows(f"SELECT count(*) FROM table_changes_by_path('{path}', 9)"), flush=True)
-"""
-FOUND = "found [('added', 1100, 9249000), ('merged', 900, 6750000), ('new', 2800, 9800000), ('odd', 3500, 12250000)]"
 
 
 class Cluster:
@@ -118,28 +89,15 @@ ALLOCATION = {
 
 def test_a_driver_outside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp_path: Path) -> None:
     """Executors come and go, and one is killed while tasks write."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    arguments = ["--master", standalone.url, str(program), str(tmp_path / "t")]
+    answers = tmp_path / "answers"
+    arguments = ["--master", standalone.url, submitted.__file__, str(tmp_path / "t"), str(answers)]
     application: Any = sparks.shell("spark-submit", arguments, ALLOCATION)
-    wait_for((tmp_path / "t.ready").exists, 180, "the program's first table")
+    wait_for(answers.exists, 180, "the program's table")
     wait_for(lambda: bool(standalone.executors()), 60, "an executor")
     time.sleep(1)
     os.kill(standalone.executors()[0], signal.SIGKILL)
     assert application.process.wait(300) == 0, application.log[-3000:]
-    assert FOUND in application.output, application.output
-
-
-def _packed(home: Path) -> Path:
-    """An environment as venv-pack packs one, with the package in it."""
-    venv.create(home / "environment", with_pip=False, symlinks=True)
-    (packages,) = (home / "environment" / "lib").glob("python*/site-packages")
-    (packages / "own.pth").write_text("\n".join([str(SOURCES), *site.getsitepackages()]), encoding="utf-8")
-    packed = home / "environment.tar.gz"
-    with tarfile.open(packed, "w:gz") as archive:
-        archive.add(home / "environment", arcname=".")
-    shutil.rmtree(home / "environment")
-    return packed
+    assert answers.read_text().splitlines() == submitted.ANSWERS
 
 
 @pytest.mark.parametrize("python", ["installed", "packed"])
@@ -149,7 +107,7 @@ def test_a_driver_inside_of_the_cluster(standalone: Cluster, sparks: Sparks, tmp
     arguments = ["--master", standalone.url, "--deploy-mode", "cluster", "--class", "ScalaProgram"]
     settings = {**SETTINGS, "spark.driver.memory": "700m", "spark.executor.memory": "500m", "spark.cores.max": "1"}
     if python == "packed":
-        arguments += ["--archives", f"{_packed(tmp_path)}#environment"]
+        arguments += ["--archives", f"{packed_environment(tmp_path)}#environment"]
         settings["spark.headwater.python"] = "./environment/bin/python"
     known = set(standalone.home.glob("worker*/driver-*"))
     application: Any = sparks.shell("spark-submit", [*arguments, str(programs), str(tmp_path)], settings)

@@ -179,9 +179,10 @@ def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spa
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT INTO a VALUES (2, 'two')")
     for text in (
-        "CREATE TABLE c (id INT) USING delta",
-        "CREATE TABLE c USING delta AS SELECT 1 AS id",
         "CREATE TABLE c (id INT) USING parquet",
+        "CREATE OR REPLACE TABLE a USING delta AS SELECT 1 AS id",
+        "CREATE TABLE c LIKE a USING delta",
+        "CREATE TABLE c SHALLOW CLONE a",
         "CREATE VIEW c AS SELECT * FROM a",
         "DROP TABLE a",
         "INSERT INTO parquet_table VALUES (1)",
@@ -248,3 +249,84 @@ def test_of_two_serializable_transactions_that_read_what_the_other_changes_one_f
         spark.sql("INSERT INTO a VALUES (3, 'three')")  # not what was read
         other.sql(changes[other])
     assert rows(spark, "b") == [(2, 20)]
+
+
+@pytest.mark.usefixtures("tables")
+def test_created_tables_are_there_by_their_names_and_for_others_after_commit(spark, tmp_path):
+    other = another(spark)
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("CREATE TABLE c (id INT, v STRING) USING delta PARTITIONED BY (id) COMMENT 'made'")
+    spark.sql("INSERT INTO c SELECT * FROM a")
+    spark.sql(
+        f"CREATE TABLE D USING delta LOCATION '{tmp_path}/d' TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "
+        "AS SELECT id, v AS name FROM c UNION ALL SELECT 2, 'two'"
+    )
+    spark.sql("UPDATE d SET name = 'zwei' WHERE id = 2")
+    spark.sql("ALTER TABLE c ADD COLUMNS (n INT)")
+    spark.sql("INSERT INTO b SELECT id, 2 FROM d WHERE id = 2")
+    spark.range(2).write.format("delta").save(f"{tmp_path}/e")
+    spark.range(2, 3).write.format("delta").mode("append").save(f"{tmp_path}/e")
+    spark.sql("CREATE TABLE IF NOT EXISTS c (other INT) USING delta")
+    assert condition_of(spark, "CREATE TABLE c (other INT) USING delta") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    named = f"CREATE TABLE f USING delta LOCATION '{tmp_path}/e'"
+    assert condition_of(spark, named) == "HEADWATER_NOT_IN_TRANSACTION"
+    expected = {"c": [(1, "one", None)], "d": [(1, "one"), (2, "zwei")], f"delta.`{tmp_path}/e`": [(0,), (1,), (2,)]}
+    assert {name: rows(spark, name) for name in expected} == expected
+    assert not any(other.catalog.tableExists(name) for name in ("c", "d"))
+    assert condition_of(other, "SELECT * FROM c") == "TABLE_OR_VIEW_NOT_FOUND"
+    assert not (tmp_path / "d" / "_delta_log").exists()
+    spark.sql("COMMIT")
+    for session in (spark, other):
+        assert {name: rows(session, name) for name in expected} == expected
+    assert rows(other, "b") == [(2, 2)]
+    changes = other.sql("SELECT id, name, _change_type FROM table_changes('d', 0)").collect()
+    assert sorted(map(tuple, changes)) == [(1, "one", "insert"), (2, "zwei", "insert")]
+    described = {row.col_name: row.data_type for row in other.sql("DESCRIBE TABLE EXTENDED c").collect()}
+    assert (described["Type"], described["Comment"]) == ("MANAGED", "made")
+    spark.sql("DROP TABLE c")
+    spark.sql("DROP TABLE d")
+    assert (tmp_path / "d" / "_delta_log").exists()  # it is external
+
+
+@pytest.mark.usefixtures("tables")
+def test_rollback_leaves_nothing_of_a_table_and_a_name_that_was_taken_ends_commit(spark):
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("CREATE TABLE c USING delta AS SELECT * FROM a")
+    spark.sql("UPDATE c SET v = 'x'")
+    spark.sql("ROLLBACK")
+    assert condition_of(spark, "SELECT * FROM c") == "TABLE_OR_VIEW_NOT_FOUND"
+    with headwater.in_transaction(spark):
+        spark.sql("CREATE TABLE c USING delta AS SELECT * FROM a")
+    assert rows(spark, "c") == [(1, "one")]
+    spark.sql("BEGIN TRANSACTION")
+    spark.table("a").write.format("delta").saveAsTable("d")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    another(spark).sql("CREATE VIEW d AS SELECT 1 AS one")
+    assert condition_of(spark, "COMMIT") == "HEADWATER_TRANSACTION_NAME_TAKEN"
+    assert (rows(spark, "a"), rows(spark, "d")) == ([(1, "one")], [(1,)])
+    spark.sql("DROP VIEW d")
+    spark.sql("DROP TABLE c")
+
+
+@pytest.mark.usefixtures("tables")
+def test_rows_that_are_changed_twice_keep_their_ids(spark):
+    spark.sql("CREATE TABLE t (id INT, v STRING) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    spark.sql("INSERT INTO t SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'old' FROM range(3)")
+    tracked = "SELECT id, v, _metadata.row_id, _metadata.row_commit_version FROM t ORDER BY id"
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO t VALUES (10, 'new'), (11, 'new')")
+    spark.sql("UPDATE t SET v = 'once' WHERE id IN (1, 10)")
+    spark.sql(
+        "MERGE INTO t USING (VALUES (1), (20) AS s(n)) ON id = n "
+        "WHEN MATCHED THEN UPDATE SET v = 'twice' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (n, 'new')"
+    )
+    seen = [tuple(row) for row in spark.sql(tracked).collect()]
+    spark.sql("COMMIT")
+    found = [tuple(row) for row in spark.sql(tracked).collect()]
+    assert found == seen
+    assert [(row[0], row[1], row[3]) for row in found] == [
+        (0, "old", 1), (1, "twice", 2), (2, "old", 1), (10, "once", 2), (11, "new", 2), (20, "new", 2),
+    ]  # fmt: skip
+    assert [row[2] for row in found[:3]] == [0, 1, 2]
+    assert len({row[2] for row in found}) == 6
+    spark.sql("DROP TABLE t")

@@ -376,10 +376,8 @@ def test_a_commit_without_changes_changes_nothing(tables):
     assert version(tables[0]) == 0
 
 
-@pytest.mark.parametrize("what", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
-def test_what_cannot_be_one_commit_is_refused(tmp_path, what):
-    features = {"rowTracking", "domainMetadata", "changeDataFeed"}
-    path = table(tmp_path / "t", features, **{what: "true"})
+def test_what_cannot_be_one_commit_is_refused(tmp_path):
+    path = table(tmp_path / "t", {"changeDataFeed"}, delta_enableChangeDataFeed="true")
     session = Session()
     session.begin()
     session.insert(path, "1")

@@ -30,6 +30,8 @@ class RecordingStatement(Statement):
         self.inner_commits = 0
         self.redefinitions = 0
         self.unset = []
+        #: What the session catalog has, by name.
+        self.names = {}
         #: What tables that a catalog manages are called, by path.
         self.handles = {}
         #: The files that were copied, and after how many a copying statement is cut off.
@@ -116,6 +118,16 @@ class RecordingStatement(Statement):
 
     def table_changed(self, table):
         pass
+
+    def is_name_taken(self, created):
+        return ".".join(created.identifier) in self.names
+
+    def register_table(self, created):
+        name = ".".join(created.identifier)
+        if name in self.names:
+            return f"there is a {name}"
+        self.names[name] = created
+        return None
 
     def definition_changed(self):
         self.redefinitions += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 
+from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
@@ -105,3 +106,22 @@ class ReadOnly(FaultyStore):
 
     def make_directory(self, path: str) -> None:
         raise PermissionError(path)
+
+
+def create(path, store, name="new"):
+    """A member whose table is created by its group."""
+    txn = Transaction(path, store, None)
+    txn.update_protocol(Protocol(1, 2))
+    txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), {}, created_time=1))
+    txn.add([add_file(name)])
+    return member(txn)
+
+
+def files_if_there(path, store) -> set[str] | None:
+    """As :func:`files`; None where there is no table."""
+    try:
+        return files(path, store)
+    except HeadwaterError as error:
+        if error.condition in ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY"):
+            return None
+        raise

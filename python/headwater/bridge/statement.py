@@ -38,6 +38,7 @@ from headwater.bridge.messages.callbacks import (
     WrittenRows,
 )
 from headwater.bridge.messages.change import ChangeRequest
+from headwater.bridge.messages.define import CreatedTable
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.pruning.predicates import Predicate, decode
@@ -92,6 +93,8 @@ class StatementContext(Protocol):
     def endInnerCommit(self) -> None: ...
     def definitionChanged(self) -> None: ...
     def tableChanged(self, table: str) -> None: ...
+    def isNameTaken(self, created: str) -> bool: ...
+    def registerTable(self, created: str) -> str | None: ...
     def compactLater(self, table: str) -> None: ...
     def reach(self, table: str, options: str) -> None: ...
 
@@ -383,6 +386,14 @@ class Statement:
     def table_changed(self, table: str) -> None:
         """Tell Spark's side that a table has another version that this statement, which is not about it alone, made."""
         self._context.tableChanged(table)
+
+    def is_name_taken(self, created: CreatedTable) -> bool:
+        """Whether the session catalog has a table or view by the name of one that a transaction creates."""
+        return self._context.isNameTaken(_json(created))
+
+    def register_table(self, created: CreatedTable) -> str | None:
+        """Have the session catalog make the entry of a table that is there now; the reason where it does not."""
+        return self._context.registerTable(_json(created))
 
     def compact_later(self, table: str) -> None:
         """Have a table compacted in the background, by a call of its own; the statement does not wait for it."""

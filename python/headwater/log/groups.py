@@ -423,6 +423,8 @@ def _is_there(store: Store, group: Group, participant: Participant) -> bool:
     path, wanted = participant.path, participant.version
     commits, newest = _listed(store, path, max(wanted - 1, 0))
     file = f"{log_directory(path)}/{commit_name(wanted)}"
+    if newest is None and wanted == 0:  # the group creates it; one that is gone again is as one that never was
+        return _publish(store, group, participant)
     if newest is None or (newest >= wanted and wanted not in commits and not store.exists(file)):
         return True
     if newest >= wanted:

@@ -15,7 +15,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
-from headwater.statements.commit import open_transactions, recovery, transactions
+from headwater.statements.commit import created_tables, open_transactions, recovery, transactions
 from headwater.statements.commit.managed import named as by_name
 from headwater.statements.define import (
     alter,
@@ -54,6 +54,8 @@ _IN_TRANSACTION = frozenset(
         "plan_save",
         "resolve_write",
         "write",
+        "create_table",
+        "created_table",
         "replace_target",
         "replace",
         "delete",
@@ -113,7 +115,6 @@ _REFUSALS = frozenset(
 )
 #: What a user calls what these calls are for.
 _IN_WORDS = {
-    "create_table": "CREATE TABLE",
     "auto_compact": "OPTIMIZE",
     "optimize_dry_run": "OPTIMIZE",
     "open_stream": "A stream",
@@ -235,6 +236,7 @@ _HANDLERS: Mapping[str, Handler[Any]] = {
     "unresolved_in_merge": Handler(trouble.UnresolvedInMergeRequest, refusals.unresolved_in_merge),
     "not_of_one_row": Handler(trouble.NotOfOneRowRequest, refusals.not_of_one_row),
     "refuse_for_path": Handler(trouble.PathOperationRequest, refusals.for_path),
+    "created_table": Handler(define.CreatedTableRequest, created_tables.created_table),
     "in_transaction": Handler(trouble.InTransactionRequest, transactions.in_transaction),
     "not_delta": Handler(trouble.NotDeltaRequest, refusals.not_delta),
     "not_cloned": Handler(trouble.NotClonedRequest, refusals.not_cloned),

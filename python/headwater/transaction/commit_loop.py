@@ -205,7 +205,11 @@ class CommitLoop:
 
     def _check_absent(self) -> None:
         """Refuse to create a table where one exists, even one whose log no longer has version 0."""
-        for file in self._store.list_from(self._directory, ""):
+        try:
+            listed = self._store.list_from(self._directory, "")
+        except FileNotFoundError:  # within a transaction, which makes no directory before its end
+            return
+        for file in listed:
             if isinstance(name := parse_name(file.name), (CommitName, CheckpointName)) and name.version > 0:
                 self._prepared.follow(WinningCommit(name.version, file.modification_time))
 

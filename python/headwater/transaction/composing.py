@@ -3,23 +3,27 @@
 Owns :func:`composed`: what the pending commits of a table (:mod:`headwater.transaction.pending`) come to on the version
 that was read, as one transaction for the table's own log. A file that one statement added and another removed is in
 none; marks of several in one file are one; what was read is what any of them read. Winners are checked against the
-whole. Owns also :func:`version_together`, by which a transaction reads nothing of a group that it has read before.
+whole. Of a table that the transaction creates, version 0 has what is left of all. Owns also :func:`version_together`,
+by which a transaction reads nothing of a group that it has read before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.log import groups
+from headwater.log.commits import parse_actions
 from headwater.log.files import canonical_path
 from headwater.log.groups import Standing
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, DomainMetadata, RemoveFile
+from headwater.protocol.file_names import commit_name
 from headwater.protocol.row_tracking import DOMAIN as ROW_IDS
+from headwater.protocol.row_tracking import high_water_mark
 from headwater.transaction.content import Content
 from headwater.transaction.pending import PendingLog
 from headwater.transaction.prepared import Work
@@ -50,9 +54,15 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
         for other in pinned:
             for _, made in _groups_of(other, since):
                 if made.get(newest.table_path, -1) > version:
-                    tables = f"{newest.table_path}, {', '.join(others)}"
-                    raise HeadwaterError("HEADWATER_TRANSACTION_VERSIONS_APART", {"tables": tables})
+                    raise _apart(newest, others)
+    if version < 0:  # it was not there yet
+        raise _apart(newest, others)
     return version
+
+
+def _apart(table: Snapshot, others: Iterable[str]) -> HeadwaterError:
+    tables = f"{table.table_path}, {', '.join(others)}"
+    return HeadwaterError("HEADWATER_TRANSACTION_VERSIONS_APART", {"tables": tables})
 
 
 def _groups_of(snapshot: Snapshot, since: int) -> Iterator[tuple[int, dict[str, int]]]:
@@ -77,8 +87,8 @@ def _groups_of(snapshot: Snapshot, since: int) -> Iterator[tuple[int, dict[str, 
 def _commits_since(snapshot: Snapshot, time: int) -> Iterator[tuple[int, str]]:
     """The versions up to a snapshot's that were committed after a time, newest first, and their files."""
     following = snapshot.version + 1
-    while following > 1:
-        first = max(1, following - _LISTED_AT_ONCE)
+    while following > 0:
+        first = max(0, following - _LISTED_AT_ONCE)
         listed = list_log(snapshot.table_path, snapshot.store, first).commits
         for number in range(following - 1, first - 1, -1):
             file = listed.get(number)
@@ -90,12 +100,15 @@ def _commits_since(snapshot: Snapshot, time: int) -> Iterator[tuple[int, str]]:
 
 def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
     """One transaction, on the version that was read, with all that the pending commits read and wrote."""
-    txn = Transaction(log.table_path, log.inner, log.pinned, cache)
+    txn = Transaction(log.table_path, log.inner, None if log.is_new else log.pinned, cache)
     works = [commit.prepared.work for commit in log.commits]
     net = _Net()
     for work in works:
         net.take(work.content)
-        _read(txn, work.reads, alone=len(works) == 1)
+        if not log.is_new:  # there was nothing to read; and the change feed of a first version is its rows
+            _read(txn, work.reads, alone=len(works) == 1)
+            for change in work.content.changes:
+                txn.add_action(change)
         txn.loses_row_ids = txn.loses_row_ids or work.loses_row_ids
         if work.definition.new_protocol is not None:
             txn.update_protocol(work.definition.new_protocol)
@@ -104,8 +117,8 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
         for action in work.content.state_actions:
             if not (isinstance(action, DomainMetadata) and action.domain == ROW_IDS):
                 txn.add_action(action)
-        for change in work.content.changes:
-            txn.add_action(change)
+    if net.rewrites_own and txn.definition.assigns_row_ids:
+        _keep_row_ids(txn, log, net)
     txn.remove(net.removed.values())
     txn.add(net.added.values())
     if log.noted is not None:
@@ -119,6 +132,26 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
         txn.remove([mark.remove for mark in net.marks.values()])
         txn.add([mark.add for mark in net.marks.values() if mark.add is not None])
     return txn
+
+
+def _keep_row_ids(txn: Transaction, log: PendingLog, net: _Net) -> None:
+    """Keep the row ids that pending commits gave: rows of files that were written and rewritten have them, and the
+    version that they have it by, in the new files. So another commit that gave the same ids, or made the version, is a
+    conflict.
+    """
+    if not log.is_new:
+        txn.follow_directly()
+    for commit in log.commits:
+        actions = parse_actions(commit.data, commit_name(commit.version))
+        txn.keep_row_ids_above(high_water_mark(actions.domains.get(ROW_IDS)))
+        for file in (AddFile.from_json(file) for is_add, file in actions.files if is_add):
+            path = canonical_path(file.path)
+            if path in net.added:
+                net.added[path] = replace(
+                    net.added[path],
+                    base_row_id=file.base_row_id,
+                    default_row_commit_version=file.default_row_commit_version,
+                )
 
 
 def _may_share_files(works: Sequence[Work]) -> bool:
@@ -158,6 +191,8 @@ class _Net:
         self.removed: dict[str, RemoveFile] = {}
         self.added: dict[str, AddFile] = {}
         self.marks: dict[str, Mark] = {}
+        #: Whether a statement took rows out of a file that another had written.
+        self.rewrites_own = False
 
     def take(self, content: Content) -> None:
         for file in content.removed:
@@ -170,6 +205,7 @@ class _Net:
     def _remove(self, file: RemoveFile) -> None:
         path = canonical_path(file.path)
         if self.added.pop(path, None) is not None:
+            self.rewrites_own = True
             return
         marked = self.marks.pop(path, None)
         self.removed[path] = file if marked is None else replace(file, deletion_vector=marked.remove.deletion_vector)
@@ -178,6 +214,7 @@ class _Net:
         path = canonical_path(mark.remove.path)
         before = self.marks.get(path)
         if path in self.added:
+            self.rewrites_own = True
             del self.added[path]
             if mark.add is not None:
                 self.added[path] = mark.add

@@ -241,10 +241,12 @@ def _definition(mine: Intent, winner: WinningCommit) -> None:
 
 def _direct_succession(mine: Intent, winner: WinningCommit) -> None:
     """Any winner may have written what this transaction relies on not to be there, such as files of an old form that
-    hold no new rows.
+    hold no new rows; or have the row ids that rows of this transaction have in files already.
     """
     if mine.follows_directly:
-        raise _conflict("DELTA_METADATA_CHANGED", winner, changes="it may use what this statement removes")
+        raise _conflict(
+            "DELTA_METADATA_CHANGED", winner, changes="it may use what this statement removes, or row ids that it gave"
+        )
 
 
 #: How many changes a message names; the others are counted.

@@ -22,9 +22,10 @@ groups: they see each commit once it is in its log, and may commit between any t
    in a log is undone by another (:mod:`headwater.transaction.undoing`). Others may decide so, too, where the writer
    seems dead and a place was taken; then step 5 finds their decision.
 
-The tables are in the order of their risk: first those whose definition changes, then those that lose rows, then those
-that only get some, and last those that are append-only, whose commits cannot be undone. So of the conflicts that other
-engines can cause after step 1, those of the first table, the likeliest, undo nothing.
+The tables are in the order of their risk: first those whose definition changes or that fit only directly after the
+version that was read, then those that lose rows, then those that only get some, then those that are append-only, whose
+commits cannot be undone, and last those that the group creates, of which undoing leaves an empty table. So of the
+conflicts that other engines can cause after step 1, those of the first table, the likeliest, undo nothing.
 
 **How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
 compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
@@ -90,7 +91,7 @@ def commit_together(members: Sequence[Member], only_read: Sequence[OnlyRead] = (
 
     :param only_read: tables that are to be as they were read when the group is decided about.
 
-    :param members: of different tables of one store (:func:`~headwater.log.groups.may_be_together`), which are there.
+    :param members: of different tables of one store (:func:`~headwater.log.groups.may_be_together`).
     :raises HeadwaterError: a conflict, as :meth:`~headwater.transaction.transaction.Transaction.commit`;
         ``HEADWATER_TRANSACTION_OF_TOO_MANY_TABLES``;
         ``HEADWATER_TRANSACTION_ABORTED`` where another process gave it up, or the store does not say whether one of the
@@ -125,9 +126,11 @@ def _made(member: Member) -> Put:
 def _risk(member: Member) -> tuple[int, str]:
     """How likely a commit of another is a conflict; lowest first."""
     prepared = member.prepared
-    if prepared.before is not None and prepared.before.get(properties.APPEND_ONLY):
+    if prepared.before is None:
+        return 4, member.path  # undone, it is an empty table; and hardly anybody creates the same one
+    if prepared.before.get(properties.APPEND_ONLY):
         return 3, member.path  # what it adds cannot be taken back
-    if prepared.changes_definition:
+    if prepared.changes_definition or prepared.work.reads.follows_directly:
         return 0, member.path
     return (2 if prepared.is_append else 1), member.path
 

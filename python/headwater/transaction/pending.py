@@ -6,12 +6,15 @@ store: they read what those before them wrote, and what they commit becomes the 
 and deletion vectors are written to the table's folder, where no version names them until COMMIT, which makes one commit
 of all of a table (:mod:`headwater.transaction.composing`).
 
+A table that the transaction creates begins with a pending version 0: until COMMIT, its place has data files and no log.
+
 Promise: nothing is written to the table's log through it, by statements or by maintenance. What cannot be one commit is
 refused when the statement that makes it so ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -21,6 +24,7 @@ import pyarrow as pa
 
 from headwater import clock
 from headwater.errors import HeadwaterError
+from headwater.log.deletion_vectors import INLINE, absolute_location
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.file_names import (
@@ -31,9 +35,10 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
-from headwater.stores import FileInfo, Store
+from headwater.stores import FileInfo, Store, absolute_path
 from headwater.stores.interface import Failed, Tree
 from headwater.transaction.committers import CommitFile, Lost, Made
+from headwater.transaction.content import Content
 from headwater.transaction.prepared import PreparedCommit
 
 if TYPE_CHECKING:
@@ -81,7 +86,11 @@ class PendingLog(Store):
         self.noted: list[Sequence[Predicate]] | None = None
         self._pin = pin
         self._pinned: Snapshot | None = None
+        #: Whether the transaction creates the table.
+        self.is_new = False
         self._ended = False
+        #: What statements came to, also of those that were refused.
+        self._written: list[Content] = []
         self._directory = log_directory(table_path)
         self._lock = Lock()
         self._taking = Lock()
@@ -95,10 +104,13 @@ class PendingLog(Store):
         with self._taking:
             if self._ended:
                 raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
-            if version <= self.newest:
+            creates = prepared.work.snapshot is None and not self.is_pinned and not self.is_new
+            if not creates and version <= self.newest:
                 return False
+            self._written.append(prepared.work.content)
             self.check(self)
             check_composition([*(each.prepared for each in self.commits), prepared])
+            self.is_new = self.is_new or creates
             self.commits.append(Pending(version, data, clock.milliseconds(), prepared))
             return True
 
@@ -106,6 +118,33 @@ class PendingLog(Store):
         """Note what a query reads, where that is to be checked: no predicates mean every row."""
         if self.noted is not None:
             self.noted.append(predicates)
+
+    def delete_files(self) -> None:
+        """Delete what its statements have written for a table that is not created after all, as far as possible;
+        nothing where the log has a first commit.
+        """
+        try:
+            if self.inner.exists(f"{self._directory}/{commit_name(0)}"):
+                return
+        except OSError:
+            return
+        contents = self._written
+        adds = [file for content in contents for file in content.adds]
+        names = {file.path for file in adds} | {file.path for content in contents for file in content.changes}
+        paths = {absolute_path(self.table_path, name) for name in names}
+        paths |= {
+            absolute_location(file.deletion_vector, self.table_path)
+            for file in adds
+            if file.deletion_vector is not None and file.deletion_vector.storage_type != INLINE
+        }
+        if self.is_local:  # Hadoop puts a checksum beside each file
+            paths |= {"/.".join(path.rsplit("/", 1)) + ".crc" for path in paths}
+        for path in paths:
+            with contextlib.suppress(OSError):
+                self.inner.delete(path)
+        for directory in sorted({path.rpartition("/")[0] for path in paths} | {self.table_path}, key=len, reverse=True):
+            with contextlib.suppress(OSError):
+                self.inner.delete_empty(directory)
 
     def end(self) -> None:
         """Take no more commits: what a statement in another thread does from now on is part of nothing."""
@@ -129,9 +168,17 @@ class PendingLog(Store):
         return self._pinned is not None
 
     @property
+    def base(self) -> int:
+        """The version that the transaction reads; -1 of a table that it creates.
+
+        :raises HeadwaterError: as :attr:`pinned`.
+        """
+        return -1 if self.is_new else self.pinned.version
+
+    @property
     def newest(self) -> int:
         """The newest version within the transaction."""
-        return self.pinned.version + len(self.commits)
+        return self.base + len(self.commits)
 
     def _commit(self, path: str) -> int | None:
         """The version whose commit a path names."""
@@ -145,11 +192,11 @@ class PendingLog(Store):
         :raises FileNotFoundError: a commit after the version that the transaction reads.
         """
         version = self._commit(path)
-        if version is None or version <= self.pinned.version:
+        if version is None or version <= self.base:
             return None
         if version > self.newest:
             raise FileNotFoundError(path)
-        return self.commits[version - self.pinned.version - 1]
+        return self.commits[version - self.base - 1]
 
     def _info(self, pending: Pending) -> FileInfo:
         return FileInfo(f"{self._directory}/{commit_name(pending.version)}", len(pending.data), pending.time)
@@ -160,12 +207,13 @@ class PendingLog(Store):
         if directory != self._directory:
             return self.inner.list_from(directory, start_name)
         try:
-            version = self.pinned.version
+            version = self.base
         except HeadwaterError:
             if self.commits:
                 raise
             return self.inner.list_from(directory, start_name)  # no table, perhaps: who asks finds out
-        found = [file for file in self.inner.list_from(directory, start_name) if last_version(file.name) <= version]
+        listed = [] if self.is_new else self.inner.list_from(directory, start_name)
+        found = [file for file in listed if last_version(file.name) <= version]
         own = [file for file in map(self._info, self.commits) if file.name >= start_name]
         return sorted([*found, *own], key=lambda file: file.name)
 
@@ -180,7 +228,7 @@ class PendingLog(Store):
                 found.append(self._info(held))
                 continue
             name = path.rpartition("/")[2]
-            some = self.inner.following([path]) if last_version(name) <= self.pinned.version else []
+            some = self.inner.following([path]) if last_version(name) <= self.base else []
             if some is None:
                 return None
             if not some:
@@ -240,7 +288,8 @@ class PendingLog(Store):
         return self.inner.delete_empty(path)
 
     def make_directory(self, path: str) -> None:
-        self.inner.make_directory(path)
+        if path != self._directory:  # that of a new table's log shall not be there before COMMIT
+            self.inner.make_directory(path)
 
     def _refuse_log(self, path: str) -> None:
         if path.startswith(f"{self._directory}/"):
@@ -252,6 +301,8 @@ class PendingCommitter:
 
     def __init__(self, log: PendingLog, prepared: PreparedCommit) -> None:
         self._log, self._prepared = log, prepared
+        # All statements of a transaction make one version.
+        prepared.rows_version = 0 if prepared.work.snapshot is None else log.base + 1
 
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost:
         reads = self._prepared.work.reads.key_reads
@@ -260,7 +311,7 @@ class PendingCommitter:
         return Made() if self._log.take(version, data, self._prepared) else Lost(version)
 
     def commits_from(self, version: int) -> list[CommitFile]:
-        first = self._log.pinned.version + 1
+        first = self._log.base + 1
         names = (
             f"{log_directory(self._log.table_path)}/{commit_name(v)}" for v in range(version, self._log.newest + 1)
         )
@@ -275,18 +326,15 @@ def check_composition(commits: Sequence[PreparedCommit]) -> None:
     """
     last = commits[-1].work
     content, table = last.content, last.definition.metadata.name or last.table_path
-    if content.bulk is not None or content.again or content.copies or last.snapshot is None:
+    creates_again = last.snapshot is None and len(commits) > 1
+    if content.bulk is not None or content.again or content.copies or creates_again:
         raise _refused("A statement that replaces the table, or rearranges its files", table)
     if len(commits) == 1 or all(commit.work.content.is_append for commit in commits):
         return
-    after = last.definition.after
-    for which, is_set in (
-        ("the change data feed", after.get(properties.CHANGE_DATA_FEED)),
-        ("row tracking", after.tracks_rows or after.assigns_row_ids),
-    ):
-        if is_set:
-            text = f"A second statement that changes rows of a table with {which}, or one after an INSERT into it,"
-            raise _refused(text, table)
+    is_new = commits[0].work.snapshot is None
+    if not is_new and last.definition.after.get(properties.CHANGE_DATA_FEED):
+        what = "A second statement that changes rows of a table with the change data feed, or one after INSERT,"
+        raise _refused(what, table)
 
 
 def _refused(statement: str, table: str) -> HeadwaterError:

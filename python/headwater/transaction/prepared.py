@@ -90,6 +90,8 @@ class PreparedCommit:
         self.on_begin = on_begin
         #: What the commits of a group say of it in their ``commitInfo``; None for one that stands alone.
         self.group: Group | None = None
+        #: The version that new rows are of, where that is not the version of the commit; set before it is put.
+        self.rows_version: int | None = None
         self._vectors = VectorFiles(work.table_path, work.store)
         #: The lines of the last attempt but for those of files in bulk.
         self._others = b""
@@ -320,7 +322,8 @@ class PreparedCommit:
         if not self._assigns_row_ids:
             return [], self._body
         content = self._work.content
-        adds, domain = self._work.row_ids.assign(content.adds, version)
+        since = version if self.rows_version is None else self.rows_version
+        adds, domain = self._work.row_ids.assign(content.adds, since)
         body = serialize([*content.removes, *adds, *content.changes])
         return [] if domain is None else [domain], body
 

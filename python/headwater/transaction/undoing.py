@@ -6,6 +6,8 @@ race. Follows the protocol's chapters "Add File and Remove File" and "Change Met
 that another commit has built on; where one has, or where the table takes no removals, nothing is done, and who asks is
 told.
 
+Of the commit that created a table, an empty table is left: a log is not taken apart that others may have read.
+
 What stays: the protocol, high-water marks of row ids and of identity columns, which only ever grow.
 """
 
@@ -129,7 +131,7 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``: another writer may know them.
     """
     newest.check_writable()
-    before = load_snapshot(table_path, store, version - 1, settled=False)
+    before = load_snapshot(table_path, store, version - 1, settled=False) if version > 0 else None
     path = f"{log_directory(table_path)}/{commit_name(version)}"
     done = parse_actions(store.read(path), path)
     adds = [AddFile.from_json(file) for is_add, file in done.files if is_add]
@@ -139,12 +141,14 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
         return None
     changes = any(file.data_change for file in removes)
     gone = pa.array([file.path for file in removes], pa.string())
-    listed = before.files
-    back = [file_of(row, changes) for row in listed.filter(pc.is_in(listed["path"], gone)).to_pylist()]
+    back: list[AddFile] = []
+    if before is not None:
+        listed = before.files
+        back = [file_of(row, changes) for row in listed.filter(pc.is_in(listed["path"], gone)).to_pylist()]
     if {canonical_path(file.path) for file in back} & {path for path, _ in live - added}:
         return None
     definition, content = Redefinition(table_path, newest), Content()
-    if done.metadata is not None and done.metadata != before.metadata:
+    if before is not None and done.metadata is not None and done.metadata != before.metadata:
         if newest.version > version:
             return None  # others may have written by the new definition
         definition.update_metadata(before.metadata)
@@ -153,13 +157,13 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
     content.added.extend(back)
     for app_id, made in done.transactions.items():
         if newest.state.transactions.get(app_id) == made:
-            known = before.state.transactions.get(app_id)
+            known = None if before is None else before.state.transactions.get(app_id)
             content.versions[app_id] = SetTransaction(app_id, made.version - 1 if known is None else known.version, now)
     for name, domain in done.domains.items():
         if name == DOMAIN or newest.state.domains.get(name) != (None if domain.removed else domain):
             continue
-        old = before.state.domains.get(name)
-        if old is not None or not domain.removed:
+        old = None if before is None else before.state.domains.get(name)
+        if before is not None and (old is not None or not domain.removed):
             content.domains[name] = replace(domain, removed=True) if old is None else old
     reads = ReadSet(newest, match_by_pruning)
     reads.whole_table = reads.follows_directly = True

@@ -46,11 +46,35 @@ class IdentitySpecification(Request, kw_only=True):
     allow_explicit_insert: bool
 
 
+class CreatedTableRequest(Request, kw_only=True):
+    """Asks for a table that the session's open transaction creates. The answer is :class:`CreatedTable`.
+
+    :param identifier: its namespace and its name in the session catalog.
+    """
+
+    identifier: list[str]
+
+
+class CreatedTable(Answer, kw_only=True):
+    """A table that a transaction creates, and what the session catalog's entry of it will say.
+
+    :param identifier: its namespace and its name.
+    :param table: its path; None where there is no such table.
+    :param external: whether the user said where it is.
+    """
+
+    identifier: list[str]
+    table: str | None = None
+    external: bool = False
+    comment: str | None = None
+
+
 class CreateTableRequest(Request, kw_only=True):
     """Creates or replaces a table, with rows or without.
 
     :param table: where it will be.
     :param name: its name in the catalog; None for a table that is only a path.
+    :param identifier: its namespace and name, where the session catalog is to have an entry of it.
     :param mode: ``create``, ``replace`` or ``create_or_replace``.
     :param known: whether the catalog has the name, at this place; true for a table that is only a path.
     :param external: whether the user said where it is.
@@ -67,6 +91,7 @@ class CreateTableRequest(Request, kw_only=True):
 
     table: str
     name: str | None = None
+    identifier: list[str] = []
     mode: str
     known: bool = True
     external: bool = False

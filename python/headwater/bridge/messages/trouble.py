@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages.define import CreatedTable
 
 
 class MissingPathRequest(Request, kw_only=True):
@@ -234,6 +235,7 @@ class BegunCommit(Answer, kw_only=True):
     :param path: the commit's file.
     :param counts: as of ``CommitAnswer``: what the statement answers once it is made.
     :param rows: the same.
+    :param created: the tables that the session catalog is to have entries of once it is made.
     """
 
     table: str
@@ -242,6 +244,7 @@ class BegunCommit(Answer, kw_only=True):
     path: str
     counts: list[int] | None = None
     rows: list[dict[str, Any]] | None = None
+    created: list[CreatedTable] | None = None
 
 
 class RecoverCommitRequest(Request, kw_only=True):

@@ -8,13 +8,15 @@ not know any more, or that was idle for too long, is an error until the session 
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Lock
 
 from headwater import clock
+from headwater.bridge.messages.define import CreatedTable
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.groups import may_be_together
@@ -23,6 +25,8 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.stores import Store
 from headwater.transaction.composing import version_together
 from headwater.transaction.pending import PendingLog
+
+_LOG = logging.getLogger(__name__)
 
 SETTING = "spark.headwater.transaction"
 #: Seconds without a statement after which a transaction ends.
@@ -46,6 +50,7 @@ class OpenTransaction:
         self._cache = cache
         self._used = time.monotonic()
         self._logs: dict[str, PendingLog] = {}
+        self._created: dict[tuple[str, ...], CreatedTable] = {}
         self._lock = Lock()
         #: Whether COMMIT or ROLLBACK has begun.
         self.is_closed = False
@@ -91,7 +96,8 @@ class OpenTransaction:
     def _check_store(self, log: PendingLog) -> None:
         """That a table may be written beside those that were; and that a statement, which may take long, has ended."""
         self.touch()
-        self._refuse_two_paths(log.table_path, log.pinned)
+        if log.is_pinned:
+            self._refuse_two_paths(log.table_path, log.pinned)
         for other in self.written:
             if other is not log and not (
                 may_be_together(other.table_path, log.table_path) and other.inner.identity == log.inner.identity
@@ -115,6 +121,25 @@ class OpenTransaction:
             return [log for log in self._logs.values() if log.commits]
 
     @property
+    def created(self) -> list[CreatedTable]:
+        """The tables that it creates and that the session catalog is to have by a name."""
+        with self._lock:
+            return list(self._created.values())
+
+    def note_created(self, created: CreatedTable, *, exact: bool) -> None:
+        """Give a name to a table that it creates.
+
+        :param exact: whether names are told apart by their case.
+        """
+        with self._lock:
+            self._created[_name(created.identifier, exact=exact)] = created
+
+    def created_as(self, identifier: Sequence[str], *, exact: bool) -> CreatedTable | None:
+        """The table of a name that it creates; None where there is none."""
+        with self._lock:
+            return self._created.get(_name(identifier, exact=exact))
+
+    @property
     def only_read(self) -> list[PendingLog]:
         """The tables that its queries have read and nothing has changed, where that is to be checked."""
         with self._lock:
@@ -125,13 +150,30 @@ class OpenTransaction:
         """The tables that it has looked at."""
         return list(self._logs)
 
-    def close(self) -> None:
-        """Take no more statements' commits."""
+    def close(self) -> bool:
+        """Take no more statements' commits. False where it was closed already, by who ends it otherwise."""
         with self._lock:
-            self.is_closed = True
+            was_open, self.is_closed = not self.is_closed, True
             logs = list(self._logs.values())
         for log in logs:
             log.end()
+        return was_open
+
+    def give_up(self) -> None:
+        """Close it, unless it is being ended, and delete the files of tables that it would have created, as far as
+        possible: they are part of nothing, and in the way of who creates these tables again.
+        """
+        if self.close():
+            self.delete_files()
+
+    def delete_files(self) -> None:
+        """Delete the files of tables that it has not created after all."""
+        for log in self._logs.values():
+            if log.is_new:
+                try:
+                    log.delete_files()
+                except Exception:  # such as of a session that has ended; they are in no version
+                    _LOG.debug("the files at %s are left", log.table_path, exc_info=True)
 
     def forget(self) -> None:
         """Let go of what is kept for it."""
@@ -140,11 +182,15 @@ class OpenTransaction:
             self._cache.forget(path, log.identity)
 
 
+def _name(identifier: Sequence[str], *, exact: bool) -> tuple[str, ...]:
+    return tuple(part if exact else part.lower() for part in identifier)
+
+
 def look(log: PendingLog, cache: SnapshotCache) -> None:
     """Fix the version of a table that is looked at. What is known of it need not be read again through the
     transaction's own store.
     """
-    if not log.is_pinned:
+    if not log.is_pinned and not log.is_new:
         cache.put(replace(log.pinned, store=log))
 
 
@@ -167,6 +213,7 @@ def begin(statement: Statement, cache: SnapshotCache, *, serializable: bool = Fa
         for each in over:
             del _open[each.id]
     for each in over:
+        each.give_up()
         each.forget()
     return opened
 

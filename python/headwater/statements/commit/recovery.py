@@ -17,6 +17,7 @@ from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.groups import Standing, standing
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import idempotence, reset_version
+from headwater.statements.commit.created_tables import register
 from headwater.statements.commit.opening import Options, locate, locate_itself
 from headwater.transaction.maintenance import wait_for_maintenance
 
@@ -48,6 +49,7 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             if statement.conf(open_transactions.SETTING) and open_transactions.known(statement) is None:
                 statement.unset_conf(open_transactions.SETTING)
             _reset_version(data, commit.path, statement)
+            register([table for table in commit.created or () if not statement.is_name_taken(table)], statement)
             return CommitAnswer(version=commit.version, counts=commit.counts, rows=commit.rows)
         named = {"tableLocation": commit.table, "version": commit.version}
         raise HeadwaterError("DELTA_COMMIT_NOT_MADE", named)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from headwater.bridge.messages.define import RowsAnswer, TransactionRequest
+from headwater.bridge.messages.define import CreatedTable, RowsAnswer, TransactionRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
@@ -21,6 +21,7 @@ from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import USER_METADATA, follow_up, for_session
+from headwater.statements.commit.created_tables import check_names, register
 from headwater.statements.commit.hooks import Hooks, Proposed
 from headwater.statements.commit.open_transactions import SETTING, OpenTransaction
 from headwater.statements.commit.opening import CACHE
@@ -49,6 +50,13 @@ _HARMLESS = frozenset(
         "UncacheTable",
     }
 )
+#: Errors of a COMMIT after which a table that it creates may yet be there.
+_MAY_STAND = (
+    "HEADWATER_COMMIT_OUTCOME_UNKNOWN",
+    "HEADWATER_TRANSACTION_OUTCOME_UNKNOWN",
+    "HEADWATER_TRANSACTION_ABORTED",
+    "HEADWATER_TRANSACTION_NOT_UNDONE",
+)
 #: What COMMIT answers: the version that each table has now, of those that were changed.
 COMMIT_SCHEMA = StructType(
     (StructField("path", PrimitiveType("string")), StructField("version", PrimitiveType("long")))
@@ -72,7 +80,10 @@ def rollback_transaction(request: TransactionRequest, statement: Statement) -> R
     :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``.
     """
     _check_begun("ROLLBACK", statement)
-    _end(open_transactions.known(statement), statement)
+    transaction = open_transactions.known(statement)
+    if transaction is not None:
+        transaction.give_up()
+    _end(transaction, statement)
     return RowsAnswer(rows=[])
 
 
@@ -86,22 +97,32 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
     try:
         transaction = open_transactions.current(statement)
     except HeadwaterError:
-        _end(open_transactions.known(statement), statement)
+        lost = open_transactions.known(statement)
+        if lost is not None:
+            lost.give_up()
+        _end(lost, statement)
         raise
     assert transaction is not None
-    transaction.close()
-    logs = transaction.written
+    if not transaction.close():
+        raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
+    logs, created = transaction.written, transaction.created
     only_read = [OnlyRead(log.pinned, log.noted or ()) for log in transaction.only_read]
     try:
+        check_names(created, statement)
         made = [for_session(composed(log, CACHE), statement) for log in logs]
         hooks = [Hooks(txn, statement) for txn in made]
-        done = commit_together(list(map(partial(_member, statement), logs, made, hooks)), only_read)
+        done = commit_together(list(map(partial(_member, statement, created), logs, made, hooks)), only_read)
+    except HeadwaterError as error:
+        if error.condition not in _MAY_STAND:
+            transaction.delete_files()
+        raise
     finally:
         # What follows a commit is done by sessions that are in no transaction any more.
         _end(transaction, statement)
     for txn, each, committed in zip(made, hooks, done, strict=True):
         follow_up(txn, statement, each, committed)
         statement.table_changed(txn.table_path)
+    register(created, statement)
     changed = zip(logs, done, strict=True)
     return RowsAnswer(rows=[{"path": log.table_path, "version": committed.version} for log, committed in changed])
 
@@ -114,7 +135,8 @@ def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
     command = request.command
     if command not in _HARMLESS and not command.startswith(("Describe", "Explain", "Show", "List")):
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", command.removesuffix("Command")).upper()
-        raise open_transactions.not_in_transaction(words, "only what changes rows of Delta tables can")
+        subject = "only reads can, and what creates Delta tables or changes their rows"
+        raise open_transactions.not_in_transaction(words, subject)
 
 
 def _check_begun(what: str, statement: Statement) -> None:
@@ -128,7 +150,9 @@ def _end(transaction: OpenTransaction | None, statement: Statement) -> None:
     statement.unset_conf(SETTING)
 
 
-def _member(statement: Statement, log: PendingLog, txn: Transaction, hooks: Hooks) -> Member:
+def _member(
+    statement: Statement, created: list[CreatedTable], log: PendingLog, txn: Transaction, hooks: Hooks
+) -> Member:
     said = [commit.prepared.provenance for commit in log.commits]
     user_metadata = next((each.user_metadata for each in reversed(said) if each.user_metadata), None)
     user_metadata = user_metadata or statement.conf(USER_METADATA)
@@ -137,7 +161,9 @@ def _member(statement: Statement, log: PendingLog, txn: Transaction, hooks: Hook
 
     def on_begin(version: int, transaction_id: str) -> None:
         file = f"{log_directory(path)}/{commit_name(version)}"
-        statement.begin_commit(BegunCommit(table=path, version=version, txn_id=transaction_id, path=file, rows=[]))
+        statement.begin_commit(
+            BegunCommit(table=path, version=version, txn_id=transaction_id, path=file, rows=[], created=created or None)
+        )
 
     info = default_engine_info(statement.spark_version)
     prepared = txn.prepare(operation, parameters, metrics, user_metadata=user_metadata, engine_info=info)

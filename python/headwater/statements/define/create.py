@@ -22,6 +22,7 @@ from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
 from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.commit.created_tables import check_creatable, note_created
 from headwater.statements.commit.managed import properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.define.definition import NewTable, declared_schema, define
@@ -44,6 +45,7 @@ def create_table(
     location = locate(request.table, statement)
     options = Options(request.options)
     exists = table_exists(location.path, location.store)
+    check_creatable(request, statement, exists=exists)
     # The place that a catalog gives a name by default is that name's own, even if the catalog has lost the name.
     creates_name = request.mode == "create" or not (request.known or not request.external)
     if exists and creates_name:
@@ -74,7 +76,7 @@ def create_table(
         txn.remove(removals(snapshot.files))
     written = _write(request, statement, options, location, txn)
     before_commit(txn)
-    return commit(
+    committed = commit(
         txn,
         statement,
         options,
@@ -83,6 +85,8 @@ def create_table(
         parameters=_parameters(request, definition),
         metrics=_metrics(written, snapshot) if written is not None else {},
     )
+    note_created(request, statement)
+    return committed
 
 
 def _write(

@@ -14,7 +14,8 @@ import headwater.spark.bridge.messages.{
   ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  ClonedSource, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, TableChangeMessage,
+  ClonedSource, CreatedTables, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable,
+  TableChangeMessage,
   TableEntry, TableRegistry, TableVersion
 }
 import headwater.spark.changes.HeadwaterChangelog
@@ -76,7 +77,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     else {
       val found = try super.loadTable(ident)
       catch {
-        case e: NoSuchTableException if version.isLatest => return named(ident).getOrElse(throw e)
+        case e: NoSuchTableException if version.isLatest => return created(ident).orElse(named(ident)).getOrElse(throw e)
       }
       TableRegistry.entry(found, identifier(ident)) match {
         case Some(table) if isDelta(table.provider) =>
@@ -87,6 +88,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       }
     }
   }
+
+  /** A table that the session's open transaction creates. */
+  private def created(ident: Identifier): Option[Table] =
+    CreatedTables(session, registry).find(ident).map(table => HeadwaterTable.load(session, locationOf(table), catalogTable = Some(table)))
 
   /** A table whose name ends with a version or a time, as in `rivers@v3`. Only tried when no table has the whole name. */
   private def named(ident: Identifier): Option[Table] = ident.name() match {
@@ -110,7 +115,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   override def tableExists(ident: Identifier): Boolean = {
     PlannedTable.forget()
-    if (isPath(ident)) exists(locationOf(ident)) else super.tableExists(ident)
+    if (isPath(ident)) exists(locationOf(ident))
+    else super.tableExists(ident) || CreatedTables(session, registry).find(ident).isDefined
   }
 
   private def exists(location: TableLocation): Boolean =
@@ -125,6 +131,10 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     name.size == 2 && name(1).contains("/") && !registry.hasNamespace(Array(name.head))
 
   private[spark] def tables: TableRegistry = registry
+
+  /** Whether a statement that names this format, or none, creates a table of ours in Spark's own session catalog. */
+  private[spark] def creates(provider: Option[String]): Boolean =
+    registry.converts && provider.orElse(Some(defaultProvider)).exists(_.equalsIgnoreCase("delta"))
 
   private def locationOf(ident: Identifier): TableLocation =
     HandedTable.find(session, ident.name()).getOrElse(TableLocation(pathOf(ident)))
@@ -302,7 +312,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (known) refuseOtherFormat(ident)
     val named = if (known) location.copy(entry = Some(new TableEntry(identifier(ident)))) else location
     val committed = commit(named, external, known)
-    if (!byPath && !known) register(ident, location, external, table, registered)
+    // The name of a table that a transaction creates is there with its COMMIT.
+    if (!byPath && !known && SparkInternals.transaction(session).isEmpty) register(ident, location, external, table, registered)
     SparkInternals.refreshCaches(session, location)
     committed
   }
@@ -337,6 +348,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         CreateTableRequest(
           table = location.path,
           name = if (byPath) None else Some(identifier(ident).unquotedString),
+          identifier = if (byPath) Nil else CreatedTables.parts(ident),
           mode = mode,
           known = byPath || known,
           external = external,

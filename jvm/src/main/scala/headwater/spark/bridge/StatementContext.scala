@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages._
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{CreatedTables, HeadwaterTable}
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
 import headwater.spark.write.PositionSet
@@ -392,6 +392,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** A table has another version, made by a statement that is not about this table alone. */
   def tableChanged(table: String): Unit = SparkInternals.refreshCaches(session, located(table))
+
+  /** Whether the session catalog has a table or view by the name of a [[CreatedTable]]. */
+  def isNameTaken(created: String): Boolean = CreatedTables(session).isTaken(Json.read[CreatedTable](created))
+
+  /** Makes the entry of a [[CreatedTable]], which is there now; returns the reason where that fails. */
+  def registerTable(created: String): String = CreatedTables(session).register(Json.read[CreatedTable](created)).orNull
 
   /** Has a table compacted in the background. Returns at once. */
   def compactLater(table: String): Unit = AutoCompactions.submit(session, located(table))

@@ -51,8 +51,11 @@ object TableRegistry {
   def of(session: SparkSession, delegate: CatalogPlugin): TableRegistry = delegate match {
     case unity: UnityTables => new UnityRegistry(session, unity)
     case other: TableCatalog if !SparkInternals.isSessionCatalog(other) => new DelegateRegistry(session, other)
-    case _ => new SessionRegistry(session)
+    case _ => ofSession(session)
   }
+
+  /** Spark's own. */
+  def ofSession(session: SparkSession): TableRegistry = new SessionRegistry(session)
 
   private class SessionRegistry(session: SparkSession) extends TableRegistry {
     private def catalog = SparkInternals.sessionCatalog(session)

@@ -1,11 +1,13 @@
 package headwater.spark.statements
 
-import headwater.spark.DeltaDataSource
+import headwater.spark.{DeltaDataSource, HeadwaterCatalog}
 import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.InTransactionRequest
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{PersistedView, ResolvedTable}
-import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, Command, LogicalPlan, V2WriteCommand}
+import org.apache.spark.sql.catalyst.analysis.{PersistedView, ResolvedIdentifier, ResolvedTable}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AlterTableCommand, Command, CreateTable, CreateTableAsSelect, LogicalPlan, TableSpecBase, V2WriteCommand
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.execution.command.CreateViewCommand
@@ -41,8 +43,15 @@ case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
         case resolved: ResolvedTable => hasOurClass(resolved.table)
         case _ => false
       }
+    case create: CreateTable => creates(create.name, create.tableSpec)
+    case create: CreateTableAsSelect => creates(create.name, create.tableSpec)
     case save: SaveIntoDataSourceCommand => save.dataSource.isInstanceOf[DeltaDataSource]
     case other => hasOurClass(other)
+  }
+
+  private def creates(name: LogicalPlan, table: TableSpecBase): Boolean = name match {
+    case ResolvedIdentifier(catalog: HeadwaterCatalog, _) => catalog.creates(table.provider)
+    case _ => false
   }
 
   private def hasOurClass(any: AnyRef): Boolean = CheckTransaction.Packages.exists(any.getClass.getName.startsWith)

@@ -18,9 +18,20 @@ final case class TableConstraint(kind: String, name: Option[String], expression:
 
 final case class IdentitySpecification(column: String, start: Long, step: Long, allowExplicitInsert: Boolean) extends Message
 
+final case class CreatedTableRequest(identifier: Seq[String]) extends Call[CreatedTable]("created_table")
+
+/** @param table its path; None where there is no such table */
+final case class CreatedTable(identifier: Seq[String], table: Option[String], external: Boolean, comment: Option[String]) extends Message
+
+object CreatedTable {
+  implicit val fromJson: FromJson[CreatedTable] = FromJson.message(in =>
+    CreatedTable(in[Seq[String]]("identifier"), in[Option[String]]("table"), in[Boolean]("external"), in[Option[String]]("comment")))
+}
+
 final case class CreateTableRequest(
     table: String,
     name: Option[String],
+    identifier: Seq[String] = Nil,
     mode: String,
     known: Boolean = true,
     external: Boolean,

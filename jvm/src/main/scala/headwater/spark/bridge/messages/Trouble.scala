@@ -61,7 +61,14 @@ final case class TableRead(path: String, version: Long) extends Message
 final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead])
     extends Call[Option[ErrorDescription]]("explain_failure")
 
-final case class BegunCommit(table: String, version: Long, txnId: String, path: String, counts: Option[Seq[Long]], rows: Option[JsonNode])
+final case class BegunCommit(
+    table: String,
+    version: Long,
+    txnId: String,
+    path: String,
+    counts: Option[Seq[Long]],
+    rows: Option[JsonNode],
+    created: Option[Seq[CreatedTable]])
     extends Message
 
 object BegunCommit {
@@ -72,7 +79,8 @@ object BegunCommit {
       in[String]("txnId"),
       in[String]("path"),
       in[Option[Seq[Long]]]("counts"),
-      in[Option[JsonNode]]("rows")))
+      in[Option[JsonNode]]("rows"),
+      in[Option[Seq[CreatedTable]]]("created")))
 }
 
 final case class RecoverCommitRequest(commit: BegunCommit) extends Call[CommitAnswer]("recover_commit")
