@@ -22,6 +22,7 @@ from rich.table import Table
 
 from bench import cases as reading
 from bench import (
+    catalog_commits,
     changelogs,
     cleaning,
     commits,
@@ -62,6 +63,7 @@ def cases() -> list[Case]:
         upsert,
         changelogs,
         transactions,
+        catalog_commits,
     )
     return [case for room in rooms for case in room.cases()]
 

@@ -124,16 +124,18 @@ def test_streams_and_changes(model, spark, rows, tmp_path):
     assert kinds == [(1, "a", "update_preimage"), (1, "z", "update_postimage")]
 
 
-def test_a_path_alone_gives_nothing(model, spark, rows, fails):
+def test_a_path_alone_gives_nothing(model, spark, rows, fails, settings):
     spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
     assert rows("SELECT count(*) FROM unity.s.t") == [(5,)]
     path = entry(model).location
-    with fails(BLOCKED, path):
+    with fails(BLOCKED, path, "by its name, `unity`.`s`.`t`."):
         spark.read.format("delta").load(path)
-    with fails(BLOCKED, path):
+    with fails(BLOCKED, path, "by its name, `unity`.`s`.`t`."):
         spark.range(1).write.format("delta").mode("append").save(path)
-    with fails(BLOCKED, path):
+    with fails(BLOCKED, path, "by its name, `unity`.`s`.`t`."):
         spark.sql(f"DELETE FROM delta.`{path}`")
+    with settings({f"{SETTING}.uri": "http://127.0.0.1:1"}), fails(BLOCKED, path, "by its name in that catalog"):
+        spark.read.format("delta").load(path)
     assert entry(model).latest == 0
 
 

@@ -10,6 +10,7 @@ import copy
 import json
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,13 @@ _READERS = ["catalogManaged", "deletionVectors", "v2Checkpoint", "vacuumProtocol
 _ACTIONS = {
     "add-commit", "set-latest-backfilled-version", "set-properties", "remove-properties", "set-protocol",
     "set-columns", "set-partition-columns", "set-table-comment", "set-domain-metadata", "remove-domain-metadata",
+}  # fmt: skip
+
+
+#: The types of errors that are answered as faults, by their status.
+_TYPES = {
+    "403": "PermissionDeniedException", "409": "CommitVersionConflictException",
+    "429": "ResourceExhaustedException", "500": "CommitStateUnknownException",
 }  # fmt: skip
 
 
@@ -52,6 +60,11 @@ class Table:
     commits: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: The file name of each version that was ever ratified: for tests, not for answers.
     history: dict[int, str] = field(default_factory=dict)
+
+
+def is_commit(request: Request) -> bool:
+    """Whether a request makes a version of a table, the first one among them."""
+    return request.method == "POST" and (b"add-commit" in (request.body or b"") or request.path.endswith("/tables"))
 
 
 def credential(prefix: str, operation: str, config: dict[str, str | None], expires: int = 1 << 41) -> dict[str, Any]:
@@ -82,6 +95,9 @@ class UnityModel:
         self.requests: list[tuple[str, str]] = []
         #: Called with each version that is reported as published.
         self.on_report: Callable[[Table, int], None] = lambda table, version: None
+        #: What happens to the next requests that :attr:`meets_fault` says, in order: see :func:`serving`.
+        self.faults: list[str] = []
+        self.meets_fault: Callable[[Request], bool] = is_commit
         #: The credentials for a location and READ or READ_WRITE; it may raise :class:`Refusal`.
         self.vends: Callable[[str, str], list[dict[str, Any]]] = vends_keys
         self._lock = threading.RLock()
@@ -114,7 +130,9 @@ class UnityModel:
                 names = sorted(self._schema(query["catalog_name"], query["schema_name"]))
                 start = int(query.get("page_token") or 0)
                 more = {"next_page_token": str(start + 2)} if start + 2 < len(names) else {}
-                return {"tables": [{"name": name} for name in names[start : start + 2]], **more}
+                tables = self._schema(query["catalog_name"], query["schema_name"])
+                shown = [{"name": name, "storage_location": tables[name].location} for name in names[start : start + 2]]
+                return {"tables": shown, **more}
             case ("GET", "delta", "v1", "config"):
                 if not any(each.startswith("1.") for each in query["protocol-versions"].split(",")):
                     raise Refusal(400, "InvalidParameterValueException", "only version 1.0 is supported")
@@ -291,20 +309,48 @@ def _check_columns(columns: Any) -> None:
         raise Refusal(400, "BadRequestException", "columns must be a DeltaStructType")
 
 
+def _failed(status: str) -> Answer:
+    error = {"type": _TYPES.get(status, ""), "code": int(status), "message": "a fault"}
+    return Answer(int(status), json.dumps({"error": error}).encode())
+
+
 @contextmanager
 def serving(model: UnityModel) -> Iterator[str]:
-    """The address of an HTTP server that answers as the model does."""
+    """The address of an HTTP server that answers as the model does, but for its faults.
+
+    A fault is a status, answered without anything being done; ``lost``: nothing is done, and the connection is closed;
+    ``cut``: it is done, and the connection is closed; ``done-`` and a status: it is done, and answered so;
+    ``nonsense``: it is done, and answered with another object; ``slow``: it is done some time later; ``pass``.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length) if length else None
-            answer = model.handle(Request(self.command, self.path, dict(self.headers), body))
+            request = Request(self.command, self.path, dict(self.headers), self.rfile.read(length) if length else None)
+            answer = self._met(request)
+            if answer is None:
+                self.close_connection = True
+                return
             self.send_response(answer.status)
             self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(answer.body)
+
+        def _met(self, request: Request) -> Answer | None:
+            fault = model.faults.pop(0) if model.faults and model.meets_fault(request) else "pass"
+            if fault == "slow":
+                time.sleep(0.5)
+            if fault == "lost":
+                return None
+            if fault.isdigit():
+                return _failed(fault)
+            answer = model.handle(request)
+            if fault == "cut":
+                return None
+            if fault == "nonsense":
+                return Answer(200, b'{"hello": "world"}')
+            return _failed(fault.removeprefix("done-")) if fault.startswith("done-") else answer
 
         do_GET = do_POST = do_DELETE = do_HEAD = _answer
 

@@ -450,8 +450,13 @@ def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     return properties.IN_COMMIT_TIMESTAMPS.of(metadata.configuration)
 
 
+_BY_NAME = "Use the table by its name in that catalog, with an engine that commits through it."
+
+
 def _managed(path: str) -> HeadwaterError:
-    return HeadwaterError("DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED", {"path": path})
+    return HeadwaterError(
+        "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED", {"path": path, "advice": _BY_NAME}
+    )
 
 
 def _names(features: Iterable[str]) -> str:

@@ -12,9 +12,11 @@ from typing import Any
 from headwater.bridge.calls import Handler
 from headwater.bridge.messages import catalogs, change, define, follow, maintain, read, trouble, write
 from headwater.bridge.statement import Statement
+from headwater.errors import HeadwaterError
 from headwater.statements import failures, parsing, refusals, writing
 from headwater.statements.change import delete, explain, merge, merge_evolution, replace, truncate, update
 from headwater.statements.commit import created_tables, open_transactions, recovery, transactions
+from headwater.statements.commit.managed import named as by_name
 from headwater.statements.define import (
     alter,
     clone,
@@ -126,17 +128,23 @@ _IN_WORDS = {
 
 
 def _guarded(name: str, handler: Handler[Any]) -> Handler[Any]:
-    """The handler of a call, which refuses within a transaction over several statements what cannot be part of one."""
-    if name in _IN_TRANSACTION or name in _REFUSALS:
-        return handler
+    """The handler of a call, which refuses within a transaction over several statements what cannot be part of one, and
+    says by which name a table may be reached that may not be by its path.
+    """
+    is_allowed = name in _IN_TRANSACTION or name in _REFUSALS
 
     @wraps(handler.run)
     def run(request: Any, statement: Statement) -> Any:
-        if open_transactions.current(statement) is not None:
+        if not is_allowed and open_transactions.current(statement) is not None:
             words = _IN_WORDS.get(name) or name.replace("_", " ").upper()
             subject = getattr(request, "name", None) or getattr(request, "table", None) or "this session"
             raise open_transactions.not_in_transaction(words, str(subject))
-        return handler.run(request, statement)
+        try:
+            return handler.run(request, statement)
+        except HeadwaterError as error:
+            if (better := by_name(error, statement)) is not error:
+                raise better from error
+            raise
 
     return Handler(handler.request, run)
 

@@ -8,7 +8,8 @@ Promise: an answer that does not say what the specification has it say is an err
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +120,22 @@ class UnityCatalog:
         """The names of a schema's tables."""
         query = {"catalog_name": self.name, "schema_name": schema}
         return [_text(each, "name") for each in self._pages("/tables", "tables", query)]
+
+    def located(self, is_there: Callable[[str], bool], most: int, until: float) -> Name | None:
+        """The table at a place, as far as it is found soon.
+
+        :param most: how many schemas are looked through.
+        :param until: when to stop, by ``time.monotonic()``.
+        :raises CatalogFailure:
+        """
+        for schema in self.schemas()[:most]:
+            query = {"catalog_name": self.name, "schema_name": schema}
+            for each in self._pages("/tables", "tables", query):
+                if is_there(str(each.get("storage_location") or "")):
+                    return Name(self.name, schema, _text(each, "name"))
+                if time.monotonic() > until:
+                    return None
+        return None
 
     def load(self, schema: str, table: str) -> Loaded:
         """What the catalog says of a table.

@@ -12,7 +12,9 @@ The settings of a catalog ``NAME`` begin with ``spark.sql.catalog.NAME``: ``.uri
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -49,6 +51,12 @@ _KEPT = (
     properties.DELETION_VECTORS.name,
     properties.IN_COMMIT_TIMESTAMPS.name,
 )
+_CATALOG_CLASS = ".HeadwaterUnityCatalog"
+_BLOCKED = "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
+#: How many schemas of a catalog are looked through for the name of a table that was named by its path, at most, and how
+#: long, in seconds.
+_MOST_SCHEMAS = 20
+_LONGEST_SEARCH = 5.0
 #: Logs that are remembered with what their catalog has said; the one not used for longest goes first.
 _MOST_LOGS = 1000
 #: Clients of OAuth servers that are remembered, so that each statement needs no token of its own.
@@ -184,6 +192,39 @@ def _renewing(
         return True
 
     return renew
+
+
+def named(error: HeadwaterError, statement: Statement) -> HeadwaterError:
+    """The error, or where it refuses a path, one that says by which name the session's catalogs have the table."""
+    path = error.parameters.get("path")
+    if error.condition != _BLOCKED or not path:
+        return error
+    until = time.monotonic() + _LONGEST_SEARCH
+    for catalog in _catalogs(statement.confs):
+        try:
+            found = catalog_named(catalog, statement.confs).located(
+                lambda location: _spelled(location) == _spelled(path), _MOST_SCHEMAS, until
+            )
+        except (CatalogFailure, HeadwaterError):
+            continue
+        if found is not None:
+            name = ".".join(f"`{part.replace('`', '``')}`" for part in (found.catalog, found.schema, found.table))
+            return HeadwaterError(_BLOCKED, {"path": path, "advice": f"Use the table by its name, {name}."})
+        if time.monotonic() > until:
+            break
+    return error
+
+
+def _catalogs(confs: Mapping[str, str]) -> list[str]:
+    """The names of the session's catalogs that are of a server."""
+    found = (key.removeprefix(_PREFIX) for key, value in confs.items() if value.endswith(_CATALOG_CLASS))
+    return sorted(name for name in found if not name.startswith(_PREFIX) and "." not in name)
+
+
+def _spelled(location: str) -> str:
+    """A location, so that two spellings of it are equal."""
+    plain = re.sub(r"^file:(//)?(?=/)", "", location)
+    return re.sub(r"^s3[an]://", "s3://", plain).rstrip("/")
 
 
 def properties_for(
