@@ -178,12 +178,12 @@ def cases() -> Iterator[Case]:
         "MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET amount = t.amount + 1"
     )
-    for kind in ("vectors", "copy"):
+    for kind, ratio in (("vectors", 0.3), ("copy", 0.6)):
         timed = on_a_copy(
             f"{kind}/update-subquery-{kind}", large(kind == "vectors"), in_two_files, _clustered, as_merge
         )
         title = f"UPDATE by a subquery, 2 of 50 files, {kind}; the peer by MERGE"
-        yield Case(f"update-subquery-{kind}", title, (Against(PEER, ratio=0.3),), timed, 5, warm_up=_WARM_UP)
+        yield Case(f"update-subquery-{kind}", title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=_WARM_UP)
     yield Case(
         "merge-wide",
         f"MERGE of 10 clauses, {_WIDE_COLUMNS} columns",

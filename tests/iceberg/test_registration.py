@@ -134,9 +134,10 @@ def test_what_names_no_entry_gets_none(configured: SqlCatalog, tmp_path: Path) -
 
 
 def test_an_entry_of_another_place_is_left(configured: SqlCatalog, tmp_path: Path) -> None:
-    first, second = made(tmp_path / "one"), made(tmp_path / "two")
+    first = made(tmp_path / "one")
     first.commit([rows(1)])
     check(configured, first)
+    second = made(tmp_path / "two")
     second.commit([rows(2)])
     assert wait_for_maintenance(60)
     failure = str(registration.state_of(str(second.path)).failure)
