@@ -32,6 +32,7 @@ from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Protocol
+from headwater.protocol.columns import quote
 from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
 from headwater.protocol.properties import FEATURE_PREFIX
 from headwater.statements.commit import vended
@@ -208,7 +209,7 @@ def named(error: HeadwaterError, statement: Statement) -> HeadwaterError:
         except (CatalogFailure, HeadwaterError):
             continue
         if found is not None:
-            name = ".".join(f"`{part.replace('`', '``')}`" for part in (found.catalog, found.schema, found.table))
+            name = quote([found.catalog, found.schema, found.table])
             return HeadwaterError(_BLOCKED, {"path": path, "advice": f"Use the table by its name, {name}."})
         if time.monotonic() > until:
             break
@@ -217,8 +218,8 @@ def named(error: HeadwaterError, statement: Statement) -> HeadwaterError:
 
 def _catalogs(confs: Mapping[str, str]) -> list[str]:
     """The names of the session's catalogs that are of a server."""
-    found = (key.removeprefix(_PREFIX) for key, value in confs.items() if value.endswith(_CATALOG_CLASS))
-    return sorted(name for name in found if not name.startswith(_PREFIX) and "." not in name)
+    found = (key for key, value in confs.items() if key.startswith(_PREFIX) and value.endswith(_CATALOG_CLASS))
+    return sorted(name for name in (key.removeprefix(_PREFIX) for key in found) if "." not in name)
 
 
 def _spelled(location: str) -> str:
