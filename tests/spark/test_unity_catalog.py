@@ -70,6 +70,8 @@ def test_a_table_through_its_life(model, spark, rows):
     assert [field["name"] for field in table.columns["fields"]] == ["id", "name", "more"]
     assert (table.properties["team"], table.comment) == ("a", "of tests")
     assert {"catalogManaged", "vacuumProtocolCheck"} <= {*committed(model)[0][1]["protocol"]["readerFeatures"]}
+    spark.sql("COMMENT ON TABLE unity.s.t IS NULL")
+    assert not entry(model).comment
     spark.sql("ALTER TABLE unity.s.t RENAME TO s.u")
     assert rows("SELECT count(*) FROM unity.s.u") == [(3,)]
     spark.sql("INSERT INTO unity.s.u VALUES (5, 'e', 1)")
@@ -82,7 +84,11 @@ def test_a_table_through_its_life(model, spark, rows):
 def test_rows_of_queries_and_data_frames(model, spark, rows):
     spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
     assert len(model.staged) == 0
-    spark.sql("CREATE OR REPLACE TABLE unity.s.t USING delta AS SELECT id FROM range(7)")
+    spark.sql(
+        "CREATE OR REPLACE TABLE unity.s.t USING delta CLUSTER BY (id) TBLPROPERTIES (delta.enableRowTracking = true) "
+        "AS SELECT id FROM range(7)"
+    )
+    assert entry(model).domains.keys() == {"delta.clustering", "delta.rowTracking"}
     assert entry(model).latest == 1
     assert entry(model).properties["io.unitycatalog.tableId"] == entry(model).id
     spark.range(7, 9).write.mode("append").saveAsTable("unity.s.t")

@@ -29,6 +29,8 @@ _ACTIONS = {
     "set-columns", "set-partition-columns", "set-table-comment", "set-domain-metadata", "remove-domain-metadata",
 }  # fmt: skip
 
+_DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
+
 
 #: The types of errors that are answered as faults, by their status.
 _TYPES = {
@@ -180,6 +182,7 @@ class UnityModel:
         if not table_id:
             raise Refusal(400, "InvalidParameterValueException", "no staging table has this location")
         _check_columns(body["columns"])
+        _check_domains(body.get("domain-metadata", {}))
         table = Table(
             table_id,
             body["location"],
@@ -274,6 +277,7 @@ class UnityModel:
             table.partition_columns = actions["set-partition-columns"]["partition-columns"]
         if "set-table-comment" in actions:
             table.comment = actions["set-table-comment"]["comment"]
+        _check_domains(actions.get("set-domain-metadata", {}).get("updates", {}))
         table.domains |= actions.get("set-domain-metadata", {}).get("updates", {})
         for name in actions.get("remove-domain-metadata", {}).get("domains", []):
             table.domains.pop(name, None)
@@ -301,6 +305,13 @@ def _check_contract(table: Table) -> None:
     missing = {*REQUIRED} - {*table.protocol["writer-features"]}
     if missing or table.properties.get("io.unitycatalog.tableId") != table.id:
         raise Refusal(400, "InvalidParameterValueException", f"the table lacks {sorted(missing)} or its id")
+
+
+def _check_domains(domains: dict[str, Any]) -> None:
+    """As strict as a server that parses into classes: each domain holds the one field that the specification names."""
+    for name, content in domains.items():
+        if name not in _DOMAINS or [*content] != [_DOMAINS[name]]:
+            raise Refusal(400, "InvalidParameterValueException", f"unrecognized field in {name}: {content}")
 
 
 def _check_columns(columns: Any) -> None:

@@ -56,6 +56,7 @@ class Redefinition:
 
     :param configuration: the table properties before the commit.
     :param partition_columns: those before the commit.
+    :param description: the table's comment before the commit.
     """
 
     protocol: TableProtocol | None = None
@@ -63,6 +64,7 @@ class Redefinition:
     domains: tuple[DomainMetadata, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
     partition_columns: tuple[str, ...] = ()
+    description: str | None = None
 
 
 class CatalogFailure(Exception):

@@ -159,6 +159,7 @@ class CatalogCommitter:
             tuple(actions.domains.values()),
             dict(before.metadata.configuration) if before else {},
             tuple(before.metadata.partition_columns) if before else (),
+            before.metadata.description if before else None,
         )
 
     # 2. Ratify, 3. Find out

@@ -26,8 +26,8 @@ from headwater.protocol.file_names import is_staged_commit
 
 _PROTOCOL_VERSION = "1.0"
 _DELTA = "/delta/v1"
-#: The domains of metadata that the catalog shows.
-_DOMAINS = ("delta.clustering", "delta.rowTracking")
+#: The domains of metadata that the catalog shows, and what it knows of each: it refuses what else a log says there.
+_DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
 #: The property that binds a table's log to its entry in the catalog.
 TABLE_ID = "io.unitycatalog.tableId"
 
@@ -359,8 +359,8 @@ def _changes(change: Redefinition) -> Iterator[dict[str, Any]]:
             yield {"action": "remove-properties", "removals": gone}
         if tuple(metadata.partition_columns) != change.partition_columns:
             yield {"action": "set-partition-columns", "partition-columns": list(metadata.partition_columns)}
-        if metadata.description is not None:
-            yield {"action": "set-table-comment", "comment": metadata.description}
+        if metadata.description != change.description:
+            yield {"action": "set-table-comment", "comment": metadata.description or ""}
     shown = [domain for domain in change.domains if domain.domain in _DOMAINS]
     if put_domains := {each.domain: _of_domain(each) for each in shown if not each.removed}:
         yield {"action": "set-domain-metadata", "updates": put_domains}
@@ -369,9 +369,10 @@ def _changes(change: Redefinition) -> Iterator[dict[str, Any]]:
 
 
 def _of_domain(domain: DomainMetadata) -> Any:
+    known = _DOMAINS[domain.domain]
     try:
-        return json.loads(domain.configuration)
-    except ValueError:
+        return {known: json.loads(domain.configuration)[known]}
+    except (ValueError, KeyError, TypeError):
         return {}
 
 
