@@ -208,3 +208,39 @@ def test_a_token_is_in_no_text(model, spark, rows, fails, settings):
     assert "dapi-" not in str(texts) + raised.text
     log = "".join(path.read_text() for path in Path(entry(model).location, "_delta_log").glob("*.json"))
     assert "dapi-" not in log
+
+
+def test_below_the_connector_of_unity_catalog(model, spark, rows, server, tmp_path):
+    """As Unity Catalog's own connector does: its catalog below, its settings handed over, tables by their schema."""
+    jvm, sql = spark._jvm, spark._jvm.org.apache.spark.sql
+    below = spark._jsparkSession.sessionState().catalogManager().v2SessionCatalog()
+    catalog = jvm.headwater.spark.HeadwaterCatalog()
+    catalog.setDelegateCatalog(below)
+    catalog.initialize(CATALOG, sql.util.CaseInsensitiveStringMap({"uri": server[1], "token": TOKEN}))
+
+    def identifier(name, schema="s"):
+        namespace = spark._sc._gateway.new_array(jvm.String, 1)
+        namespace[0] = schema
+        return sql.connector.catalog.Identifier.of(namespace, name)
+
+    schema = sql.types.StructType.fromDDL("id INT, v STRING")
+    transforms = spark._sc._gateway.new_array(jvm.org.apache.spark.sql.connector.expressions.Transform, 0)
+    given = {"provider": "delta", "delta.feature.catalogManaged": "supported"}
+    catalog.createTable(identifier("t"), schema, transforms, given)
+    assert entry(model).managed
+    spark.sql("INSERT INTO unity.s.t VALUES (1, 'a')")
+    found = catalog.loadTable(identifier("t"))
+    assert [found.columns()[i].name() for i in range(2)] == ["id", "v"]
+    catalog.stageCreateOrReplace(identifier("u"), schema, transforms, given).commitStagedChanges()
+    catalog.stageCreateOrReplace(identifier("t"), schema, transforms, given).commitStagedChanges()
+    assert (entry(model, "u").latest, entry(model).latest) == (0, 2)
+    assert rows("SELECT * FROM unity.s.t") == []
+    # What is no Delta table of the server is left to the catalog below.
+    spark.sql(f"CREATE TABLE default.beside (id INT) USING parquet LOCATION '{tmp_path}/p'")
+    try:
+        assert catalog.tableExists(identifier("beside", "default"))
+        assert not catalog.tableExists(identifier("none"))
+        assert "beside" in str(catalog.loadTable(identifier("beside", "default")).name())
+    finally:
+        catalog.dropTable(identifier("beside", "default"))
+    assert not spark.catalog.tableExists("default.beside")

@@ -48,6 +48,7 @@ PRINTED = [
     "wrapped and dropped: [TABLE_OR_VIEW_NOT_FOUND]",
     "wrapped namespace: [SCHEMA_NOT_FOUND]",
     "wrapped alone: false false",
+    "version: 4.4.0",
     "conflicts: " + " ".join(f"io.delta.exceptions.{kind.__name__}" for kind in CONFLICTS.values()),
     "java: [[1,new!], [2,two]]",
 ]

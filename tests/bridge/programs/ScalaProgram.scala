@@ -126,5 +126,6 @@ object ScalaProgram {
     fails("wrapped and dropped")(spark.table("other.space.renamed").count())
     fails("wrapped namespace")(spark.sql("CREATE TABLE other.nowhere.t (id INT) USING delta"))
     println(s"wrapped alone: ${spark.catalog.tableExists("spark_catalog.default.t")} ${spark.catalog.databaseExists("space")}")
+    println(s"version: ${Class.forName("io.delta.Version").getMethod("getVersion").invoke(null)}")
   }
 }

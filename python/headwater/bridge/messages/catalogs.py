@@ -19,11 +19,15 @@ class CatalogNames(Answer, kw_only=True):
 
 
 class FindInCatalogRequest(Request, kw_only=True):
-    """Asks where a table is. The answer is :class:`FoundInCatalog`."""
+    """Asks where a table is. The answer is :class:`FoundInCatalog`.
+
+    :param others: whether somebody else has the tables of other formats: one of these is then as none.
+    """
 
     catalog: str
     schema: str
     table: str
+    others: bool
 
 
 class FoundInCatalog(Answer, kw_only=True):

@@ -36,6 +36,10 @@ class AlreadyExists(NotProposed):
     """There is something of that name."""
 
 
+class NotDelta(NotProposed):
+    """The table has another format."""
+
+
 class Forbidden(NotProposed):
     """Who asks has no right to it."""
 
@@ -188,6 +192,8 @@ def _understand(answer: Answer, method: str, path: str, token: str) -> dict[str,
             raise Unanswered(said)
         if answer.status == 403:
             raise Forbidden(said)
+        if kind == "UnsupportedTableFormatException":
+            raise NotDelta(said)
         raise (_KINDS.get(kind, VersionTaken) if answer.status == 409 else NotProposed)(said)
     if answer.status == 501:
         raise NotOffered(said)

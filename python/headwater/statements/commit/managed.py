@@ -52,7 +52,8 @@ _KEPT = (
     properties.DELETION_VECTORS.name,
     properties.IN_COMMIT_TIMESTAMPS.name,
 )
-_CATALOG_CLASS = ".HeadwaterUnityCatalog"
+#: The classes of catalogs of a server: Headwater's, and Unity Catalog's own, which has Headwater's below it.
+_CATALOG_CLASSES = (".HeadwaterUnityCatalog", ".UCSingleCatalog")
 _BLOCKED = "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
 #: How many schemas of a catalog are looked through for the name of a table that was named by its path, at most, and how
 #: long, in seconds.
@@ -218,7 +219,7 @@ def named(error: HeadwaterError, statement: Statement) -> HeadwaterError:
 
 def _catalogs(confs: Mapping[str, str]) -> list[str]:
     """The names of the session's catalogs that are of a server."""
-    found = (key for key, value in confs.items() if key.startswith(_PREFIX) and value.endswith(_CATALOG_CLASS))
+    found = (key for key, value in confs.items() if key.startswith(_PREFIX) and value.endswith(_CATALOG_CLASSES))
     return sorted(name for name in (key.removeprefix(_PREFIX) for key in found) if "." not in name)
 
 

@@ -18,7 +18,7 @@ from headwater.bridge.messages.catalogs import (
 )
 from headwater.bridge.statement import Statement
 from headwater.catalogs.interface import CatalogFailure
-from headwater.catalogs.unity.requests import NotFound
+from headwater.catalogs.unity.requests import NotDelta, NotFound
 from headwater.catalogs.unity.tables import Name
 from headwater.errors import HeadwaterError
 from headwater.protocol.features import CATALOG_MANAGED, supported_features
@@ -42,9 +42,10 @@ def list_catalog(request: ListCatalogRequest, statement: Statement) -> CatalogNa
 def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> FoundInCatalog:
     """Where a table is, and what it is reached with."""
     catalog = catalog_named(request.catalog, statement.confs)
+    none: tuple[type[CatalogFailure], ...] = (NotFound, NotDelta) if request.others else (NotFound,)
     try:
-        loaded = _asked(_name(request), lambda: catalog.load(request.schema, request.table), passes=NotFound)
-    except NotFound:
+        loaded = _asked(_name(request), lambda: catalog.load(request.schema, request.table), passes=none)
+    except none:
         return FoundInCatalog(options={})
     given = _asked(_name(request), lambda: vended.of_table(catalog, loaded.name, loaded.table_id, loaded.location))
     options = dict(given.settings)
@@ -135,7 +136,7 @@ def _unsupported(catalog: str, operation: str) -> HeadwaterError:
     return HeadwaterError("HEADWATER_CATALOG_OPERATION_UNSUPPORTED", {"catalog": catalog, "operation": operation})
 
 
-def _asked(name: Name | str, ask: Callable[[], _T], passes: type[CatalogFailure] | tuple[()] = ()) -> _T:
+def _asked(name: Name | str, ask: Callable[[], _T], passes: tuple[type[CatalogFailure], ...] = ()) -> _T:
     """What a catalog answers.
 
     :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.

@@ -15,8 +15,7 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.catalog.{
   ClonedSource, CreatedTables, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable,
-  TableChangeMessage,
-  TableEntry, TableRegistry, TableVersion
+  TableChangeMessage, TableEntry, TableRegistry, TableVersion, UnityTables
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
@@ -32,6 +31,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * `spark.sql.catalog.spark_catalog` names this class: Spark's session catalog, with Delta tables by name and by path (``delta.`/path` ``).
@@ -40,6 +40,16 @@ import org.apache.spark.sql.types.StructType
 class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatalog with TableCatalog with CatalogShim {
   private def session: SparkSession = SparkSession.active
   private def registry: TableRegistry = TableRegistry.of(session, delegate)
+
+  /**
+   * Unity Catalog's own connector puts its catalog below this one and hands over its settings: the Delta tables of that server are then
+   * asked of the server itself, as those of [[HeadwaterUnityCatalog]] are, and its catalog keeps all else.
+   */
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = delegate match {
+    case others: TableCatalog with SupportsNamespaces if UnityTables.isOne(options) =>
+      setDelegateCatalog(new UnityTables(name, Some(others)))
+    case _ => super.initialize(name, options)
+  }
 
   /** Spark's plans show the catalog like this. */
   override def toString: String = name()
@@ -56,7 +66,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   // --- load ------------------------------------------------------------------------------------------------------------------------
 
   override def loadTable(ident: Identifier): Table = PlannedTable.named(ident).getOrElse(load(ident, TableVersion.Latest) match {
-    case table: HeadwaterTable => new MergeableTable(table)
+    // A catalog above ours may load the targets of statements here too.
+    case table: HeadwaterTable if SparkInternals.isCatalogOf(session, this) => new MergeableTable(table)
     case other => other
   })
 

@@ -4,6 +4,7 @@ import java.util
 
 import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages._
+import headwater.spark.shims.{NewTable, StagingShim}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{NoSuchFunctionException, NoSuchNamespaceException, NoSuchTableException}
@@ -12,8 +13,12 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The entries of a catalog of Unity Catalog: where its tables are, and what they are reached with. The handler asks the server. */
-final class UnityTables(named: String) extends CatalogDefaults {
+/**
+ * The entries of a catalog of Unity Catalog: where its tables are, and what they are reached with. The handler asks the server.
+ *
+ * @param others a catalog of the same server that has what is no Delta table: tables of other formats, and schemas to be made
+ */
+final class UnityTables(named: String, others: Option[TableCatalog with SupportsNamespaces] = None) extends CatalogDefaults {
   private def session: SparkSession = {
     val active = SparkSession.active
     Extension.require(active)
@@ -29,18 +34,19 @@ final class UnityTables(named: String) extends CatalogDefaults {
   // --- tables ----------------------------------------------------------------------------------------------------------------------
 
   override def listTables(namespace: Array[String]): Array[Identifier] =
-    names(Some(schemaOf(namespace))).map(Identifier.of(namespace, _)).toArray
+    others.map(_.listTables(namespace)).getOrElse(names(Some(schemaOf(namespace))).map(Identifier.of(namespace, _)).toArray)
 
   def find(ident: Identifier): Option[UnityEntry] =
     if (ident.namespace().length != 1) None
-    else entry(Bridge.call(session, FindInCatalogRequest(named, ident.namespace()(0), ident.name())), ident)
+    else entry(Bridge.call(session, FindInCatalogRequest(named, ident.namespace()(0), ident.name(), others.isDefined)), ident)
 
   private def entry(found: FoundInCatalog, ident: Identifier): Option[UnityEntry] =
     found.location.map(new UnityEntry(ident, _, found.managed, found.comment, found.options))
 
-  override def loadTable(ident: Identifier): Table = find(ident).getOrElse(throw new NoSuchTableException(ident))
+  override def loadTable(ident: Identifier): Table =
+    find(ident).getOrElse(others.map(_.loadTable(ident)).getOrElse(throw new NoSuchTableException(ident)))
 
-  override def tableExists(ident: Identifier): Boolean = find(ident).isDefined
+  override def tableExists(ident: Identifier): Boolean = find(ident).isDefined || others.exists(_.tableExists(ident))
 
   /** A place for a new table that the catalog will manage. */
   def place(ident: Identifier): TableLocation = {
@@ -54,8 +60,10 @@ final class UnityTables(named: String) extends CatalogDefaults {
       columns: Array[Column],
       partitions: Array[Transform],
       properties: util.Map[String, String]): Table = {
+    val provider = Option(properties.get(TableCatalog.PROP_PROVIDER)).getOrElse("")
+    if (others.isDefined && !provider.equalsIgnoreCase("delta"))
+      return StagingShim.createIn(others.get, ident, NewTable(columns, partitions, properties))
     if (properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) != "true") {
-      val provider = Option(properties.get(TableCatalog.PROP_PROVIDER)).getOrElse("")
       val location = Option(properties.get(TableCatalog.PROP_LOCATION))
       val lies = location.map(place => TableLocation(TableLocation.path(session, new Path(place))))
       Bridge.call(
@@ -68,8 +76,8 @@ final class UnityTables(named: String) extends CatalogDefaults {
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = refuse("ALTER TABLE SET LOCATION")
 
-  override def dropTable(ident: Identifier): Boolean =
-    ident.namespace().length == 1 && Bridge.call(session, DropFromCatalogRequest(named, ident.namespace()(0), ident.name()))
+  override def dropTable(ident: Identifier): Boolean = others.map(_.dropTable(ident)).getOrElse(
+    ident.namespace().length == 1 && Bridge.call(session, DropFromCatalogRequest(named, ident.namespace()(0), ident.name())))
 
   override def renameTable(from: Identifier, to: Identifier): Unit =
     Bridge.call(
@@ -90,11 +98,14 @@ final class UnityTables(named: String) extends CatalogDefaults {
   override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] =
     if (namespace.length == 1 && names(None).contains(namespace(0))) new util.HashMap() else throw new NoSuchNamespaceException(namespace)
 
-  override def createNamespace(namespace: Array[String], metadata: util.Map[String, String]): Unit = refuse("CREATE SCHEMA")
+  override def createNamespace(namespace: Array[String], metadata: util.Map[String, String]): Unit =
+    others.map(_.createNamespace(namespace, metadata)).getOrElse(refuse("CREATE SCHEMA"))
 
-  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit = refuse("ALTER SCHEMA")
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
+    others.map(_.alterNamespace(namespace, changes: _*)).getOrElse(refuse("ALTER SCHEMA"))
 
-  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = refuse("DROP SCHEMA")
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean =
+    others.map(_.dropNamespace(namespace, cascade)).getOrElse(refuse("DROP SCHEMA"))
 
   private def schemaOf(namespace: Array[String]): String =
     if (namespace.length == 1) namespace(0) else throw new NoSuchNamespaceException(namespace)
@@ -108,4 +119,10 @@ final class UnityTables(named: String) extends CatalogDefaults {
   override def listFunctions(namespace: Array[String]): Array[Identifier] = Array.empty
 
   override def loadFunction(ident: Identifier): UnboundFunction = throw new NoSuchFunctionException(ident)
+}
+
+object UnityTables {
+  /** Whether the settings of a catalog are of a server whose interface for Delta tables is to be used. */
+  def isOne(options: CaseInsensitiveStringMap): Boolean =
+    options.containsKey("uri") && options.getBoolean("deltaRestApi.enabled", true)
 }

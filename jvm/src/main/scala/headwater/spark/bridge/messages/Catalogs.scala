@@ -8,7 +8,8 @@ object CatalogNames {
   implicit val fromJson: FromJson[CatalogNames] = FromJson.message(in => CatalogNames(in[Seq[String]]("names")))
 }
 
-final case class FindInCatalogRequest(catalog: String, schema: String, table: String) extends Call[FoundInCatalog]("find_in_catalog")
+final case class FindInCatalogRequest(catalog: String, schema: String, table: String, others: Boolean)
+    extends Call[FoundInCatalog]("find_in_catalog")
 
 /** @param options to reach the table with, mostly credentials */
 final case class FoundInCatalog(location: Option[String], managed: Boolean, comment: Option[String], options: Map[String, String])

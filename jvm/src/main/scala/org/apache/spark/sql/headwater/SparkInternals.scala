@@ -180,6 +180,10 @@ object SparkInternals {
     case _ => None
   }
 
+  /** Whether Spark itself asks this catalog, and not another one that wraps it. */
+  def isCatalogOf(session: SparkSession, catalog: CatalogPlugin): Boolean =
+    session.sessionState.catalogManager.catalog(catalog.name()) eq catalog
+
   def columns(schema: StructType): Array[Column] = CatalogV2Util.structTypeToV2Columns(schema)
 
   def schema(columns: Array[Column]): StructType = storedTypes(declaredSchema(columns))
