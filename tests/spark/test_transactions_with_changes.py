@@ -16,7 +16,8 @@ from headwater.stores import LocalStore
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "6"))
+#: Transactions, of three statements each.
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "24")) // 3
 SEED = 4 if "HEADWATER_TEST_EXAMPLES" not in os.environ else None
 
 
@@ -123,6 +124,7 @@ def test_what_one_statement_did_not_record_is_recorded_beside_another(spark, dat
 
 
 @pytest.mark.soak
+@pytest.mark.random
 @pytest.mark.parametrize(
     ("vectors", "partitioning"), [("true", ""), ("false", "PARTITIONED BY (p)"), ("true", "PARTITIONED BY (p)")]
 )

@@ -13,6 +13,7 @@ from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest,
 from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.commits import parse_actions
+from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddCDCFile, Metadata, Protocol
 from headwater.protocol.file_names import commit_name
@@ -222,6 +223,31 @@ def test_no_part_of_another_transaction_is_read(tables):
     assert session.files(b) == {"0"}
     session.rollback()
     assert session.files(b) == {"0", "theirs", "later"}
+
+
+def test_commits_are_only_read_again_where_a_table_has_moved_on(tables, monkeypatch):
+    """How many transactions came before makes no difference to the first look at a table."""
+    asked = []
+
+    def listed(path, *of):
+        asked.append(path)
+        return list_log(path, *of)
+
+    monkeypatch.setattr("headwater.transaction.composing.list_log", listed)
+    a, b = tables
+    session, other = Session(), Session()
+    for name in ("1", "2"):
+        session.begin()
+        session.insert(a, name)
+        session.insert(b, name)
+        session.commit()
+    assert not asked
+    session.begin()
+    session.files(a)
+    other.insert(a, "theirs")
+    session.files(b)
+    assert b in asked
+    session.rollback()
 
 
 def test_versions_that_do_not_go_together_are_an_error(tables, tmp_path):

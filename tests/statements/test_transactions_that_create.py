@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -229,7 +230,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def test_what_would_not_be_a_new_table_is_refused(tmp_path, old):
+def test_what_would_not_be_a_new_table_is_refused(tmp_path, old, monkeypatch):
     session, path = Session(), tmp_path / "new"
     session.begin()
     session.create(path, "d.new")
@@ -240,6 +241,13 @@ def test_what_would_not_be_a_new_table_is_refused(tmp_path, old):
             )
     session.commit()
     assert set(session.names) == {"d.new"}
+    session.begin()
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "identity", "of options that the statement has for its table")
+        by_name = partial(session.create, tmp_path / "reached", "d.reached")
+        assert condition_of(by_name) == "HEADWATER_NOT_IN_TRANSACTION"
+        session.create(tmp_path / "reached")  # by its path, each statement has them
+    session.rollback()
     session.begin("serializable")
     assert condition_of(lambda: session.create(tmp_path / "other")) == "HEADWATER_NOT_IN_TRANSACTION"
     session.rollback()

@@ -22,7 +22,7 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, AddFile, DomainMetadata, RemoveFile
-from headwater.protocol.file_names import commit_name
+from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import DOMAIN as ROW_IDS
 from headwater.protocol.row_tracking import high_water_mark
 from headwater.transaction import net_changes
@@ -48,7 +48,7 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
     :param since: when the first of these was read, in milliseconds since the epoch.
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_VERSIONS_APART`` where there is none.
     """
-    version, others = newest.version, {snapshot.table_path: snapshot for snapshot in pinned}
+    version, others = newest.version, {snapshot.table_path: snapshot for snapshot in pinned if _has_moved(snapshot)}
     for number, made in _groups_of(newest, since) if others else ():
         if any(path in others and at > others[path].version for path, at in made.items()):
             version = min(version, number - 1)
@@ -60,6 +60,17 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
     if version < 0:  # it was not there yet
         raise _apart(newest, others)
     return version
+
+
+def _has_moved(snapshot: Snapshot) -> bool:
+    """Whether a table has commits after a version. Before that, of no group that a newer look at another table shows
+    is one of its commits missing: all of them are in their logs when the group is decided about.
+    """
+    following = f"{log_directory(snapshot.table_path)}/{commit_name(snapshot.version + 1)}"
+    try:
+        return snapshot.store.exists(following)
+    except OSError:
+        return True
 
 
 def _apart(table: Snapshot, others: Iterable[str]) -> HeadwaterError:
