@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.hive.metastore import metastore
+from support.sparks.running import is_alive, wait_for
 from support.sparks.thrift_clients import Clients, clients_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
@@ -80,6 +84,48 @@ def test_entries_follow_their_tables(driver: Any, tmp_path: Path) -> None:
     found = driver.run("entries", home=str(tmp_path))
     behind = [statement[:17] for statement, columns, said, *_ in found if said != columns]
     assert behind == ["ALTER TABLE delta", "CREATE TABLE g US", "CREATE TABLE i (x", "CREATE TABLE k (`"]
+
+
+def test_a_table_gets_its_name_after_a_crash_between_commit_and_entry(sparks: Any, settings: dict[str, str]) -> None:
+    """A transaction that creates a table is decided, and then its handler dies, or its whole Spark."""
+    first = sparks.driver(settings=settings)
+    first.rows("CREATE TABLE sums (n BIGINT) USING delta")
+
+    def transact(name: str) -> None:
+        first.rows("BEGIN TRANSACTION")
+        first.rows(f"CREATE TABLE {name} USING delta AS SELECT id FROM range(5)")
+        first.rows(f"INSERT INTO sums SELECT sum(id) FROM {name}")
+
+    transact("by_recovery")
+    first.faults.kill_at("before_entry")
+    handler = first.handler
+    assert first.rows("COMMIT") == []
+    assert first.faults.happened("before_entry")
+    assert first.handler != handler
+    assert first.rows("SELECT count(*) FROM by_recovery") == [[5]]
+    assert first.rows("SELECT * FROM sums") == [[10]]
+
+    transact("by_hand")
+    with first.faults.hold_at("before_entry") as is_there:
+        first.ask("sql", text="COMMIT")
+        wait_for(is_there, 60, "COMMIT to have decided")
+        handler = first.handler
+        os.kill(first.jvm, signal.SIGKILL)
+        wait_for(lambda: not is_alive(handler), 60, "the handler's end after its JVM's")
+    first.stop()
+    second = sparks.driver(settings=settings)
+    assert second.rows("SELECT * FROM sums") == [[10], [10]]
+    assert second.sql("SELECT * FROM by_hand")["condition"] == "TABLE_OR_VIEW_NOT_FOUND"
+    assert second.rows("SELECT count(*) FROM by_recovery") == [[5]]
+    # Whoever runs it again learns that the table is there.
+    second.rows("BEGIN TRANSACTION")
+    again = second.sql("CREATE TABLE by_hand USING delta AS SELECT id FROM range(5)")
+    assert again["condition"] == "HEADWATER_NOT_IN_TRANSACTION"
+    there = re.search(r"the table at (\S+/by_hand),", again["text"])
+    assert there is not None
+    second.rows("ROLLBACK")
+    second.rows(f"CREATE TABLE by_hand USING delta LOCATION '{there[1]}'")
+    assert second.rows("SELECT count(*) FROM by_hand") == [[5]]
 
 
 def test_columns_are_listed(driver: Any, client: Clients) -> None:

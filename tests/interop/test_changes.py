@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import headwater
 from headwater.changes.changelog import PAIRED, PAIRED_TAG
 from support.changelogs import dicts, pairs, states
 
@@ -101,6 +102,34 @@ def test_the_same_changes(name: str, spark: Any, peer: Any, settings: Any, writt
     assert ours(everything.replace("*", "count(*)")) == [[len(expected)]]
     one_kind = f"{everything} WHERE _change_type = 'delete'"
     assert ours(one_kind) == theirs(one_kind)
+
+
+def test_the_changes_of_a_transaction(spark: Any, peer: Any, to_plain: Any, tmp_path: Any) -> None:
+    path = str(tmp_path / "t")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (a INT, b STRING, p INT) USING delta PARTITIONED BY (p) "
+        f"TBLPROPERTIES ({FEED}, 'delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql(f"INSERT INTO delta.`{path}` {ROWS}")
+    with headwater.in_transaction(spark):
+        for statement in (
+            "INSERT INTO {t} VALUES (10, 'n', 2), (11, 'n', 2)",
+            "DELETE FROM {t} WHERE p = 0",
+            "DELETE FROM {t} WHERE a IN (1, 10)",
+            "UPDATE {t} SET b = 'u' WHERE a = 3",
+        ):
+            spark.sql(statement.replace("{t}", f"delta.`{path}`"))
+    query = f"SELECT * FROM table_changes_by_path('{path}', 2)"
+    found = sorted((to_plain(row) for row in spark.sql(query).collect()), key=repr)
+    assert found == sorted(peer.sql(query), key=repr)
+    kinds = [(row[0], row[3]) for row in found]
+    assert sorted(kinds) == [
+        *((a, "delete") for a in (0, 1, 2)),
+        (3, "update_postimage"),
+        (3, "update_preimage"),
+        *((a, "delete") for a in (4, 6)),
+        (11, "insert"),
+    ]
 
 
 def test_changes_on_both_sides_of_a_rename(spark: Any, peer: Any, fails: Any, tmp_path: Any) -> None:

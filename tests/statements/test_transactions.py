@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -11,8 +13,9 @@ from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest,
 from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.commits import parse_actions
+from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.actions import AddCDCFile, Metadata, Protocol
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
 from headwater.statements.commit import open_transactions
@@ -26,6 +29,7 @@ from headwater.statements.commit.transactions import (
     rollback_transaction,
 )
 from headwater.statements.files import scans
+from headwater.statements.files.missing_changes import record_missing_changes
 from headwater.statements.maintain.vacuum import open_since
 from headwater.statements.registry import _IN_TRANSACTION, _REFUSALS, HANDLERS
 from headwater.stores import LocalStore
@@ -87,7 +91,7 @@ class Session:
         return self.run(scan)
 
     def commit(self):
-        return self.run(lambda statement: commit_transaction(ASKED, statement))
+        return self.run(lambda statement: commit_transaction(ASKED, statement, record_missing_changes))
 
     def rollback(self):
         return self.run(lambda statement: rollback_transaction(ASKED, statement))
@@ -103,8 +107,11 @@ class Session:
 
         return self.run(insert)
 
-    def replace(self, path, old, *new):
-        """A statement that reads all rows, and rewrites those of a file."""
+    def replace(self, path, old, *new, changes=()):
+        """A statement that reads all rows, and rewrites those of a file.
+
+        :param changes: the change data files that it writes.
+        """
 
         def rewrite(statement):
             snapshot = open_snapshot(path, statement)
@@ -113,6 +120,8 @@ class Session:
             rows = snapshot.files
             txn.remove(removals(rows.filter([name == old for name in rows["path"].to_pylist()])))
             txn.add([add_file(name) for name in new])
+            for name in changes:
+                txn.add_action(AddCDCFile(name, {}, 1))
             return commit(txn, statement, Options(None), "UPDATE", {}, {"numFiles": len(new)})
 
         return self.run(rewrite)
@@ -214,6 +223,31 @@ def test_no_part_of_another_transaction_is_read(tables):
     assert session.files(b) == {"0"}
     session.rollback()
     assert session.files(b) == {"0", "theirs", "later"}
+
+
+def test_commits_are_only_read_again_where_a_table_has_moved_on(tables, monkeypatch):
+    """How many transactions came before makes no difference to the first look at a table."""
+    asked = []
+
+    def listed(path, *of):
+        asked.append(path)
+        return list_log(path, *of)
+
+    monkeypatch.setattr("headwater.transaction.composing.list_log", listed)
+    a, b = tables
+    session, other = Session(), Session()
+    for name in ("1", "2"):
+        session.begin()
+        session.insert(a, name)
+        session.insert(b, name)
+        session.commit()
+    assert not asked
+    session.begin()
+    session.files(a)
+    other.insert(a, "theirs")
+    session.files(b)
+    assert b in asked
+    session.rollback()
 
 
 def test_versions_that_do_not_go_together_are_an_error(tables, tmp_path):
@@ -381,11 +415,26 @@ def test_what_cannot_be_one_commit_is_refused(tmp_path):
     session = Session()
     session.begin()
     session.insert(path, "1")
-    session.insert(path, "2")
-    assert condition_of(lambda: session.replace(path, "0", "3")) == "HEADWATER_NOT_IN_TRANSACTION"
-    assert session.files(path) == {"0", "1", "2"}
+    session.replace(path, "0", "2", changes=["c1"])
+    for changes in (["c2"], []):
+        again = partial(session.replace, path, "2", "3", changes=changes)
+        assert condition_of(again) == "HEADWATER_NOT_IN_TRANSACTION"
+    assert session.files(path) == {"1", "2"}
+    session.replace(path, "1", "4")
+    session.rollback()
+
+
+def test_where_the_log_shows_all_changes_no_change_data_is_committed(tmp_path):
+    path = table(tmp_path / "t", {"changeDataFeed"}, delta_enableChangeDataFeed="true")
+    session = Session()
+    session.begin()
+    session.insert(path, "1")
+    session.replace(path, "1", "2", changes=["c1"])  # whatever they were, its rows are new
+    session.replace(path, "0", "3")
     session.commit()
-    assert session.files(path) == {"0", "1", "2"}
+    actions = parse_actions((tmp_path / "t" / "_delta_log" / commit_name(1)).read_bytes(), "")
+    assert not actions.change_files
+    assert [(is_add, file["path"]) for is_add, file in actions.files] == [(False, "0"), (True, "2"), (True, "3")]
 
 
 def test_vacuum_knows_since_when_a_table_is_written(tables):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -28,6 +29,7 @@ from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.recovery import recover_commit
 from headwater.statements.commit.transactions import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.define.create import create_table
+from headwater.statements.files.missing_changes import record_missing_changes
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
 from headwater.transaction.undoing import undo
@@ -66,7 +68,7 @@ class Session:
 
     def commit(self):
         asked = TransactionRequest(arguments=TransactionArguments())
-        return self.run(lambda statement: commit_transaction(asked, statement))
+        return self.run(lambda statement: commit_transaction(asked, statement, record_missing_changes))
 
     def rollback(self):
         asked = TransactionRequest(arguments=TransactionArguments())
@@ -228,7 +230,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def test_what_would_not_be_a_new_table_is_refused(tmp_path, old):
+def test_what_would_not_be_a_new_table_is_refused(tmp_path, old, monkeypatch):
     session, path = Session(), tmp_path / "new"
     session.begin()
     session.create(path, "d.new")
@@ -239,6 +241,13 @@ def test_what_would_not_be_a_new_table_is_refused(tmp_path, old):
             )
     session.commit()
     assert set(session.names) == {"d.new"}
+    session.begin()
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "identity", "of options that the statement has for its table")
+        by_name = partial(session.create, tmp_path / "reached", "d.reached")
+        assert condition_of(by_name) == "HEADWATER_NOT_IN_TRANSACTION"
+        session.create(tmp_path / "reached")  # by its path, each statement has them
+    session.rollback()
     session.begin("serializable")
     assert condition_of(lambda: session.create(tmp_path / "other")) == "HEADWATER_NOT_IN_TRANSACTION"
     session.rollback()

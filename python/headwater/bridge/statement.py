@@ -52,6 +52,8 @@ _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
 _CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
 _CHANGE_REQUEST = msgspec.json.Decoder(ChangeRequest)
 _TEXTS = msgspec.json.Decoder(list[str])
+#: Where a file of a relation has what is left out of it.
+_DELETION_VECTOR = 3
 _ROW = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -293,6 +295,7 @@ class Statement:
         wanted = FilesOfVersion(
             table=table,
             version=version,
+            lists_deletion_vectors=any(file[_DELETION_VECTOR] is not None for file in files),
             row_tracking_columns=list(row_tracking_columns),
             tasks=list(tasks),
             files=files,

@@ -29,6 +29,7 @@ from headwater.statements.define import (
 )
 from headwater.statements.define import catalogs as managed
 from headwater.statements.files import scans
+from headwater.statements.files.missing_changes import record_missing_changes
 from headwater.statements.follow import sink, source
 from headwater.statements.maintain import (
     auto_compaction,
@@ -149,6 +150,10 @@ def _guarded(name: str, handler: Handler[Any]) -> Handler[Any]:
     return Handler(handler.request, run)
 
 
+def _commit_transaction(request: define.TransactionRequest, statement: Statement) -> define.RowsAnswer:
+    return transactions.commit_transaction(request, statement, record_missing_changes)
+
+
 _HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),
     "refresh_table": Handler(read.RefreshTableRequest, scans.refresh_table),
@@ -207,7 +212,7 @@ _HANDLERS: Mapping[str, Handler[Any]] = {
     "restore": Handler(maintain.RestoreRequest, restore.restore),
     "vacuum": Handler(maintain.VacuumRequest, vacuum.vacuum),
     "begin_transaction": Handler(define.TransactionRequest, transactions.begin_transaction),
-    "commit_transaction": Handler(define.TransactionRequest, transactions.commit_transaction),
+    "commit_transaction": Handler(define.TransactionRequest, _commit_transaction),
     "rollback_transaction": Handler(define.TransactionRequest, transactions.rollback_transaction),
     "list_catalog": Handler(catalogs.ListCatalogRequest, managed.list_catalog),
     "find_in_catalog": Handler(catalogs.FindInCatalogRequest, managed.find_in_catalog),

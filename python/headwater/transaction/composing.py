@@ -2,9 +2,10 @@
 
 Owns :func:`composed`: what the pending commits of a table (:mod:`headwater.transaction.pending`) come to on the version
 that was read, as one transaction for the table's own log. A file that one statement added and another removed is in
-none; marks of several in one file are one; what was read is what any of them read. Winners are checked against the
-whole. Of a table that the transaction creates, version 0 has what is left of all. Owns also :func:`version_together`,
-by which a transaction reads nothing of a group that it has read before.
+none; marks of several in one file are one; what was read is what any of them read; of change data, what the net has
+(:mod:`headwater.transaction.net_changes`). Winners are checked against the whole. Of a table that the transaction
+creates, version 0 has what is left of all. Owns also :func:`version_together`, by which a transaction reads nothing of
+a group that it has read before.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from headwater.log.groups import Standing
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.protocol.actions import AddFile, DomainMetadata, RemoveFile
-from headwater.protocol.file_names import commit_name
+from headwater.protocol.actions import AddCDCFile, AddFile, DomainMetadata, RemoveFile
+from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import DOMAIN as ROW_IDS
 from headwater.protocol.row_tracking import high_water_mark
+from headwater.transaction import net_changes
 from headwater.transaction.content import Content
 from headwater.transaction.pending import PendingLog
 from headwater.transaction.prepared import Work
@@ -46,7 +48,7 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
     :param since: when the first of these was read, in milliseconds since the epoch.
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_VERSIONS_APART`` where there is none.
     """
-    version, others = newest.version, {snapshot.table_path: snapshot for snapshot in pinned}
+    version, others = newest.version, {snapshot.table_path: snapshot for snapshot in pinned if _has_moved(snapshot)}
     for number, made in _groups_of(newest, since) if others else ():
         if any(path in others and at > others[path].version for path, at in made.items()):
             version = min(version, number - 1)
@@ -58,6 +60,17 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
     if version < 0:  # it was not there yet
         raise _apart(newest, others)
     return version
+
+
+def _has_moved(snapshot: Snapshot) -> bool:
+    """Whether a table has commits after a version. Before that, of no group that a newer look at another table shows
+    is one of its commits missing: all of them are in their logs when the group is decided about.
+    """
+    following = f"{log_directory(snapshot.table_path)}/{commit_name(snapshot.version + 1)}"
+    try:
+        return snapshot.store.exists(following)
+    except OSError:
+        return True
 
 
 def _apart(table: Snapshot, others: Iterable[str]) -> HeadwaterError:
@@ -107,8 +120,6 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
         net.take(work.content)
         if not log.is_new:  # there was nothing to read; and the change feed of a first version is its rows
             _read(txn, work.reads, alone=len(works) == 1)
-            for change in work.content.changes:
-                txn.add_action(change)
         txn.loses_row_ids = txn.loses_row_ids or work.loses_row_ids
         if work.definition.new_protocol is not None:
             txn.update_protocol(work.definition.new_protocol)
@@ -117,6 +128,8 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
         for action in work.content.state_actions:
             if not (isinstance(action, DomainMetadata) and action.domain == ROW_IDS):
                 txn.add_action(action)
+    for change in () if log.is_new else _changes(log, works):
+        txn.add_action(change)
     if net.rewrites_own and txn.definition.assigns_row_ids:
         _keep_row_ids(txn, log, net)
     txn.remove(net.removed.values())
@@ -132,6 +145,15 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
         txn.remove([mark.remove for mark in net.marks.values()])
         txn.add([mark.add for mark in net.marks.values() if mark.add is not None])
     return txn
+
+
+def _changes(log: PendingLog, works: Sequence[Work]) -> list[AddCDCFile]:
+    """The change data files of one commit of all."""
+    contents = [work.content for work in works]
+    if len(contents) == 1:
+        return contents[0].changes
+    own = zip(contents, net_changes.are_plain(contents), strict=True)
+    return [*(change for content, is_plain in own if not is_plain for change in content.changes), *log.changes]
 
 
 def _keep_row_ids(txn: Transaction, log: PendingLog, net: _Net) -> None:

@@ -27,6 +27,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.deletion_vectors import INLINE, absolute_location
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.actions import AddCDCFile
 from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
     CommitName,
@@ -37,9 +38,12 @@ from headwater.protocol.file_names import (
 )
 from headwater.stores import FileInfo, Store, absolute_path
 from headwater.stores.interface import Failed, Tree
+from headwater.transaction import net_changes
 from headwater.transaction.committers import CommitFile, Lost, Made
 from headwater.transaction.content import Content
+from headwater.transaction.net_changes import Missing
 from headwater.transaction.prepared import PreparedCommit
+from headwater.transaction.row_level import VectorFiles
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate
@@ -88,6 +92,8 @@ class PendingLog(Store):
         self._pinned: Snapshot | None = None
         #: Whether the transaction creates the table.
         self.is_new = False
+        #: Change data files of what several statements changed, beside those that each wrote.
+        self.changes: list[AddCDCFile] = []
         self._ended = False
         #: What statements came to, also of those that were refused.
         self._written: list[Content] = []
@@ -150,6 +156,14 @@ class PendingLog(Store):
         """Take no more commits: what a statement in another thread does from now on is part of nothing."""
         with self._taking:
             self._ended = True
+
+    @property
+    def missing_changes(self) -> Missing | None:
+        """What the change data of its statements lacks for one commit of all; None where it lacks nothing."""
+        if self.is_new or len(self.commits) < 2:
+            return None
+        contents = [commit.prepared.work.content for commit in self.commits]
+        return net_changes.missing(contents, VectorFiles(self.table_path, self.inner).read)
 
     @property
     def pinned(self) -> Snapshot:
@@ -331,10 +345,10 @@ def check_composition(commits: Sequence[PreparedCommit]) -> None:
         raise _refused("A statement that replaces the table, or rearranges its files", table)
     if len(commits) == 1 or all(commit.work.content.is_append for commit in commits):
         return
-    is_new = commits[0].work.snapshot is None
-    if not is_new and last.definition.after.get(properties.CHANGE_DATA_FEED):
-        what = "A second statement that changes rows of a table with the change data feed, or one after INSERT,"
-        raise _refused(what, table)
+    read = commits[0].work.snapshot
+    if read is not None and last.definition.after.get(properties.CHANGE_DATA_FEED):
+        contents = [commit.work.content for commit in commits]
+        net_changes.check(contents, read.schema, last.definition.after.schema, table)
 
 
 def _refused(statement: str, table: str) -> HeadwaterError:

@@ -133,6 +133,7 @@ class Restriction(Answer, kw_only=True):
 class FilesOfVersion(Answer, kw_only=True):
     """Adds a relation over some files of a version. The answer is a plan.
 
+    :param lists_deletion_vectors: whether rows of one of the files are left out.
     :param row_tracking_columns: as of :class:`Restriction`.
     :param tasks: how many files each task reads, whole and one after another, in the order of the list; empty to leave
         the packing of files into tasks to Spark.
@@ -140,6 +141,7 @@ class FilesOfVersion(Answer, kw_only=True):
 
     table: str
     version: int
+    lists_deletion_vectors: bool
     row_tracking_columns: list[str]
     tasks: list[int]
     files: FileRows

@@ -6,7 +6,6 @@ materialization: the columns that are read only for rows the condition is true f
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from headwater.bridge.messages.callbacks import PinnedVersion, Restriction
-from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Relation
@@ -56,18 +54,13 @@ def scan_files(
     """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
     also where its source or a subquery reads it.
 
-    :param gone: the positions that are left out, by file number; of other files, those in their deletion vectors are.
+    :param gone: as of :func:`~headwater.statements.files.scans.file_list`.
     :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
     :param values_prune: whether the keys of joins and the values of subqueries may leave out more files. A statement
         that reads such keys itself needs no second look.
     """
     snapshot = attempt.snapshot
-    listed = file_list(snapshot, files)
-    if gone:
-        vectors = listed["deletion_vector"].to_pylist()
-        for number, positions in gone.items():
-            vectors[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
-        listed = listed.set_column(3, "deletion_vector", pa.array(vectors, pa.string()))
+    listed = file_list(snapshot, files, gone)
     plan = attempt.statement.restrict(
         attempt.request.message.target,
         Restriction(

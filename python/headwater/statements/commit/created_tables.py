@@ -16,6 +16,7 @@ from headwater.errors import HeadwaterError
 from headwater.protocol.columns import format_name, quote
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.open_transactions import not_in_transaction
+from headwater.statements.commit.opening import locate_itself
 
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
 
@@ -31,8 +32,11 @@ def check_creatable(request: CreateTableRequest, statement: Statement, *, exists
         return
     subject = request.name or request.table
     if exists:
-        what = "A statement that replaces a table, or gives a name to one that is there,"
+        what = f"A statement that replaces the table at {request.table}, or gives it a name,"
         raise not_in_transaction(what, subject)
+    if request.identifier and locate_itself(request.table, statement).store.identity:
+        # They are known to this statement alone: those that find the table by its name could not reach it.
+        raise not_in_transaction("CREATE TABLE with options of its file system", subject)
     if transaction.serializable:
         # What is read is checked after the commits are made; a table that was created is not taken back then.
         raise not_in_transaction("CREATE TABLE with isolation level SERIALIZABLE", subject)

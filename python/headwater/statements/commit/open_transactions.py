@@ -150,13 +150,18 @@ class OpenTransaction:
         """The tables that it has looked at."""
         return list(self._logs)
 
-    def close(self) -> bool:
-        """Take no more statements' commits. False where it was closed already, by who ends it otherwise."""
+    def stop(self) -> None:
+        """Take no more statements' commits."""
         with self._lock:
-            was_open, self.is_closed = not self.is_closed, True
             logs = list(self._logs.values())
         for log in logs:
             log.end()
+
+    def close(self) -> bool:
+        """Take no more statements. False where it was closed already, by who ends it otherwise."""
+        with self._lock:
+            was_open, self.is_closed = not self.is_closed, True
+        self.stop()
         return was_open
 
     def give_up(self) -> None:

@@ -9,7 +9,7 @@ transaction any more; where the answer is an error, no table was changed, unless
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -87,9 +87,12 @@ def rollback_transaction(request: TransactionRequest, statement: Statement) -> R
     return RowsAnswer(rows=[])
 
 
-def commit_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
+def commit_transaction(
+    request: TransactionRequest, statement: Statement, complete: Callable[[OpenTransaction, Statement], None]
+) -> RowsAnswer:
     """Make what the session's transaction did part of its tables: all of it, or nothing.
 
+    :param complete: writes what one commit of several statements needs beside their files.
     :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``, ``HEADWATER_TRANSACTION_LOST``; those of
         :func:`~headwater.transaction.groups.commit_together`; that of a hook that refuses a commit.
     """
@@ -103,6 +106,13 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
         _end(lost, statement)
         raise
     assert transaction is not None
+    try:
+        transaction.stop()
+        complete(transaction, statement)
+    except BaseException:
+        transaction.give_up()
+        _end(transaction, statement)
+        raise
     if not transaction.close():
         raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
     logs, created = transaction.written, transaction.created

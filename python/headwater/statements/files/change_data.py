@@ -80,6 +80,15 @@ def deleted_rows(schema: StructType, rows: Rows, condition: Expression, row_ids:
     return _with_change_type(schema, select(STAR, is_deleted, rows=rows), "delete", row_ids)
 
 
+def changed_rows(schema: StructType, rows: Rows, kind: str) -> Query:
+    """Rows that are written as change data alone.
+
+    :param schema: the table's.
+    :param kind: what the change feed calls each.
+    """
+    return _with_change_type(schema, select(STAR, Alias(TRUE, change_column(schema)), rows=rows), kind)
+
+
 def _with_change_type(schema: StructType, rows: Query, kind: str, row_ids: Sequence[str] = ()) -> Query:
     is_change = Column(change_column(schema))
     columns: list[Expression] = [Column(column.name) for column in schema if column.type != PrimitiveType("void")]

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from headwater.bridge.messages.read import (
     AggregateAnswer,
@@ -285,14 +286,17 @@ def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
             )
 
 
-def file_list(snapshot: Snapshot, files: pa.Table) -> pa.Table:
-    """A scan's columns for rows of ``snapshot.files``."""
+def file_list(snapshot: Snapshot, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> pa.Table:
+    """A scan's columns for rows of ``snapshot.files``.
+
+    :param gone: the positions that are left out, by file number; of other files, those in their deletion vectors are.
+    """
     names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
     columns: dict[str, Any] = {
         "path": absolute_paths(snapshot, files["path"]),
         "size": files["size"],
         "modification_time": files["modification_time"],
-        "deletion_vector": _vectors(snapshot, files["deletion_vector"]),
+        "deletion_vector": _vectors(snapshot, files["deletion_vector"], gone or {}),
     }
     for i, name in enumerate(names):
         columns[f"partition{i}"] = pc.map_lookup(files["partition_values"], pa.scalar(name), "first")
@@ -307,12 +311,14 @@ def relation_over(
     files: pa.Table,
     row_tracking_columns: Sequence[str] = (),
     tasks: Sequence[int] = (),
+    gone: Mapping[int, BitMap64] | None = None,
 ) -> Relation:
     """A relation over rows of ``snapshot.files``, in a query of the statement.
 
     :param tasks: as of :meth:`Statement.add_relation`.
+    :param gone: as of :func:`file_list`.
     """
-    listed = [list(row.values()) for row in file_list(snapshot, files).to_pylist()]
+    listed = [list(row.values()) for row in file_list(snapshot, files, gone).to_pylist()]
     return Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed, row_tracking_columns, tasks))
 
 
@@ -336,12 +342,13 @@ def absolute_paths(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.
     return pa.array([absolute_path(snapshot.table_path, path) for path in paths.to_pylist()], pa.string())
 
 
-def _vectors(snapshot: Snapshot, column: pa.ChunkedArray) -> pa.Array:
-    if column.null_count == len(column):
+def _vectors(snapshot: Snapshot, column: pa.ChunkedArray, gone: Mapping[int, BitMap64]) -> pa.Array:
+    if column.null_count == len(column) and not gone:
         return pa.nulls(len(column), pa.string())
-    return pa.array(
-        [vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()], pa.string()
-    )
+    found = [vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()]
+    for number, positions in gone.items():
+        found[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+    return pa.array(found, pa.string())
 
 
 def describe_vector(table_path: str, vector: Mapping[str, Any]) -> str:

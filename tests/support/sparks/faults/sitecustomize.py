@@ -92,6 +92,7 @@ def install() -> None:
     around(Statement, "write", "before_write", "after_write")
     around(Statement, "write_tracked", "before_job", "after_job")
     around(Statement, "begin_commit", "before_begin", None)
+    around(Statement, "register_table", "before_entry", "after_entry")
     around(deletion_vectors, "write_file", "before_vectors", "after_vectors")
 
     def guarded(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:

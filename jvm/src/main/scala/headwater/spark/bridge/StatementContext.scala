@@ -357,7 +357,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val only = new HeadwaterFileIndex(
       session,
       wanted.table,
-      TableState.of(loaded),
+      TableState.of(loaded).copy(hasDeletionVectors = wanted.listsDeletionVectors),
       live = false,
       loaded.partitionSchema,
       loaded.store,

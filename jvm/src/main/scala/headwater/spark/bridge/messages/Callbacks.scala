@@ -100,7 +100,13 @@ object Restriction {
       in[JsonNode]("files")))
 }
 
-final case class FilesOfVersion(table: String, version: Long, rowTrackingColumns: Seq[String], tasks: Seq[Long], files: JsonNode)
+final case class FilesOfVersion(
+    table: String,
+    version: Long,
+    listsDeletionVectors: Boolean,
+    rowTrackingColumns: Seq[String],
+    tasks: Seq[Long],
+    files: JsonNode)
     extends Message
 
 object FilesOfVersion {
@@ -108,6 +114,7 @@ object FilesOfVersion {
     FilesOfVersion(
       in[String]("table"),
       in[Long]("version"),
+      in[Boolean]("listsDeletionVectors"),
       in[Seq[String]]("rowTrackingColumns"),
       in[Seq[Long]]("tasks"),
       in[JsonNode]("files")))

@@ -248,7 +248,9 @@ object SparkInternals {
   def refreshCaches(session: SparkSession, table: TableLocation): Unit =
     if (transaction(session).isEmpty) try {
       val caches = classic(session).sharedState.cacheManager
-      if (table.store.isEmpty) caches.recacheByPath(classic(session), table.path)
+      // Spark would make a configuration of Hadoop to find nothing.
+      if (caches.isEmpty) ()
+      else if (table.store.isEmpty) caches.recacheByPath(classic(session), table.path)
       else {
         val path = new Path(table.path)
         caches.recacheByPath(classic(session), path, path.getFileSystem(table.store.configuration(session)))

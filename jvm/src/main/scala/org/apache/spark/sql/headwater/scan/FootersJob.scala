@@ -5,7 +5,7 @@ import java.io.FileNotFoundException
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import headwater.spark.bridge.StoreOptions
+import headwater.spark.bridge.{StoreOptions, TaskConfiguration}
 import headwater.spark.bridge.messages.{FileFooter, Footers, FootersQuestion}
 import headwater.spark.scan.{FieldIds, ForeignStatistics}
 import org.apache.hadoop.conf.Configuration
@@ -29,7 +29,7 @@ object FootersJob {
 
   def run(session: SparkSession, question: FootersQuestion, store: StoreOptions): Footers = {
     val spark = session.sparkContext
-    val conf = spark.broadcast(new SerializableConfiguration(configuration(session, store)))
+    val conf = spark.broadcast(new SerializableConfiguration(TaskConfiguration.of(configuration(session, store))))
     val files = question.paths.zip(question.sizes)
     val tasks = files.size.min(spark.defaultParallelism.max(files.size / MostOfTask)).max(1)
     val (columns, most) = (question.columns, question.most)

@@ -2,6 +2,7 @@ package org.apache.spark.sql.headwater.scan
 
 import java.util.Locale
 
+import headwater.spark.bridge.TaskConfiguration
 import headwater.spark.scan.{
   DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches, RowIndexColumn
 }
@@ -117,7 +118,8 @@ class HeadwaterParquetFileFormat(
       requiredSchema: StructType,
       filters: Seq[Filter],
       options: Map[String, String],
-      hadoopConf: Configuration): PartitionedFile => Iterator[InternalRow] = {
+      sessionConf: Configuration): PartitionedFile => Iterator[InternalRow] = {
+    val hadoopConf = TaskConfiguration.of(sessionConf)
     val nested = session.sessionState.conf.getConf(SQLConf.NESTED_PREDICATE_PUSHDOWN_FILE_SOURCE_LIST).toLowerCase(Locale.ROOT)
     val mapping = new ColumnMapping(tableSchema, mappingMode, nested.split(",").map(_.trim).contains(shortName()))
     if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)

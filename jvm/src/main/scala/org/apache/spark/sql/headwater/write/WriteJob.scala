@@ -1,7 +1,7 @@
 package org.apache.spark.sql.headwater.write
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.{StoreOptions, TableLocation}
+import headwater.spark.bridge.{StoreOptions, TableLocation, TaskConfiguration}
 import headwater.spark.bridge.messages.WriteSpecification
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
@@ -68,6 +68,7 @@ object WriteJob {
     val partitions = specification.partitionBy.map(name => written.find(_.name == name).get)
     val plan = if (specification.tracked && specification.changeColumn.isDefined) ChangeDataOrder.sorted(unordered, columns, partitions)
     else unordered
+    val conf = session.sessionState.newHadoopConfWithOptions(specification.options ++ store.hadoop)
     FileFormatWriterShim.write(
       session,
       plan,
@@ -81,7 +82,7 @@ object WriteJob {
         statistics = specification.statistics),
       committer,
       FileFormatWriter.OutputSpec(path, Map.empty, columns),
-      session.sessionState.newHadoopConfWithOptions(specification.options ++ store.hadoop),
+      TaskConfiguration.of(conf),
       partitions,
       specification.options)
   }
