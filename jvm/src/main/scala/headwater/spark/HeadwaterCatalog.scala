@@ -210,6 +210,36 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
       new NonDeltaStagedTable(this, ident, table, mode, () => createBelow(ident, table))
   }
 
+  // Catalogs that wrap this one may still ask by a schema, as Spark no longer does.
+
+  override def createTable(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): Table =
+    create(ident, asked(schema, partitions, properties))
+
+  override def stageCreate(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): StagedTable = stage(ident, asked(schema, partitions, properties), "create")
+
+  override def stageReplace(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): StagedTable = stage(ident, asked(schema, partitions, properties), "replace")
+
+  override def stageCreateOrReplace(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
+      properties: util.Map[String, String]): StagedTable = stage(ident, asked(schema, partitions, properties), "create_or_replace")
+
+  private def asked(schema: StructType, partitions: Array[Transform], properties: util.Map[String, String]): NewTable =
+    NewTable(SparkInternals.columns(schema), partitions, properties)
+
   /** A place that the catalog has given to one new table is the one that its commit uses: no second one is asked for. */
   private def staged(location: TableLocation, external: Boolean): Option[(TableLocation, Boolean)] =
     Option.when(location.store.managed.isDefined)((location, external))
