@@ -94,6 +94,8 @@ class UnityModel:
         self.catalog = catalog
         self.schemas: dict[str, dict[str, Table]] = {"s": {}}
         self.staged: dict[str, tuple[str, str]] = {}
+        #: The names of tables that are there, and are no Delta tables.
+        self.of_other_formats: set[str] = set()
         self.requests: list[tuple[str, str]] = []
         #: Called with each version that is reported as published.
         self.on_report: Callable[[Table, int], None] = lambda table, version: None
@@ -201,6 +203,8 @@ class UnityModel:
     def _table(
         self, method: str, schema: dict[str, Table], name: str, rest: list[str], query: dict[str, str], body: Any
     ) -> Any:
+        if name in self.of_other_formats:
+            raise Refusal(400, "UnsupportedTableFormatException", f"'{name}' is no Delta table")
         if name not in schema:
             raise Refusal(404, "NoSuchTableException", f"Table '{name}' does not exist")
         table = schema[name]

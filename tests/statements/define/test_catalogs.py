@@ -15,6 +15,7 @@ from support.unity_server import UnityModel, serving
 
 SETTING = "spark.sql.catalog.main"
 T = {"catalog": "main", "schema": "s", "table": "t"}
+ASKED = T | {"others": False}
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def confs(model):
 
 def find(statement, **more):
     """Find a table as the JVM does, which gives the handle back with each call; its path, None where there is none."""
-    found = called("find_in_catalog")(T | more, statement)
+    found = called("find_in_catalog")(ASKED | more, statement)
     return noted(found, statement) if "location" in found else None
 
 
@@ -113,14 +114,23 @@ def test_maintenance_is_the_catalogs(kind, confs, make_statement):
 def test_a_catalog_without_an_address_or_a_token(confs, missing, make_statement):
     del confs[f"{SETTING}.{missing}"]
     with pytest.raises(HeadwaterError, match=f"spark.sql.catalog.main.{missing}") as raised:
-        called("find_in_catalog")(T, make_statement(confs))
+        called("find_in_catalog")(ASKED, make_statement(confs))
     assert raised.value.condition == "HEADWATER_CATALOG_NOT_CONFIGURED"
+
+
+def test_a_table_of_another_format_is_left_to_who_has_it(model, confs, make_statement):
+    model.of_other_formats.add("t")
+    statement = make_statement(confs)
+    assert "location" not in called("find_in_catalog")(ASKED | {"others": True}, statement)
+    with pytest.raises(HeadwaterError, match="no Delta table") as raised:
+        called("find_in_catalog")(ASKED, statement)
+    assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
 
 
 def test_a_catalog_that_is_away(confs, make_statement):
     confs[f"{SETTING}.uri"] = "http://127.0.0.1:1"
     with pytest.raises(HeadwaterError, match="cannot be reached") as raised:
-        called("find_in_catalog")(T, make_statement(confs))
+        called("find_in_catalog")(ASKED, make_statement(confs))
     assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
 
 
