@@ -73,7 +73,7 @@ def test_both_write_at_once(program, tmp_path):
     assert (snapshot.metadata.configuration["kernel"], table.properties["kernel"]) == (str(VERSIONS), str(VERSIONS))
     # Each wrote its versions in order, and no version was written over.
     published = Path(table.location) / "_delta_log"
-    noted = {"kernel": [], "headwater": []}
+    noted: dict[str, list[int]] = {"kernel": [], "headwater": []}
     for version in range(1, table.latest + 1):
         staged = published / "_staged_commits" / table.history[version]
         content = staged.read_text()
