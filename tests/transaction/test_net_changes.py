@@ -67,6 +67,17 @@ def test_one_statement_and_plain_ones_need_nothing():
     assert lacking(UPDATE) is lacking(inserted, deleted) is lacking(UPDATE, UPDATE) is None
 
 
+def test_no_vector_is_read_where_all_statements_are_plain():
+    def unread(found: DeletionVector) -> BitMap64:
+        raise AssertionError(found)
+
+    marked = replace(add_file("0"), deletion_vector=vector("ab"))
+    contents = [statement(adds=["1"]), statement(removes=[remove("0", "a")], adds=[marked])]
+    assert missing(contents, unread) is None
+    with pytest.raises(AssertionError):
+        missing([UPDATE, *contents], unread)
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_what_plain_statements_changed_is_missing_beside_another(first):
     def beside(*plain: Content) -> tuple[list[str], dict[str, list[int]]] | None:

@@ -16,14 +16,14 @@ statement. It refuses one that would change rows twice, as change data does not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log.files import canonical_path
-from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
+from headwater.protocol.actions import AddFile, DeletionVector
 from headwater.protocol.types import StructType
 from headwater.transaction.content import Content
 from headwater.transaction.row_level import ReadVector
@@ -65,9 +65,7 @@ def check(contents: Sequence[Content], before: StructType, after: StructType, ta
     :param table: for people.
     :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION``.
     """
-    seen = _Seen()
-    for content in contents:
-        seen.take(content)
+    seen = _Seen(contents)
     if seen.changes_twice:
         raise _refused("changes rows of a file that the transaction wrote, rows copied there included,", table)
     if not all(seen.plain) and not _can_be_read_as(before, after):
@@ -76,22 +74,18 @@ def check(contents: Sequence[Content], before: StructType, after: StructType, ta
 
 def are_plain(contents: Sequence[Content]) -> list[bool]:
     """For each statement, whether the log alone shows what it changed."""
-    seen = _Seen()
-    for content in contents:
-        seen.take(content)
-    return seen.plain
+    return _Seen(contents).plain
 
 
 def missing(contents: Sequence[Content], read: ReadVector) -> Missing | None:
-    """What change data the statements lack; None where they need none."""
-    seen = _Seen()
-    net = _PlainNet(read)
-    for content in contents:
-        takes = seen.take(content)
-        if seen.plain[-1]:
-            net.take(content, takes)
-    if len(contents) == 1 or all(seen.plain):
+    """What change data the statements lack; None where they need none, which is known without a deletion vector."""
+    seen = _Seen(contents)
+    if all(seen.plain):
         return None
+    net = _PlainNet(read)
+    for content, own, is_plain in zip(contents, seen.own, seen.plain, strict=True):
+        if is_plain:
+            net.take(content, own)
     found = Missing([file for file in net.added.values() if file.data_change], list(net.deleted.values()))
     return found if found.inserted or found.deleted else None
 
@@ -107,37 +101,35 @@ def _can_be_read_as(before: StructType, after: StructType) -> bool:
     return all(types.get(column.physical_name, column.type) == column.type for column in after)
 
 
-def _taken(content: Content) -> Iterator[RemoveFile]:
-    yield from content.removed
-    yield from content.marks.removes
-
-
 class _Seen:
-    """What is known of files while statements are looked at, one after the other."""
+    """What is known of files once statements were looked at, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, contents: Sequence[Content]) -> None:
         #: For each statement, whether it is plain.
         self.plain: list[bool] = []
+        #: For each statement, the canonical paths of the transaction's own files that it takes rows out of.
+        self.own: list[set[str]] = []
         #: Whether one changes what another has changed in a way that cannot be recorded.
         self.changes_twice = False
         #: By canonical path of files that the transaction wrote: whether a plain statement did.
-        self._own: dict[str, bool] = {}
+        self._wrote: dict[str, bool] = {}
         self._of_table: set[str] = set()
+        for content in contents:
+            self._take(content)
 
-    def take(self, content: Content) -> set[str]:
-        """Look at a statement; the canonical paths of the transaction's own files that it takes rows out of."""
-        taken = {canonical_path(file.path) for file in _taken(content)}
-        own = taken & self._own.keys()
+    def _take(self, content: Content) -> None:
+        taken = {canonical_path(file.path) for file in (*content.removed, *content.marks.removes)}
+        own = taken & self._wrote.keys()
         self._of_table |= taken - own
         is_plain = not content.changes or own == taken
-        if own and not (is_plain and all(self._own[path] for path in own)):
+        if own and not (is_plain and all(self._wrote[path] for path in own)):
             self.changes_twice = True
         self.plain.append(is_plain)
+        self.own.append(own)
         for file in content.added:
             path = canonical_path(file.path)
             if path not in self._of_table:  # else a file of the table, with more of its rows deleted
-                self._own[path] = is_plain and file.data_change
-        return own
+                self._wrote[path] = is_plain and file.data_change
 
 
 class _PlainNet:

@@ -160,7 +160,7 @@ class PendingLog(Store):
     @property
     def missing_changes(self) -> Missing | None:
         """What the change data of its statements lacks for one commit of all; None where it lacks nothing."""
-        if self.is_new or len(self.commits) < 2:
+        if self.is_new:
             return None
         contents = [commit.prepared.work.content for commit in self.commits]
         return net_changes.missing(contents, VectorFiles(self.table_path, self.inner).read)
