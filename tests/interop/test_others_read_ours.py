@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from headwater.log.checkpoint_reading import named_sidecars
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.snapshot import load_snapshot
+from headwater.stores import LocalStore
+
 TYPES = """bo BOOLEAN, by TINYINT, sh SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE, de DECIMAL(38,18), sd DECIMAL(5,2),
     s STRING, bi BINARY, da DATE, ts TIMESTAMP, ch CHAR(5), vc VARCHAR(6), ar ARRAY<INT>, m MAP<STRING, INT>,
     st STRUCT<a: INT, b: STRUCT<c: STRING, d: DATE>>, ast ARRAY<STRUCT<x: INT>>"""
@@ -278,6 +283,37 @@ def test_checkpoints_and_checksums(policy, spark, ours, peer, tmp_path):
     assert peer.table(path) == ours(path)
     if policy == "classic":
         assert DeltaTable(str(path)).to_pyarrow_table().num_rows == len(ours(path))
+    accepted(peer)
+
+
+def test_checkpoints_that_share_sidecars(spark, ours, peer, tmp_path):
+    path = tmp_path / "t"
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (a INT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        "('delta.checkpointInterval' = '100', 'delta.checkpointPolicy' = 'v2', 'delta.checkpoint.partSize' = '2')"
+    )
+    sidecars = []
+    for i in range(1, 6):
+        spark.sql(
+            f"INSERT INTO delta.`{path}` SELECT /*+ REPARTITION(2) */ id, {i % 2} FROM range({10 * i}, {10 * i + 4})"
+        )
+        if i in (3, 5):
+            # This process reads the table's checkpoint each time, as one that has just started does.
+            snapshot = load_snapshot(str(path), LocalStore())
+            write_checkpoint(snapshot)
+            newest = load_snapshot(str(path), LocalStore()).segment.checkpoint
+            assert newest.version == snapshot.version
+            sidecars.append(named_sidecars(newest, LocalStore()).keys())
+        if i == 3:
+            spark.sql(f"DELETE FROM delta.`{path}` WHERE a = 10")
+    assert sidecars[0] & sidecars[1]
+    assert sidecars[1] - sidecars[0]
+    for version in range(6):
+        (path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert peer.table(path) == ours(path)
+    peer.sql(f"INSERT INTO delta.`{path}` VALUES (7, 0)")
+    assert len(ours(path)) == 20
+    assert peer.table(path) == ours(path)
     accepted(peer)
 
 

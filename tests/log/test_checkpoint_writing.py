@@ -299,7 +299,7 @@ def test_no_checkpoint_has_parts_where_v2_checkpoints_are_enabled(tmp_path):
 
 
 @pytest.mark.parametrize("top_level", ["json", "parquet"])
-@pytest.mark.parametrize(("size", "sidecars"), [(None, 1), (1, 3), (2, 2), (3, 1)])
+@pytest.mark.parametrize(("size", "sidecars"), [(None, 1), (1, 3), (2, 2), (3, 2), (6, 1)])
 def test_v2_checkpoints_of_either_format_with_several_sidecars(tmp_path, top_level, size, sidecars):
     before = table(tmp_path / "t", checkpointPolicy="v2")
     written = write_checkpoint(before, NOW, Layout(size, top_level))

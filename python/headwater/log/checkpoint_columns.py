@@ -39,19 +39,20 @@ class ParsedStatistics:
         empty: pa.Array = self._build(_no_statistics(self._leaves))
         self.type: pa.StructType = empty.type
 
-    def columns(self, live: LiveBlock, table: pa.Table, rows: int) -> Iterator[pa.Array]:
-        """The column for the block's live files, ``rows`` at a time; ``table`` holds their ``path``, ``stats`` and so
-        on.
+    def columns(self, live: LiveBlock, pieces: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, pa.Array]]:
+        """Each of the pieces that the block's live files come in, and the column for it; ``pieces`` hold their
+        ``path``, ``stats`` and so on.
         """
         typed = self._typed(live)
-        for start in range(0, table.num_rows, rows):
-            piece = table.slice(start, rows)
+        start = 0
+        for piece in pieces:
             if typed is None:
                 # A block of its own for each piece of text: what is parsed of it is gone with it.
                 statistics = pa.table(block_statistics(FileBlock.of_table(piece), self._leaves))
             else:
-                statistics = typed.slice(start, rows)
-            yield self._build(statistics)
+                statistics = typed.slice(start, piece.num_rows)
+            start += piece.num_rows
+            yield piece, self._build(statistics)
 
     def _typed(self, live: LiveBlock) -> pa.Table | None:
         """The statistics of all the block's live files where they are typed already, else None."""

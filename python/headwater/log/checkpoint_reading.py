@@ -9,7 +9,7 @@ cleanup of the log in between does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -132,8 +132,8 @@ def is_v2(checkpoint: CheckpointFiles, store: Store) -> bool:
         return False
 
 
-def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
-    """The names of the sidecars a checkpoint needs; classic and multi-part ones need none.
+def named_sidecars(checkpoint: CheckpointFiles, store: Store) -> dict[str, Mapping[str, Any]]:
+    """The ``sidecar`` actions of a checkpoint, by the names of their files; classic and multi-part ones have none.
 
     :raises UnreadableCheckpoint: it is missing or damaged.
     """
@@ -146,12 +146,16 @@ def sidecar_names(checkpoint: CheckpointFiles, store: Store) -> set[str]:
                 ParquetActions(store, info.path).other_actions(parsed)
     except _UNREADABLE as error:
         raise UnreadableCheckpoint(reason_of(error)) from error
-    return {unquote(sidecar["path"]).rpartition("/")[2] for sidecar in parsed.sidecars}
+    return {_sidecar_name(sidecar["path"]): sidecar for sidecar in parsed.sidecars}
+
+
+def _sidecar_name(path: str) -> str:
+    """Sidecars always lie in their own directory of the table; a path in front of the name says nothing more."""
+    return unquote(path).rpartition("/")[2]
 
 
 def _sidecar_path(table_path: str, path: str) -> str:
-    """Sidecars always lie in their own directory of the table; a path in front of the name says nothing more."""
-    return f"{log_directory(table_path)}/{SIDECAR_DIRECTORY}/{unquote(path).rpartition('/')[2]}"
+    return f"{log_directory(table_path)}/{SIDECAR_DIRECTORY}/{_sidecar_name(path)}"
 
 
 class ParquetActions:
@@ -199,9 +203,9 @@ class ParquetActions:
             return self._file.read_row_groups(list(row_groups), columns=list(columns))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The columns' values in pieces; raises as :meth:`read`."""
-        with self._lock, self._spoiled(columns):
-            yield from self._file.iter_batches(_STATISTICS_BATCH, columns=list(columns))
+        """The columns' values in pieces; raises as :meth:`read`. Between two row groups, others may read the file."""
+        for group in range(self._file.metadata.num_row_groups):
+            yield from self.read(columns, [group]).to_batches(_STATISTICS_BATCH)
 
     def is_int96(self, *path: str) -> bool:
         """Whether a nested column has the type of times that has no zone, and means UTC."""
@@ -284,6 +288,11 @@ class CheckpointStatistics:
     def __init__(self, file: ParquetActions, selected: np.ndarray | None) -> None:
         self._file = file
         self._selected = selected
+
+    @property
+    def whole_file(self) -> ParquetActions | None:
+        """The file, where it has the block's ``add`` actions and no others."""
+        return self._file if self._selected is None else None
 
     def texts(self) -> Iterator[pa.Array]:
         """The texts; those that the file lacks are written from the typed columns."""

@@ -10,12 +10,17 @@ Rows go by row groups of one kind of action: first the few of the table itself, 
 that a reader passes over what it does not want. Files are Arrow columns all the way, never one Python object each. A
 checkpoint is put under its name whole; one that exists is replaced by its equal. ``_last_checkpoint`` never moves
 back.
+
+A V2 checkpoint names the sidecars of the one before it again as long as all their files are live, so that what it
+costs depends on what has changed and not on the size of the table (:mod:`headwater.log.shared_sidecars`).
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +35,7 @@ from headwater.log.checkpoint_columns import ParsedPartitionValues, ParsedStatis
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.replay import LiveBlock
 from headwater.log.segment import read_last_checkpoint
+from headwater.log.shared_sidecars import shared_sidecars
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.action_shapes import (
@@ -56,6 +62,10 @@ from headwater.protocol.file_names import (
 #: Rows that are converted and written at a time, which bounds memory. Bench: ``python -m bench.checkpoint``.
 _ROWS_AT_ONCE = 65_536
 
+#: The most actions in a sidecar where nobody says: what is written again for each file that changes. Bench:
+#: ``python -m bench.checkpoint --v2``.
+_SIDECAR_ROWS = 250_000
+
 #: An action that is not of a file: its kind and content.
 _StateAction = tuple[str, Mapping[str, Any]]
 #: The columns of actions that are not of files.
@@ -81,7 +91,8 @@ class Layout:
     """What a session asks of checkpoints, where the table's properties leave it open.
 
     ``part_size`` is the most actions in a file: a classic checkpoint of more has several parts, a V2 checkpoint
-    several sidecars. ``top_level`` is the format of a V2 checkpoint's own file, ``parquet`` or ``json``.
+    several sidecars; where nobody says, a classic one is one file. ``top_level`` is the format of a V2 checkpoint's own
+    file, ``parquet`` or ``json``.
     """
 
     part_size: int | None = None
@@ -131,9 +142,12 @@ def _write_v2(snapshot: Snapshot, files: _Files, layout: Layout) -> WrittenCheck
     """Sidecars first: the checkpoint that names them must never be seen without them."""
     directory = log_directory(snapshot.table_path)
     path = f"{directory}/{v2_checkpoint_name(snapshot.version, file_format=layout.top_level)}"
-    sidecars: list[_StateAction] = []
-    size = 0
-    for sidecar in _split(files, _ActionFile(files.types), files.types, layout.part_size):
+    most = layout.part_size or _SIDECAR_ROWS
+    fewest = max(most // 2, 1)
+    shared = shared_sidecars(snapshot, files.types, fewest)
+    sidecars: list[_StateAction] = [("sidecar", action) for action in shared.values()]
+    size = sum(action["sizeInBytes"] for action in shared.values())
+    for sidecar in _split(files.without(shared), _ActionFile(files.types), files.types, most, fewest):
         if sidecar.num_rows == 0:
             continue
         data, name = sidecar.close(), sidecar_name()
@@ -168,11 +182,19 @@ def _count_parts(state: int, files: int, size: int | None) -> int:
 
 
 def _split(
-    files: _Files, first: _ActionFile, types: Mapping[str, pa.DataType], size: int | None
+    files: _Files, first: _ActionFile, types: Mapping[str, pa.DataType], size: int | None, alone: int | None = None
 ) -> Iterator[_ActionFile]:
-    """The files' actions in files of at most ``size`` actions, each given when it is full."""
+    """The files' actions in files of at most ``size`` actions, each given when it is full.
+
+    :param alone: no tombstones come into a file of so many live files: a later checkpoint may share it.
+    """
     file = first
+    last = ""
     for kind, column in files.actions():
+        if alone is not None and kind != last and file.num_rows >= alone:
+            yield file
+            file = _ActionFile(types)
+        last = kind
         start = 0
         while start < len(column):
             room = len(column) if size is None else size - file.num_rows
@@ -192,7 +214,7 @@ class _ActionFile:
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
         self.schema = pa.schema(list(types.items()))
         self.num_rows = 0
-        self._sink = pa.BufferOutputStream()
+        self._sink = io.BytesIO()
         # Paths and statistics hardly ever repeat: a dictionary would be built for each page and thrown away.
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -223,7 +245,7 @@ class _ActionFile:
     def close(self) -> bytes:
         """The file's content."""
         self._writer.close()
-        return bytes(self._sink.getvalue().to_pybytes())
+        return self._sink.getvalue()
 
 
 def _state(snapshot: Snapshot) -> list[_StateAction]:
@@ -247,6 +269,7 @@ class _Files:
         self.now = now
         self.num_adds = snapshot.num_files
         self._snapshot = snapshot
+        self._shared: Container[int] = ()
         self._tombstones = self._kept()
         self.count = self.num_adds + self._tombstones.num_rows
         as_struct = snapshot.definition.get(properties.STATISTICS_AS_STRUCT)
@@ -263,6 +286,12 @@ class _Files:
         removes = {JSON_NAMES[field.name]: checkpoint_type(field.type) for field in TOMBSTONE_SCHEMA}
         self.types = {"add": pa.struct(list(adds.items())), "remove": pa.struct(list(removes.items()))}
 
+    def without(self, shared: Container[int]) -> _Files:
+        """The same but for the live files of the snapshot's blocks of these numbers."""
+        others = copy.copy(self)
+        others._shared = shared
+        return others
+
     def actions(self) -> Iterator[tuple[str, pa.StructArray]]:
         """(kind, column) for some files at a time."""
         for adds in self._adds():
@@ -275,19 +304,37 @@ class _Files:
     def _adds(self) -> Iterator[pa.StructArray]:
         partitions = self._partitions.columns() if self._partitions is not None else None
         first = 0
-        for live in self._snapshot.state.blocks:
-            table = live.select(live.block.columns(self._columns_of(live)))
-            statistics = self._statistics.columns(live, table, _ROWS_AT_ONCE) if self._statistics is not None else None
-            for start in range(0, table.num_rows, _ROWS_AT_ONCE):
-                columns = _columns(table.slice(start, _ROWS_AT_ONCE))
-                columns["dataChange"] = pa.repeat(False, len(columns["path"]))
+        for number, live in enumerate(self._snapshot.state.blocks):
+            if number in self._shared:
+                first += live.num_files
+                continue
+            pieces = self._pieces(live)
+            parsed = self._statistics.columns(live, pieces) if self._statistics is not None else None
+            for piece, statistics in parsed or ((piece, None) for piece in pieces):
+                columns = _columns(piece)
+                columns["dataChange"] = pa.repeat(False, piece.num_rows)
                 if statistics is not None:
-                    columns["stats_parsed"] = next(statistics)
+                    columns["stats_parsed"] = statistics
                 if self._partitions is not None and partitions is not None:
-                    rows = partitions.slice(first + start, len(columns["path"]))
-                    columns["partitionValues_parsed"] = self._partitions.build(rows)
+                    columns["partitionValues_parsed"] = self._partitions.build(partitions.slice(first, piece.num_rows))
+                first += piece.num_rows
                 yield _struct(columns, self.types["add"])
-            first += table.num_rows
+
+    def _pieces(self, live: LiveBlock) -> Iterator[pa.Table]:
+        """The block's live files, some at a time. Texts that are in the log are read piece by piece too: of a large
+        table they are most of what there is.
+        """
+        names = self._columns_of(live)
+        if "stats" not in names or live.block.in_memory:
+            table = live.select(live.block.columns(names))
+            yield from (table.slice(start, _ROWS_AT_ONCE) for start in range(0, table.num_rows, _ROWS_AT_ONCE))
+            return
+        position = 0
+        for texts in live.block.statistics.texts():
+            rows = live.block.table.slice(position, len(texts))
+            piece = live.select(rows.append_column(FILE_SCHEMA.field("stats"), texts).select(names), position)
+            position += len(texts)
+            yield from (piece.slice(start, _ROWS_AT_ONCE) for start in range(0, piece.num_rows, _ROWS_AT_ONCE))
 
     def _columns_of(self, live: LiveBlock) -> list[str]:
         """The columns to read: not the texts of statistics where they are not written, and typed ones are there."""

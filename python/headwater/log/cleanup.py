@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from headwater import clock
 from headwater.log import groups
-from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint, sidecar_names
+from headwater.log.checkpoint_reading import UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at
 from headwater.log.segment import CheckpointFiles, LogListing, sort_files
 from headwater.log.snapshot import Snapshot
@@ -191,7 +191,7 @@ def _expired_sidecars(snapshot: Snapshot, checkpoints: list[CheckpointFiles], no
     store = snapshot.store
     try:
         listed = store.list_from(f"{log_directory(snapshot.table_path)}/{SIDECAR_DIRECTORY}")
-        named = set().union(*(sidecar_names(checkpoint, store) for checkpoint in checkpoints))
+        named = set().union(*(named_sidecars(checkpoint, store) for checkpoint in checkpoints))
     except FileNotFoundError:
         return []
     except UnreadableCheckpoint:  # what it names is unknown

@@ -41,12 +41,13 @@ class LiveBlock(NamedTuple):
         """The column's values for live files; the column is one of as many rows as the block."""
         return self.select(pa.table([column], ["_"])).column(0)
 
-    def select(self, table: pa.Table) -> pa.Table:
-        """The table's rows for live files; the table has as many rows as the block."""
-        if len(self.dead) == 0:
+    def select(self, table: pa.Table, start: int = 0) -> pa.Table:
+        """The table's rows for live files; the table has as many rows as the block, or those from ``start`` on."""
+        first, last = np.searchsorted(self.dead, (start, start + table.num_rows))
+        if first == last:
             return table
-        mask = np.ones(len(self.block), np.bool_)
-        mask[self.dead] = False
+        mask = np.ones(table.num_rows, np.bool_)
+        mask[self.dead[first:last] - start] = False
         return keep(table, mask)
 
     def rows_of(self, keys: Collection[FileKey]) -> list[dict[str, Any]]:

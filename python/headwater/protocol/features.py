@@ -226,7 +226,8 @@ FEATURES: Mapping[str, Feature] = {
             droppable=True,
             reads=True,
             writes=True,
-            note="Writes them while `delta.checkpointPolicy` is `v2`, else classic checkpoints of one part.",
+            note="Writes them while `delta.checkpointPolicy` is `v2`, else classic checkpoints of one part. "
+            "A checkpoint shares sidecars with the one before it.",
         ),
         Feature(
             CATALOG_MANAGED,
