@@ -16,7 +16,7 @@ from support.dml.dml_cases import BY_HAND, DRAWN, drawn
 
 #: The statement that does what all do; the long run has all pairs of statements, properties and layouts. DELETE and
 #: UPDATE with vectors and mapping are beside the peer in test_alters_of_columns.py and test_row_tracking.py, too.
-IN_BRIEF = {"merge"}
+IN_BRIEF = {"merge, in brief"}
 
 METRICS = {
     "DELETE": ["numDeletedRows"],

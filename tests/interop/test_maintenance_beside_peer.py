@@ -1,8 +1,10 @@
 """Maintenance statements of ours and of the peer's among DML and ALTER TABLE: rows, row ids, changes and history of
 every version that is still retained are those of the model, read by us, by the peer and by delta-rs.
 
-Two short stories of the same seeds every time; ``HEADWATER_TEST_SECONDS`` asks for new ones for so long, and a failure
-prints the seed and the statements.
+All of it is of the long run: short stories of the same seeds every time, and new ones for ``HEADWATER_TEST_SECONDS``, of
+which a failure prints the seed and the statements. The usual run has such a story of ours alone in
+tests/dml/test_maintenance_property.py, VACUUM in turn in test_vacuum_in_turn.py, what we compacted and purged in
+test_others_read_ours.py, and the peer's RESTORE in test_changes.py.
 """
 
 from __future__ import annotations
@@ -42,9 +44,8 @@ def tell(spark: Any, peer: Any, settings: Any, tmp_path: Path) -> Iterator[Calla
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("seed", "steps"), [(1, 4), pytest.param(1, 10, marks=pytest.mark.soak), pytest.param(6, 6, marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("seed", "steps"), [(1, 10), (6, 6)])
 def test_maintenance_changes_nothing(tell: Any, seed: int, steps: int) -> None:
     tell(seed, steps)
 

@@ -109,6 +109,7 @@ BY_HAND = {
     "update": by_hand(*UPDATES, partitioned=True),
     "update, vectors, mapping": by_hand(*UPDATES, properties=f"{VECTORS}, {MAPPED}"),
     "merge": by_hand(*MERGES),
+    "merge, in brief": by_hand(MERGES[0], MERGES[2]),
     "merge, vectors, partitions": by_hand(*MERGES, properties=VECTORS, partitioned=True),
     "merge, inserts only": by_hand(*INSERT_ONLY, partitioned=True),
     "merge, several matches": by_hand(*SEVERAL),
