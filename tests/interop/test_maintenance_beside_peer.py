@@ -1,8 +1,8 @@
 """Maintenance statements of ours and of the peer's among DML and ALTER TABLE: rows, row ids, changes and history of
 every version that is still retained are those of the model, read by us, by the peer and by delta-rs.
 
-All of it is of the long run: short stories of the same seeds every time, and new ones for ``HEADWATER_TEST_SECONDS``, of
-which a failure prints the seed and the statements. The usual run has such a story of ours alone in
+All of it is of the long run: short stories of the same seeds every time, and new ones for ``HEADWATER_TEST_SECONDS``;
+a failure prints the seed and the statements. The usual run has such a story of ours alone in
 tests/dml/test_maintenance_property.py, VACUUM in turn in test_vacuum_in_turn.py, what we compacted and purged in
 test_others_read_ours.py, and the peer's RESTORE in test_changes.py.
 """

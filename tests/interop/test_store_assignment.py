@@ -15,7 +15,7 @@ import pytest
 
 from support.dml import casting
 
-EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1"))
 #: Half of the cases are under Spark's defaults.
 SETTINGS: list[dict[str, str]] = [
     {},
