@@ -28,9 +28,20 @@ INSERT INTO e (d) VALUES (1)
 stream
 ALTER TABLE e RENAME TO f
 """
+#: How those begin that are enough to see what a catalog can hold.
+_IN_BRIEF = (
+    *(
+        "CREATE TABLE e",
+        "ALTER TABLE e ADD COLUMNS (t",
+        "INSERT INTO e BY NAME",
+        "CREATE OR REPLACE",
+        "ALTER TABLE e RENAME TO",
+    ),
+    *("ALTER TABLE delta", "INSERT INTO f", "CREATE TABLE i", "CREATE TABLE k"),
+)
 
 
-def entries(spark: SparkSession, home: str) -> list[list[Any]]:
+def entries(spark: SparkSession, home: str, brief: bool = False) -> list[list[Any]]:
     """Each statement, the columns of the table, and what its entry says: columns, comment, properties, version."""
     spark.sql(f"CREATE DATABASE entries LOCATION '{home}/entries'")
     spark.sql("USE entries")
@@ -38,6 +49,8 @@ def entries(spark: SparkSession, home: str) -> list[list[Any]]:
     found = []
     try:
         for statement in STORY.strip().split("\n"):
+            if brief and not statement.startswith(_IN_BRIEF):
+                continue
             if statement == "stream":
                 _stream(spark, home)
             else:
@@ -61,6 +74,8 @@ def entries(spark: SparkSession, home: str) -> list[list[Any]]:
             ("true", "ALTER TABLE j ADD COLUMNS (one_more INT)"),
             ("true", "CREATE TABLE k (`日` INT) USING delta"),
         ):
+            if brief and not statement.startswith(_IN_BRIEF):
+                continue
             spark.conf.set(_ENABLED, setting)
             if "moved" in statement:
                 spark.sql(f"CREATE TABLE delta.`{home}/entries/moved` (id INT) USING delta COMMENT 'moved'")
