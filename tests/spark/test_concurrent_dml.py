@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-_WRITERS, _ROUNDS = 4, 10
+_WRITERS = 4
 
 
 @pytest.mark.parametrize(
-    "vectors", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["vectors", "copy-on-write"]
+    ("vectors", "rounds"),
+    [
+        pytest.param(True, 4, id="vectors"),
+        pytest.param(True, 10, marks=pytest.mark.soak, id="vectors-long"),
+        pytest.param(False, 3, marks=pytest.mark.soak, id="copy-on-write"),
+    ],
 )
-def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: str, vectors: bool) -> None:
+def test_updates_and_inserts_at_once(spark: SparkSession, rows: Any, database: str, vectors: bool, rounds: int) -> None:
     """Each writer updates two rows of its own, which lie in the files of all, and adds one, again and again."""
-    rounds = _ROUNDS if vectors else 3
     rows(
         "CREATE TABLE t (id INT, writer INT, n INT) USING delta "
         f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
