@@ -17,17 +17,22 @@ Way = Callable[[str, Options], Any]
 
 
 def reach(
-    spark: SparkSession, place: str, right: Options, wrong: Options, only: list[str] | None = None
+    spark: SparkSession,
+    place: str,
+    right: Options,
+    wrong: Options,
+    only: list[str] | None = None,
+    but: list[str] | None = None,
 ) -> dict[str, Any]:
-    """For each way, or those of some names, what becomes of it without options, with the right ones and with wrong
-    ones, or with wrong ones, the right ones and none.
+    """For each way, those of some names or all but those, what becomes of it without options, with the right ones and
+    with wrong ones, or with wrong ones, the right ones and none.
     """
     table = f"{place}/table"
     _save(spark.range(10), table, right)
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
     DeltaTable.forPath(spark, table, right)._set_properties({**properties, "delta.checkpointInterval": "3"})
     _save(spark.range(10, 20), table, right)
-    ways = {name: way for name, way in _ways(spark, place) if only is None or name in only}
+    ways = {name: way for name, way in _ways(spark, place) if name in (only or [name]) and name not in (but or [])}
     found = {}
     for n, (name, way) in enumerate(ways.items()):
         some = [{}, right, wrong] if n % 2 else [wrong, right, {}]
