@@ -60,7 +60,8 @@ def test_job_group(classic: Any, tmp_path: Path) -> None:
     assert classic.handler == handler
 
 
-@pytest.mark.parametrize("tag", ["mine", None])
+# Without a tag, all is interrupted: so is a statement of a busy handler, below.
+@pytest.mark.parametrize("tag", ["mine", pytest.param(None, marks=pytest.mark.soak)])
 def test_connect_interrupt(connect: Any, connect_server: Any, tmp_path: Path, tag: str | None) -> None:
     connect.rows("SELECT * FROM range(3)")
     handler = connect_server.handler
@@ -122,6 +123,7 @@ def test_connect_interrupt_of_a_busy_handler(
     assert found["seconds"] < 10
 
 
+@pytest.mark.soak  # the usual run interrupts a busy handler there, above
 def test_connect_interrupt_before_the_commit(connect: Any, connect_server: Any, tmp_path: Path) -> None:
     """A statement interrupted while the handler is busy does not commit afterwards."""
     table = f"delta.`{tmp_path}/t`"
