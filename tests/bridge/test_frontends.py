@@ -85,6 +85,13 @@ MAINTAINING = [
     f"DROP TABLE {MAINTAINED}",
 ]
 COPIED = ["copied", 13, 9]
+#: Of each kind a few: for a server whose sessions differ from others' in where statements come from.
+IN_BRIEF = [
+    *STATEMENTS[:-1],
+    *MAINTAINING[:3],
+    *MAINTAINING[MAINTAINING.index("START TRANSACTION") :],
+    STATEMENTS[-1],
+]
 STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *MAINTAINING, *RESHAPING]
 #: A table's changes, which follow the statements whose rows are compared by their places from the beginning.
 FED = "{name}_fed"
@@ -100,7 +107,7 @@ CHANGING = [
     f"DROP TABLE {FED}",
 ]
 _AFTER = 7
-STATEMENTS[_AFTER:_AFTER] = CHANGING
+STATEMENTS[_AFTER:_AFTER] = IN_BRIEF[_AFTER:_AFTER] = CHANGING
 CHANGES: list[list[list[Any]]] = [
     [["+I", 1, 10, 0], ["-U", 1, 10, 1], ["+U", 1, 11, 2]],
     [["1", "c", 1, "event"], ["1", "u", 2, "event"]],
@@ -234,28 +241,30 @@ def test_sql_shell_with_a_file(sparks: Any, tmp_path: Path) -> None:
     check_text(shell.output, "\t")
 
 
-def test_thrift_server_with_beeline(thrift_server: Any) -> None:
+# The usual run has all statements over Spark Connect.
+@pytest.mark.parametrize("brief", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["brief", "all"])
+def test_thrift_server_with_beeline(thrift_server: Any, brief: bool) -> None:
     server = thrift_server
     beeline = [
         str(launch.spark_home() / "bin" / "beeline"),
         *("-u", f"jdbc:hive2://127.0.0.1:{server.port}", "-n", "someone", "-p", "any"),
         *("--outputformat=tsv2", "--showHeader=false", "--silent=true", "--force=true"),
     ]
-    for statement in STATEMENTS:
+    for statement in IN_BRIEF if brief else STATEMENTS:
         beeline += ["-e", statement.format(name="frontends")]
     done = subprocess.run(beeline, capture_output=True, text=True, timeout=300, cwd=server.home)
-    check_text(re.sub(r"0: jdbc:\S+> ", "", done.stdout), "\t")
+    check_text(re.sub(r"0: jdbc:\S+> ", "", done.stdout), "\t", brief)
     assert "[DELTA_VERSION_NOT_FOUND]" in done.stderr
     assert "py4j" not in done.stderr.lower()
     assert "Traceback" not in done.stderr + server.log
     assert len(server.handlers) == 1
 
 
-def check_text(output: str, separator: str) -> None:
+def check_text(output: str, separator: str, brief: bool = False) -> None:
     """What a shell printed holds the rows and the history."""
-    for row in [*READ, *RESHAPED, ["maintained", 4], COPIED, *(row for rows in CHANGES for row in rows)]:
+    shaped = [["maintained", 9]] if brief else [*RESHAPED, ["maintained", 4], COPIED, *([name] for name in COLUMNS)]
+    for row in [*READ, *shaped, *(row for rows in CHANGES for row in rows)]:
         assert separator.join(map(str, row)) + "\n" in output, output
     assert separator.join(("5", "1", "5")) + "\n" in output
-    assert "\n".join(COLUMNS) + "\n" in output
     history = [line for line in output.splitlines() if "WRITE" in line or "CREATE TABLE" in line]
     assert [line.split(separator)[0] for line in history] == ["2", "1", "0"], output
