@@ -1,6 +1,7 @@
 """README works verbatim, top to bottom: its blocks run in order in ``spark-sql``, in the ``pyspark`` shell and in a
 script, and do what their comments promise; :mod:`support.documents` has what a promise is. So do the pages of
-``docs``, each in a database of its own of one session, once for each language that it has tabs of.
+``docs``, each in a database of its own of one session, once for each language that it has tabs of: in Scala in the long
+run, as their calls of Scala's API are those of tests/bridge/programs.
 """
 
 from __future__ import annotations
@@ -183,9 +184,9 @@ def scala_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scala_pages")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def compiling(scala_home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """All pages' Scala is compiled in one process, while the others run."""
+    """All pages' Scala is compiled in one process."""
     source, classes = scala_home / "Pages.scala", scala_home / "classes"
     classes.mkdir()
     objects = [
@@ -228,17 +229,14 @@ def run_in_python(spark: SparkSession, found: list[Block]) -> None:
             exec(compile(as_python(kind, text), text, "exec"), names)
 
 
-@pytest.mark.parametrize(("page", "language"), _RUNS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("page", "language"), [run for run in _RUNS if run[1] != "scala"], ids=str)
 @pytest.mark.usefixtures("database")
-def test_a_page(
-    page: str,
-    language: str,
-    spark: SparkSession,
-    tmp_path: Path,
-    scala_home: Path,
-    compiling: subprocess.Popen[bytes],
-) -> None:
-    if language == "scala":
-        run_in_scala(spark, page, scala_home, compiling)
-    else:
-        run_in_python(spark, variants(blocks(ROOT / "docs" / page, tmp_path))[language])
+def test_a_page(page: str, language: str, spark: SparkSession, tmp_path: Path) -> None:
+    run_in_python(spark, variants(blocks(ROOT / "docs" / page, tmp_path))[language])
+
+
+@pytest.mark.soak  # the usual run has Scala's API in tests/bridge/test_delta_names.py
+@pytest.mark.parametrize("page", [page for page, language in _RUNS if language == "scala"])
+@pytest.mark.usefixtures("database")
+def test_a_page_in_scala(page: str, spark: SparkSession, scala_home: Path, compiling: subprocess.Popen[bytes]) -> None:
+    run_in_scala(spark, page, scala_home, compiling)
