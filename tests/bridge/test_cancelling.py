@@ -6,10 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from headwater.log.snapshot import load_snapshot
+from headwater.stores import LocalStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.covering("file")]
 
@@ -142,17 +146,29 @@ def test_control_c_in_the_sql_shell(sparks: Any, tmp_path: Path, wait: Callable[
     shell = sparks.shell("spark-sql", [])
     try:
         interrupt(shell, tmp_path, wait)
+        end_with_a_compaction(shell, tmp_path / "due")
     finally:
         shell.stop()  # or a job that was not interrupted would run on beside all other tests
 
 
+def enter_in(shell: Any, text: str) -> None:
+    shell.process.stdin.write(text.encode() + b"\n")
+    shell.process.stdin.flush()
+
+
+def end_with_a_compaction(shell: Any, path: Path) -> None:
+    """One that the last commit made due is waited for where an application ends."""
+    enter_in(shell, "SET spark.databricks.delta.autoCompact.minNumFiles = 4;")
+    enter_in(shell, f"CREATE TABLE delta.`{path}` (a INT) USING delta TBLPROPERTIES ('delta.autoOptimize' = 'true');")
+    for number in range(4):
+        enter_in(shell, f"INSERT INTO delta.`{path}` VALUES ({number});")
+    shell.process.stdin.close()
+    assert shell.process.wait(240) == 0, shell.log[-3000:]
+    assert load_snapshot(str(path), LocalStore()).num_files == 1, shell.log[-3000:]
+
+
 def interrupt(shell: Any, tmp_path: Path, wait: Callable[..., float]) -> None:
-    table = f"delta.`{tmp_path}/t`"
-
-    def enter(text: str) -> None:
-        shell.process.stdin.write(text.encode() + b"\n")
-        shell.process.stdin.flush()
-
+    table, enter = f"delta.`{tmp_path}/t`", partial(enter_in, shell)
     enter(f"CREATE TABLE {table} USING delta AS SELECT 7 AS id; SELECT 'ma' || 'de';")
     wait(lambda: "made" in shell.output, 180, "the table")
     handler = shell.handler

@@ -10,7 +10,7 @@ import pytest
 
 import headwater
 from support.programs import PRINTED, SETTINGS, compile_programs
-from support.sparks.running import Sparks
+from support.sparks.running import Sparks, is_alive, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +19,10 @@ def test_programs_in_scala_and_java(sparks: Sparks, tmp_path: Path) -> None:
     programs = compile_programs([headwater.jar_path(), headwater.delta_jar_path()], tmp_path)
     arguments = ["--class", "ScalaProgram", str(programs), str(tmp_path)]
     application: Any = sparks.shell("spark-submit", arguments, SETTINGS)
+    handler = application.handler
+    # The bridge's threads keep neither the JVM whose main method has ended nor the handler.
     assert application.process.wait(240) == 0, application.log[-3000:]
+    wait_for(lambda: not is_alive(handler), 60, "the handler's end")
     assert [line for line in application.output.splitlines() if ": " in line] == PRINTED
 
 

@@ -69,9 +69,8 @@ public class Main {
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    ("ending", "code"), [pytest.param('throw new RuntimeException("main fails");', 1, marks=pytest.mark.soak), ("", 0)]
-)
+@pytest.mark.soak  # the usual run has a program that ends in test_delta_names.py, and above how soon the handler ends
+@pytest.mark.parametrize(("ending", "code"), [('throw new RuntimeException("main fails");', 1), ("", 0)])
 def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, code: int) -> None:
     """An application's JVM ends when its main method does: the bridge's threads do not keep it."""
     if shutil.which("javac") is None:
@@ -91,6 +90,7 @@ def test_ends_with_the_main_method(sparks: Any, tmp_path: Path, ending: str, cod
     assert ("main fails" in application.log) == (code == 1)
 
 
+@pytest.mark.soak  # the usual run has it where the shell of test_cancelling.py ends
 def test_a_compaction_that_the_last_commit_made_due_is_waited_for(sparks: Any, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path}/t`"
     statements = [
@@ -101,32 +101,6 @@ def test_a_compaction_that_the_last_commit_made_due_is_waited_for(sparks: Any, t
     application = sparks.shell("spark-sql", ["-e", "; ".join(statements)])
     assert application.process.wait(240) == 0, application.log[-3000:]
     assert load_snapshot(f"{tmp_path}/t", LocalStore()).num_files == 1, application.log[-3000:]
-
-
-def test_spark_stops_while_a_compaction_runs(sparks: Any, tmp_path: Path) -> None:
-    """``spark.stop()`` does not wait for it: it ends with nothing half-written, and the log says so."""
-    driver = sparks.driver()
-    table, faults = f"delta.`{tmp_path}/t`", driver.faults
-    driver.rows("SET spark.databricks.delta.autoCompact.minNumFiles = 4")
-    driver.rows(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.autoOptimize' = 'true')")
-    for number in range(3):
-        driver.rows(f"INSERT INTO {table} VALUES ({number})")
-    with faults.hold_at("after_write") as has_written:
-        driver.ask("sql", text=f"INSERT INTO {table} VALUES (3)")
-        _wait(has_written)
-        (faults.folder / "before_write.wait").touch()
-    assert "rows" in driver.answer()
-    _wait((faults.folder / "before_write.waits").exists)
-    driver.process.stdin.close()
-    # Its job is asked for once Spark has stopped, or while it does.
-    time.sleep(2)
-    (faults.folder / "before_write.wait").unlink()
-    driver.process.wait(60)
-    _wait(lambda: "its auto-compaction ends, too" in driver.log)
-    now = load_snapshot(f"{tmp_path}/t", LocalStore())
-    live = set(now.files["path"].to_pylist())
-    assert (now.version, len(live)) == (4, 4)
-    assert {file.name for file in (tmp_path / "t").glob("*.parquet")} == live
 
 
 def _wait(is_so: Callable[[], bool]) -> None:
@@ -186,10 +160,20 @@ def test_the_token_is_in_no_command_line_or_environment(classic: Any) -> None:
             assert not re.search(rb"\b[0-9a-f]{64}\b", shown.read_bytes())
 
 
-def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def interpreted(sparks: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A driver, and the interpreter that it is to start the handler with, which is not there yet."""
+    python = tmp_path_factory.mktemp("interpreter") / "python"
+    return sparks.driver(settings={"spark.headwater.python": str(python)}), python
+
+
+#: What the start-up files of an interpreter print is no answer.
+MENDED = f'echo welcome\nexec {sys.executable} "$@"'
+
+
+def test_an_interpreter_without_headwater(interpreted: tuple[Any, Path]) -> None:
     """The error lists what was tried and why that was not it; once it is mended, the next statement works."""
-    python = tmp_path / "python"
-    driver = sparks.driver(settings={"spark.headwater.python": str(python)})
+    driver, python = interpreted
 
     def refused(reason: str, condition: str = "HEADWATER_HANDLER_NOT_STARTED") -> None:
         found = driver.sql("CREATE TABLE t (a INT) USING delta")
@@ -211,10 +195,8 @@ def test_an_interpreter_without_headwater(sparks: Any, tmp_path: Path) -> None:
     ):
         write_script(python, script)
         refused(reason, "HEADWATER_HANDLER_ENDED_AT_START")
-    # What the start-up files of an interpreter print is no answer.
-    write_script(python, f'echo welcome\nexec {sys.executable} "$@"')
+    write_script(python, MENDED)
     driver.rows("CREATE TABLE t USING delta AS SELECT 1 AS a")
-    driver.stop()
 
 
 def old_python(module: str) -> str:
@@ -226,6 +208,33 @@ def old_python(module: str) -> str:
 def write_script(path: Path, text: str) -> None:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
+
+
+def test_spark_stops_while_a_compaction_runs(interpreted: tuple[Any, Path], tmp_path: Path) -> None:
+    """``spark.stop()`` does not wait for it: it ends with nothing half-written, and the log says so."""
+    driver, python = interpreted
+    write_script(python, MENDED)
+    table, faults = f"delta.`{tmp_path}/t`", driver.faults
+    driver.rows("SET spark.databricks.delta.autoCompact.minNumFiles = 4")
+    driver.rows(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.autoOptimize' = 'true')")
+    for number in range(3):
+        driver.rows(f"INSERT INTO {table} VALUES ({number})")
+    with faults.hold_at("after_write") as has_written:
+        driver.ask("sql", text=f"INSERT INTO {table} VALUES (3)")
+        _wait(has_written)
+        (faults.folder / "before_write.wait").touch()
+    assert "rows" in driver.answer()
+    _wait((faults.folder / "before_write.waits").exists)
+    driver.process.stdin.close()
+    # Its job is asked for once Spark has stopped, or while it does.
+    time.sleep(2)
+    (faults.folder / "before_write.wait").unlink()
+    driver.process.wait(60)
+    _wait(lambda: "its auto-compaction ends, too" in driver.log)
+    now = load_snapshot(f"{tmp_path}/t", LocalStore())
+    live = set(now.files["path"].to_pylist())
+    assert (now.version, len(live)) == (4, 4)
+    assert {file.name for file in (tmp_path / "t").glob("*.parquet")} == live
 
 
 @pytest.mark.alone

@@ -20,7 +20,7 @@ from support.sparks.thrift_clients import Clients, clients_of
 pytestmark = pytest.mark.spark
 
 #: Random steps of the Thrift server's clients.
-_STEPS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "20"))
+_STEPS = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "10"))
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_ended_sessions_leave_no_class_loaders(clients: Clients, thrift_server: 
         pytest.skip("counting class loaders needs jcmd, of a JDK")
     clients("open", "stays")
     clients("run", "stays", "CREATE OR REPLACE TABLE left_behind USING delta AS SELECT 1 AS id")
-    for _ in range(16):
+    for _ in range(12):
         clients("open", "goes")
         clients("run", "goes", "SELECT id FROM left_behind")
         clients("close", "goes")

@@ -31,18 +31,19 @@ def test_mixed_statements_from_32_threads(sparks: Any) -> None:
 
 
 def test_short_lived_threads_leave_nothing_behind(classic: Any) -> None:
-    """As in Spark Connect, where every statement has a thread of its own."""
+    """As in Spark Connect, where every statement has a thread of its own. Nor does the handler's memory grow."""
     classic.rows("CREATE OR REPLACE TABLE leak USING delta AS SELECT 1 AS a")
     statement = "SELECT * FROM leak WHERE a = 1"
     assert classic.run("in_new_threads", text=statement, times=20) == []
-    before = used(classic)
+    before, memory_before = used(classic), resident(classic)
     assert classic.run("in_new_threads", text=statement, times=60) == []
     # A statement that fails leaves no more than one that works.
     assert len(classic.run("in_new_threads", text="SELECT * FROM leak VERSION AS OF 7", times=20)) == 20
-    after = used(classic)
+    after, memory_after = used(classic), resident(classic)
     print(f"\nbefore {before}, after 80 more statements {after}")
     for kind, count in after.items():
         assert count <= before[kind] + 8, (before, after)
+    assert memory_after < memory_before + 50
 
 
 @pytest.mark.soak
@@ -70,12 +71,17 @@ def test_a_long_life(sparks: Any, capfd: Any) -> None:
 
 def memory(driver: Any) -> dict[str, int]:
     """What the handler has, and the live objects of the JVM, in MB; the JVM has collected all garbage before."""
-    status = Path(f"/proc/{driver.handler}/status").read_text()
-    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     histogram = subprocess.run(
         ["jcmd", str(driver.jvm), "GC.class_histogram"], capture_output=True, text=True, check=True
     ).stdout
-    return {"handler MB": int(resident.split()[1]) // 1024, "JVM's live MB": int(histogram.split()[-1]) >> 20}
+    return {"handler MB": resident(driver), "JVM's live MB": int(histogram.split()[-1]) >> 20}
+
+
+def resident(driver: Any) -> int:
+    """The handler's memory, in MB."""
+    status = Path(f"/proc/{driver.handler}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
 
 
 def used(driver: Any) -> dict[str, int]:
@@ -95,22 +101,3 @@ def used(driver: Any) -> dict[str, int]:
         "files": len(list(Path(f"/proc/{handler}/fd").iterdir())),
         "statements": sum(int(columns[1]) for columns in held),
     }
-
-
-def test_idle_sessions_cost_the_handler_nothing(classic: Any) -> None:
-    """Memory of the handler stays where it is while statements come and go."""
-    status = Path(f"/proc/{classic.handler}/status")
-    if not status.exists():
-        pytest.skip("needs /proc")
-
-    def resident() -> int:
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) // 1024
-
-    classic.rows("CREATE OR REPLACE TABLE memory USING delta AS SELECT 1 AS a")
-    classic.run("all_sql", texts=["SELECT * FROM memory WHERE a = 1"] * 20)
-    before = resident()
-    classic.run("all_sql", texts=["SELECT * FROM memory WHERE a = 1"] * 100)
-    after = resident()
-    print(f"\nhandler memory: {before} MB, after 100 more statements {after} MB")
-    assert after < before + 50
