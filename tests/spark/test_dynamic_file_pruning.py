@@ -125,10 +125,11 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("vectors", ["true", "false"])
+# Without vectors, the tests of MERGE, UPDATE and DELETE have files that are not read; here, what is known at run time.
+@pytest.mark.parametrize("vectors", ["true", pytest.param("false", marks=pytest.mark.soak)])
 def test_statements_that_change_rows_read_fewer_files(spark, settings, tmp_path, vectors):
     """The files that cannot have such a row are away while the statement runs."""
-    for number, (text, needed) in enumerate(list(CHANGES.items())[: 5 if vectors == "true" else 2]):
+    for number, (text, needed) in enumerate(list(CHANGES.items())[:5]):
         ours, others = f"{tmp_path}/{number}", f"{tmp_path}/{number}-whole"
         with settings({"spark.sql.files.maxRecordsPerFile": "100"}):
             for path in (ours, others):
