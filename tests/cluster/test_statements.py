@@ -1,7 +1,7 @@
 """Random statements on executors in other processes, while tasks are killed, overtaken and run again: the rows, the
 results, the change data and the log's counts are those of the model.
 
-The same few every time; ``HEADWATER_TEST_EXAMPLES`` asks for another number, drawn anew.
+The same one every time; ``HEADWATER_TEST_EXAMPLES`` asks for another number, drawn anew.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.dml.model import Delete, Merge, Statement, Update
 from support.dml.strategies import scripts
 
 #: An example takes several seconds.
-EXAMPLES = max(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "16")) // 8, 1)
+EXAMPLES = max(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "8")) // 8, 1)
 drawn = drawing(
     max_examples=EXAMPLES,
     deadline=None,

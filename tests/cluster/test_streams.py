@@ -28,6 +28,7 @@ result = query.lastProgress["numInputRows"]
 """
 
 
+@pytest.mark.soak  # the usual run has one killed together with the handler, below
 def test_an_executor_is_killed_in_a_batch(cluster: Any, tmp_path: Path) -> None:
     spark: Any = None  # the query runs in the cluster's driver
     feed, table = Feed(spark, tmp_path / "feed"), tmp_path / "table"
